@@ -39,8 +39,8 @@ ROOTS = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
 #: Qualities that count as another.
 _REDUCED = {
     "maj6": "maj", "min6": "min", "minmaj7": "min", "dim7": "dim", "maj9": "maj7", "min9": "min7",
-    "9": "7", "11": "7", "13": "7", "maj13": "maj7", "min11": "min7", "1": "maj", "5": "maj",
-    "": "maj",
+    "9": "7", "11": "7", "13": "7", "maj11": "maj7", "maj13": "maj7", "min11": "min7",
+    "min13": "min7", "aug7": "aug", "1": "maj", "5": "maj", "": "maj",
 }  # fmt: skip
 #: The qualities of symbols -> those above.
 SYMBOLS = {
@@ -54,10 +54,11 @@ SYMBOLS = {
     **dict.fromkeys(("aug", "+", "+5", "aug7"), "aug"),
     **{"sus2": "sus2", "sus4": "sus4", "sus": "sus4", "7sus4": "sus4", "9sus4": "sus4"},
 }
-_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/[A-G][#♯b♭]?)?")
+_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/([A-G])([#♯b♭]?))?")
 #: What may as well be the name of a section, or a word.
 _LETTER = re.compile(r"[A-G](o|[0-9]*)")
-_NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\([^)]*\))?(?:/[#b0-9]+)?")
+_NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\(([^)]*)\))?(?:/([#b]*)([0-9]+))?")
+_STEPS, _SEMITONES = "CDEFGAB", (0, 2, 4, 5, 7, 9, 11)
 
 #: The recogniser. The share of what sounds within a chord that is its tones; how many independent
 #: notes half a bar counts as; the likelihood that the lowest note is the root, or another tone.
@@ -89,33 +90,71 @@ NONE = Chord(12, 0)
 CHORDS = (NONE, *(Chord(root, q) for q in range(1, len(NAMES)) for root in range(12)))
 
 
+class Spelling(NamedTuple):
+    """A chord as a file spells it.
+
+    step     letter of its root;  alter  semitones up, of sharps and flats
+    quality  the name of its quality, which may be one of those that count as another
+    more     what else a name says, in parentheses: degrees such as b9, or other text
+    bass     (steps, semitones) of its bass: steps above the root, and how much that degree of the
+             major scale is raised; ``None`` if the root is the bass
+    """
+
+    chord: Chord
+    step: str
+    alter: int
+    quality: str
+    more: str = ""
+    bass: tuple[int, int] | None = None
+
+
+def spelled(text: str) -> Spelling | None:
+    """A name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` if it is neither, or
+    says that there is no chord."""
+    text = text.strip()
+    bass: tuple[int, int] | None = None
+    if match := _NAME.fullmatch(text):
+        step, signs, quality, more, raised, degree = match.groups()
+        if degree is not None and len(degree) < 3 and int(degree):
+            bass = (int(degree) - 1) % 7, raised.count("#") - raised.count("b")
+        counted = _REDUCED.get(quality, quality)
+    elif match := _SYMBOL.fullmatch(text):
+        step, signs, kind, below, raised = match.groups()
+        counted = quality = SYMBOLS.get(kind.strip("()"), "none")
+        more = ""
+        if below is not None:
+            steps = (_STEPS.index(below) - _STEPS.index(step)) % 7
+            up = _SEMITONES[_STEPS.index(below)] + _alter(raised)
+            up -= _SEMITONES[_STEPS.index(step)] + _alter(signs) + _SEMITONES[steps]
+            bass = steps, (up + 6) % 12 - 6
+    else:
+        return None
+    if counted not in QUALITIES or counted == "N":
+        return None
+    root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
+    chord = Chord(root % 12, NAMES.index(counted))
+    return Spelling(chord, step, _alter(signs), quality, more or "", bass)
+
+
+def _alter(signs: str) -> int:
+    """Semitones of sharps and flats."""
+    return sum((sign in "#♯") - (sign in "b♭") for sign in signs)
+
+
 def named(text: str) -> Chord | None:
     """The chord of a name such as ``Bb:min7/b3``; ``None`` if it is none, as most markers."""
-    text = text.strip()
-    if text == "N":
+    if text.strip() == "N":
         return NONE
-    match = _NAME.fullmatch(text)
-    if match is None:
-        return None
-    letter, signs, quality = match.groups()
-    quality = _REDUCED.get(quality, quality)
-    if quality not in QUALITIES:
-        return None
-    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(letter)] + signs.count("#") - signs.count("b")
-    return Chord(root % 12, NAMES.index(quality))
+    chord = spelled(text) if ":" in text else None
+    return chord and chord.chord
 
 
 def symbol(text: str) -> Chord | None:
     """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
     if text.upper().rstrip(".") in ("N", "NC", "N.C"):
         return NONE
-    match = _SYMBOL.fullmatch(text)
-    quality = SYMBOLS.get(match[3].strip("()")) if match else None
-    if match is None or quality is None:
-        return named(text)
-    root = (0, 2, 4, 5, 7, 9, 11)["CDEFGAB".index(match[1])]
-    root += (match[2] in ("#", "♯")) - (match[2] in ("b", "♭"))
-    return Chord(root % 12, NAMES.index(quality))
+    chord = spelled(text)
+    return chord and chord.chord
 
 
 def transposed(chord: Chord, semitones: int) -> Chord:

@@ -39,14 +39,22 @@ def reading(call: Callable[..., Score]) -> Iterator[None]:
         _call.reset(before)
 
 
-def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None = None) -> Score:
+def read(
+    source: Any,
+    *,
+    limits: Limits | None = None,
+    repairs: Counter | None = None,
+    repeats: bool = True,
+) -> Score:
     """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
 
     ``source`` is the path of a MIDI file (.mid, .midi, .kar, .rmi) or a MusicXML file (.musicxml,
     .xml, .mxl), the bytes of one or a file object that gives them, a ``mido.MidiFile``, a
     ``pretty_midi.PrettyMIDI`` or a Score.
     ``limits`` bounds what a file may ask of memory and time; ``repairs`` counts what was put right
-    in a damaged MIDI file (see :func:`musictx.midi.read`).
+    in a damaged MIDI file (see :func:`musictx.midi.read`), and what of MusicXML is not played as it
+    is written. With ``repeats=False`` the page of MusicXML is read as it stands, without repeats,
+    D.C. or D.S.
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
     and :class:`UserError` for anything that is no music.
@@ -55,6 +63,8 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
         raise UserError(f"limits={shown(limits)}: expected musictx.Limits(...)")
     if repairs is not None and not isinstance(repairs, Counter):
         raise UserError(f"repairs={shown(repairs)}: expected a collections.Counter")
+    if not isinstance(repeats, bool):
+        raise UserError(f"repeats={shown(repeats)}: expected True or False")
     if isinstance(source, Score):
         return source
     if not isinstance(source, (str, os.PathLike)) and callable(getattr(source, "read", None)):
@@ -62,10 +72,10 @@ def read(source: Any, *, limits: Limits | None = None, repairs: Counter | None =
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         if _looks_like_xml(data):
-            return musicxml.read(data, limits=limits)
+            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
         return midi.read(data, limits=limits, repairs=repairs)
     if isinstance(source, (str, os.PathLike)):
-        return _call.get()(_read_file, Path(source), limits or Limits(), repairs)
+        return _call.get()(_read_file, Path(source), limits or Limits(), repairs, repeats)
     # Another library's object is the file that it would write.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
@@ -94,7 +104,7 @@ def _content(file: Any, limits: Limits) -> bytes:
     return data
 
 
-def _read_file(path: Path, limits: Limits, repairs: Counter | None) -> Score:
+def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
     named_xml = path.name.lower().endswith(musicxml.SUFFIXES)
     megabytes, limit = limits.midi_mb, "limits.midi_mb"
@@ -103,7 +113,7 @@ def _read_file(path: Path, limits: Limits, repairs: Counter | None) -> Score:
     data = read_bytes(path, megabytes, limit)
     try:
         if _looks_like_xml(data) or (named_xml and data[:4] not in (b"MThd", b"RIFF")):
-            return musicxml.read(data, limits=limits)
+            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
         return midi.read(data, limits=limits, repairs=repairs)
     except ReadError as error:  # the readers of bytes do not know the name
         _, _, what = str(error).partition(": ")

@@ -8,7 +8,7 @@ from pathlib import Path
 from musictx import chord_sheet, formats
 from musictx.apps.results import WRITERS, read_music, say
 from musictx.beats import Beats
-from musictx.chords import annotated, marked
+from musictx.chords import annotated
 from musictx.config import ChordsConfig
 from musictx.errors import UserError
 from musictx.evaluate.sections import sections
@@ -26,7 +26,7 @@ def run(config: ChordsConfig) -> str:
         if out.suffix.lower() not in WRITERS:
             raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
-    score = read_music(config.file, "file", "with chords", config.limits)
+    score = read_music(config.file, "file", "with chords", config.limits, repeats=config.repeats)
     if not len(score):
         raise UserError(f"file={config.file}: this file holds no notes")
     bars = chord_sheet.bars_of(score)
@@ -37,9 +37,9 @@ def run(config: ChordsConfig) -> str:
     parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
     say(f"Sections, by their bars: {', '.join(parts)}")
     if out is not None:
-        known = marked(score)
-        others = tuple(one for one in score.markers if one[1] not in known)
-        markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))
-        formats.write(replace(score, markers=tuple(sorted(others + markers))), out)
+        if not annotated(score):  # else they are in the music, with their basses and degrees
+            markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))
+            score = replace(score, markers=tuple(sorted(score.markers + markers)))
+        formats.write(score, out)
         say(str(out))
     return sheet

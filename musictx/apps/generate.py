@@ -125,7 +125,14 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     """
     score = None
     if config.primer is not None:
-        score = read_music(config.primer, "primer", "to continue", config.limits)
+        score = read_music(
+            config.primer,
+            "primer",
+            "to continue",
+            config.limits,
+            repeats=config.repeats,
+            notice=notice,
+        )
     values = controls_of(config)
     beats = score is not None and grid_of(score).on_beats
     planned = config.form is not None

@@ -335,7 +335,9 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         raise UserError(f"{option}: missing; give a MIDI file{either}")
     score = Score()
     if path is not None:
-        score = read_music(path, option, "to work on", config.limits)
+        score = read_music(
+            path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
+        )
     task = task_of(config, score)
     controls_of(config)  # what is wrong is said before the model is loaded
     beats = chords is not None or grid_of(score).on_beats

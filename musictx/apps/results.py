@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,9 +63,18 @@ def report(result: Result) -> Result:
     return result
 
 
-def read_music(path: str, option: str, purpose: str, limits: Limits | None = None) -> Score:
-    """A MIDI or MusicXML file, or an example that comes with musictx, by its name; ``UserError``
-    naming ``option`` if it is missing or something else."""
+def read_music(
+    path: str,
+    option: str,
+    purpose: str,
+    limits: Limits | None = None,
+    *,
+    repeats: bool = True,
+    notice: Notice = say,
+) -> Score:
+    """A MIDI or MusicXML file, or an example that comes with musictx, by its name; ``notice`` gets
+    a line on what of MusicXML is not played as it is written. ``UserError`` naming ``option`` if it
+    is missing or something else."""
     file = Path(path).expanduser()
     if not file.exists():
         file = shipped.examples().get(path, file)
@@ -73,9 +83,13 @@ def read_music(path: str, option: str, purpose: str, limits: Limits | None = Non
     if file.is_dir():
         raise UserError(f"{option}={path}: this is a folder; give one MIDI file {purpose}")
     try:
-        return formats.read(file, limits=limits)
+        repairs: Counter[str] = Counter()
+        score = formats.read(file, limits=limits, repairs=repairs, repeats=repeats)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
+    if repairs and not score.file:  # what was put right in a damaged MIDI file is told by prepare
+        notice(f"{path}: not played as written: {'; '.join(repairs)}")
+    return score
 
 
 def check_notation(out: str, beats: bool, instead: str) -> None:

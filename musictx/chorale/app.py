@@ -69,7 +69,14 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     """Each piece, written, as it is done; ``notice`` is told what a person should know before."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
-    music = read_music(config.melody, "melody", "with a melody", config.limits)
+    music = read_music(
+        config.melody,
+        "melody",
+        "with a melody",
+        config.limits,
+        repeats=config.repeats,
+        notice=notice,
+    )
     tune = tune_of(music, config)
     beats = musicxml.has_notation(tune.harmonised(tune.known))
     check_notation(config.out, beats, "give a melody that keeps to its tempo marks")

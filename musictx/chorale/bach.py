@@ -105,7 +105,8 @@ def _read() -> dict[str, Score]:
     alike: dict[bytes, list[Score]] = {}  # by their incipits
     for path in sorted(paths, key=_natural):
         try:
-            score = musicxml.read(path, bpm=BPM)
+            # What the editions repeat is in the corpus once: that it comes again teaches nothing.
+            score = musicxml.read(path, bpm=BPM, repeats=False)
         except UserError:
             continue
         if not _in_four_parts(score):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config.checks import check, option
-from musictx.config.limits import HELP, Limits
+from musictx.config.limits import HELP, REPEATS, Limits
 
 
 @dataclass
@@ -24,6 +24,7 @@ class ChordsConfig:
         path=True,
         also="output",
     )
+    repeats: bool = option(True, REPEATS, rare=True)
     limits: Limits = option(Limits, HELP, rare=True)
 
     def __post_init__(self) -> None:

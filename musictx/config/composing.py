@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
-from musictx.config.limits import HELP, Limits
+from musictx.config.limits import HELP, REPEATS, Limits
 from musictx.config.sampling import SamplingConfig
 
 
@@ -69,6 +69,7 @@ class Written(Composing):
         path=True,
         also="output output_dir save_dir resume",
     )
+    repeats: bool = option(True, REPEATS, rare=True)
 
 
 @dataclass

@@ -9,6 +9,9 @@ from musictx.config.checks import DAY, check, option
 #: The help of an option ``limits``.
 HELP = "what a file may ask of the machine; {notes: 5000} changes one of these numbers"
 
+#: The help of an option ``repeats``.
+REPEATS = "repeats of MusicXML are taken; false: the page is read as it stands"
+
 
 @dataclass
 class Limits:

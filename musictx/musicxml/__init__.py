@@ -2,9 +2,9 @@
 
 Each part becomes a track, in the order of the document. Tied notes become one note; grace and cue
 notes are left out; transposing instruments sound as they should; pick-up measures are as short as
-they are written. What is not read: repeats and endings (the page is played once, top to bottom),
-dynamics (every velocity is 80), ornaments and articulations. Only ``score-partwise``, the form that
-every notation program writes.
+they are written; repeats, endings, D.C., D.S. and codas are taken (``repeats.py``). What is not
+read: dynamics (every velocity is 80), ornaments and articulations. Only ``score-partwise``, the
+form that every notation program writes.
 
 Files are not trusted: a document type with declarations of its own is refused, so nothing can be
 fetched from outside or blown up on reading, and sizes are limited (:class:`Limits`).
@@ -13,6 +13,7 @@ fetched from outside or blown up on reading, and sizes are limited (:class:`Limi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 from musictx.config.limits import Limits
@@ -30,13 +31,20 @@ SUFFIXES = (".mxl", ".musicxml", ".xml")
 
 
 def read(
-    source: str | Path | bytes, *, bpm: float | None = None, limits: Limits | None = None
+    source: str | Path | bytes,
+    *,
+    bpm: float | None = None,
+    limits: Limits | None = None,
+    repeats: bool = True,
+    repairs: Counter | None = None,
 ) -> Score:
     """Read a MusicXML file, plain or zipped, from a path or from its bytes.
 
     ``bpm`` (quarter notes a minute) fixes one tempo for the whole piece; ``None`` follows the
     file's own ``<sound tempo="...">`` marks, 120 where it has none. Notes of equal start come
-    ordered by pitch, then track. Raises :class:`MusicXmlError` for what cannot be read, with the
+    ordered by pitch, then track. With ``repeats=False`` the page is read as it stands, once from
+    top to bottom, and so it is where its repeats contradict each other or would pass ``limits``,
+    which ``repairs`` then counts. Raises :class:`MusicXmlError` for what cannot be read, with the
     reason "cannot be opened", "not MusicXML", "damaged", "absurd times" or "too large".
     """
     if bpm is not None and not (math.isfinite(bpm) and bpm > 0):
@@ -47,6 +55,12 @@ def read(
         name = str(source)
         source = read_bytes(source, limits.xml_mb, "limits.xml_mb", MusicXmlError)
     try:
-        return to_score(open_document(source, limits), bpm, limits)
+        return to_score(
+            open_document(source, limits),
+            bpm,
+            limits,
+            repeats,
+            Counter() if repairs is None else repairs,
+        )
     except Fault as fault:
         raise MusicXmlError(f"{name}: {fault}", fault.reason) from None

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from musictx.musicxml import harmony, signs
 from musictx.musicxml.document import Fault, parse_number
 
-#: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
-_QUALITIES = {
-    "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",
-    "minor-seventh": "min7", "diminished": "dim", "augmented": "aug", "half-diminished": "hdim7",
-    "diminished-seventh": "dim7", "suspended-second": "sus2", "suspended-fourth": "sus4",
-    "major-sixth": "maj6", "minor-sixth": "min6", "major-minor": "minmaj7", "dominant-ninth": "9",
-    "major-ninth": "maj9", "minor-ninth": "min9", "dominant-11th": "11", "minor-11th": "min11",
-    "dominant-13th": "13", "major-13th": "maj13", "augmented-seventh": "aug", "power": "5",
+#: Note values that a metronome counts -> quarter notes.
+_QUARTERS = {
+    "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
+    "16th": 0.25, "32nd": 0.125,
 }  # fmt: skip
-#: The same the other way round, of several kinds the first.
-KINDS = {"N": "none"} | {name: kind for kind, name in reversed(_QUALITIES.items())}
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -30,6 +26,13 @@ class Instrument(NamedTuple):
 
     program: int = 0
     drum_pitch: int | None = None
+
+
+class Length(NamedTuple):
+    """Ticks from the beginning of a measure to the end of all that is in it, and of its notes."""
+
+    whole: int
+    notes: int
 
 
 class NoteHead(NamedTuple):
@@ -73,18 +76,29 @@ class XmlPart:
     ) -> None:
         self._resolution = resolution
         self._instruments = instruments
-        self._ticks_of_division = resolution
+        # Notes may come before the first divisions of their part.
+        self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self.lengths: list[int] = []
+        self._metronomes: list[tuple[int, int, float]] = []
+        self.lengths: list[Length] = []
         self.notes: list[tuple[int, NoteHead]] = []
         self.tempos: list[tuple[int, int, float]] = []
         self.meters: list[tuple[int, int, tuple[int, int]]] = []
         self.keys: list[tuple[int, int, tuple[int, bool]]] = []
         self.fermatas: list[tuple[int, int]] = []
         self.chords: list[tuple[int, int, str]] = []
-        self.lyrics: list[tuple[int, int, str]] = []
+        self.lyrics: list[tuple[int, int, tuple[tuple[int, str], ...]]] = []
+        self.signs: list[signs.Sign] = []
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
+        # A metronome mark is for readers; what is said to programs at the same moment counts.
+        given = {(number, at) for number, at, _ in self.tempos}
+        self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """The measure and tick of each mark."""
+        marks = (self.tempos, self.meters, self.keys, self.fermatas, self.chords, self.lyrics)
+        return ((mark[0], mark[1]) for several in marks for mark in several)
 
     def _ticks(self, text: str | None, what: str) -> int:
         number = parse_number(text, what)
@@ -92,9 +106,14 @@ class XmlPart:
             return number * self._ticks_of_division
         return round(number * self._ticks_of_division)
 
-    def _measure(self, number: int, element: ET.Element) -> int:
+    def _division(self, text: str | None) -> int:
+        """Ticks of a unit of duration of which so many are a quarter."""
+        return int(self._resolution / Fraction(parse_number(text, "divisions")))
+
+    def _measure(self, number: int, element: ET.Element) -> Length:
         """Read one measure; returns its length."""
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
+        notes = 0  # where the last note ends
         for item in element:
             if item.tag == "note":
                 children = {child.tag: child for child in item}
@@ -105,14 +124,16 @@ class XmlPart:
                     onset = position
                     position += duration
                 length = max(length, onset + duration)
+                if "rest" not in children:
+                    notes = max(notes, onset + duration)
                 if "cue" not in children and "rest" not in children:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
                         self.notes.append((number, head))
                     if item.find("notations/fermata") is not None:
                         self.fermatas.append((number, onset))
-                    if text := " ".join((item.findtext("lyric/text") or "").split()):
-                        self.lyrics.append((number, onset, text[:100]))
+                    if verses := _verses(item):
+                        self.lyrics.append((number, onset, verses))
             elif item.tag == "backup":
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
@@ -120,14 +141,17 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
             elif item.tag == "harmony":
-                if name := _chord(item):
+                if name := harmony.name_of(item):
                     offset = self._ticks(item.findtext("offset", "0"), "offset")
                     self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
+                self.signs += signs.of_direction(item, number, position)
+            elif item.tag == "barline":
+                self.signs += signs.of_barline(item, number, position)
             position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
-        return length
+        return Length(length, notes)
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
@@ -151,15 +175,15 @@ class XmlPart:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
             return None
-        ties = {tie.get("type") for tie in note.iterfind("tie")} if "tie" in children else set()
-        return NoteHead(start, start + duration, pitch, instrument, "stop" in ties, "start" in ties)
+        ties = {tie.get("type") for tie in note.iterfind("tie")}
+        ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
+        tie_in, tie_out = (bool(ties & {kind, "continue"}) for kind in ("stop", "start"))
+        return NoteHead(start, start + duration, pitch, instrument, tie_in, tie_out)
 
     def _attributes(self, item: ET.Element, number: int, position: int) -> None:
         text = item.findtext("divisions")
         if text is not None:
-            self._ticks_of_division = int(
-                self._resolution / Fraction(parse_number(text, "divisions"))
-            )
+            self._ticks_of_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
             octaves = int(parse_number(change.findtext("octave-change", "0"), "octave-change"))
@@ -178,15 +202,41 @@ class XmlPart:
             self.keys.append((number, position, (sounding, minor)))
 
     def _tempo(self, item: ET.Element, number: int, position: int) -> None:
-        """``<sound tempo>``, alone or inside a direction. Its own offset moves it; that of the
-        direction only the words on the page, unless it says ``sound="yes"``."""
+        """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
+        moves it; that of the direction only the words on the page, unless it says
+        ``sound="yes"``."""
         sound = item if item.tag == "sound" else item.find("sound")
-        if sound is None or "tempo" not in sound.attrib:
-            return
-        bpm = float(parse_number(sound.get("tempo"), "tempo"))
+        moved = item.findtext("offset[@sound='yes']", "0")
+        marks = self._metronomes
+        if sound is not None and "tempo" in sound.attrib:
+            bpm = float(parse_number(sound.get("tempo"), "tempo"))
+            moved, marks = sound.findtext("offset") or moved, self.tempos
+        else:
+            bpm = _metronome(item)
         if bpm > 0:
-            moved = sound.findtext("offset") or item.findtext("offset[@sound='yes']", "0")
-            self.tempos.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+            marks.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+
+
+def _metronome(direction: ET.Element) -> float:
+    """Quarter notes a minute of a metronome mark, such as a dotted quarter = 60; 0 for none and for
+    a note value that equals another."""
+    mark = direction.find("direction-type/metronome")
+    if mark is None or len(mark.findall("beat-unit")) != 1:
+        return 0.0
+    quarters = _QUARTERS.get((mark.findtext("beat-unit") or "").strip(), 0.0)
+    dots = min(len(mark.findall("beat-unit-dot")), 3)
+    number = re.search(r"[0-9]{1,4}(\.[0-9]{1,6})?", mark.findtext("per-minute") or "")
+    return quarters * (2 - 0.5**dots) * float(number[0]) if number else 0.0
+
+
+def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:
+    """(number, syllable) of each verse under a note; one without a number is the first."""
+    verses: dict[int, str] = {}
+    for lyric in note.iterfind("lyric"):
+        number = re.search(r"\d{1,2}", lyric.get("number", ""))
+        if text := " ".join((lyric.findtext("text") or "").split()):
+            verses.setdefault(int(number[0]) if number else 1, text[:100])
+    return tuple(sorted(verses.items()))
 
 
 def _meter(time: ET.Element) -> tuple[int, int] | None:
@@ -204,14 +254,18 @@ def _meter(time: ET.Element) -> tuple[int, int] | None:
     return (int(bar * finest), finest) if 0 < bar * finest < 256 else None
 
 
-def _chord(element: ET.Element) -> str:
-    """The name of a chord symbol, such as ``Bb:min7``; empty if its kind has none."""
-    kind = (element.findtext("kind") or "").strip()
-    if kind == "none":
-        return "N"
-    step = (element.findtext("root/root-step") or "").strip()
-    alter = {"-1": "b", "1": "#"}.get((element.findtext("root/root-alter") or "").strip(), "")
-    return f"{step}{alter}:{_QUALITIES[kind]}" if step and kind in _QUALITIES else ""
+def continued(heads: list[NoteHead]) -> list[NoteHead]:
+    """The same with ties that only begin: the next note head of that pitch, if it stands where the
+    first one ends and no tie leads to it, is where they end."""
+    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
+    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
+    whole = []
+    for head in heads:
+        if not head.tie_in and begun[head.pitch, head.start] > 0:
+            begun[head.pitch, head.start] -= 1
+            head = head._replace(tie_in=True)
+        whole.append(head)
+    return whole
 
 
 def tied(heads: list[NoteHead]) -> list[NoteHead]:

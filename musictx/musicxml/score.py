@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
+from collections import Counter
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.part import Instrument, XmlPart, read_instruments, tied
+from musictx.musicxml.part import Instrument, Length, XmlPart, continued, read_instruments, tied
+from musictx.musicxml.repeats import NoOrder, order
+from musictx.musicxml.signs import sections
+from musictx.musicxml.unfold import Played
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
 
 VELOCITY = 80
@@ -21,7 +26,11 @@ DEFAULT_BPM = 120.0
 TICKS_PER_QUARTER = 480
 
 
-def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
+def to_score(
+    root: ET.Element, bpm: float | None, limits: Limits, repeats: bool, remarks: Counter[str]
+) -> Score:
+    """The music of a document, with its repeats if ``repeats``; ``remarks`` counts what is not
+    played as it is written."""
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     default = {"": Instrument()}
@@ -34,8 +43,45 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         raise Fault("has no parts")
     if sum(len(part.notes) for part in parts) > limits.notes:
         raise over(limits, "notes", "notes")
-    starts = _starts([part.lengths for part in parts])
+    page = sections([part.signs for part in parts], _starts(parts, resolution))
+    score = partial(_score, root, parts, page.starts, bpm, resolution, limits)
+    as_it_stands = Played(page, range(len(page.marks)))
+    if not repeats:
+        return score(as_it_stands)
+    try:
+        played = Played(page, order(page.marks))
+        _check_limits(parts, page.starts, played, limits)
+    except NoOrder as error:
+        remarks[f"repeats that are not taken, for their marks {error}"] += 1
+        return score(as_it_stands)
+    try:
+        return score(played)
+    except Fault as fault:  # too long: so may the page be
+        music = score(as_it_stands)
+        remarks[f"repeats that are not taken, for with them the music {fault}"] += 1
+        return music
 
+
+def _check_limits(parts: list[XmlPart], starts: list[int], played: Played, limits: Limits) -> None:
+    """Raise ``NoOrder`` where repeats make more music than ``limits`` allow."""
+    notes = [starts[measure] + head.start for part in parts for measure, head in part.notes]
+    if played.count(notes) > limits.notes:
+        raise NoOrder(f"would make more than limits.notes={limits.notes} notes")
+    marks = [starts[measure] + at for part in parts for measure, at in part.places()]
+    if played.count(notes) + 10 * played.count(marks) > limits.events:
+        raise NoOrder(f"would make more than limits.events={limits.events} events")
+
+
+def _score(
+    root: ET.Element,
+    parts: list[XmlPart],
+    starts: list[int],
+    bpm: float | None,
+    resolution: int,
+    limits: Limits,
+    played: Played,
+) -> Score:
+    """The music of ``parts``, whose measures begin at ``starts`` on the page, as it is played."""
     tempos: dict[int, float] = {}
     meters: dict[int, tuple[int, int]] = {}
     keys: dict[int, tuple[int, bool]] = {}
@@ -44,17 +90,23 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         tempos |= {starts[measure] + at: tempo for measure, at, tempo in part.tempos}
         meters |= {starts[measure] + at: meter for measure, at, meter in part.meters}
         keys |= {starts[measure] + at: key for measure, at, key in part.keys}
-    _mark_bars(meters, starts, resolution)
-    fermatas = {starts[measure] + at for part in parts for measure, at in part.fermatas}
+    meters, keys = played.in_force(meters), played.in_force(keys)
+    _mark_bars(meters, played.lines, resolution)
+    fermatas = {(starts[measure] + at, None) for part in parts for measure, at in part.fermatas}
     chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
-    lyrics = {starts[m] + at: text for part in reversed(parts) for m, at, text in part.lyrics}
-    clock = _Clock({0: bpm} if bpm is not None else tempos, resolution)
+    lyrics = {starts[m] + at: verses for part in reversed(parts) for m, at, verses in part.lyrics}
+    tempos = {0: bpm} if bpm is not None else played.in_force(tempos, DEFAULT_BPM)
+    clock = _Clock(tempos, resolution)
 
     rows = []
     for track, part in enumerate(parts):
-        heads = [
+        page = [
             head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
             for measure, head in part.notes
+        ]
+        heads = [
+            head._replace(start=at, end=at + head.end - head.start)
+            for at, head, _ in played.events((head.start, head) for head in continued(page))
         ]
         for start, end, pitch, instrument, _, _ in tied(heads):
             drum = instrument.drum_pitch is not None
@@ -69,6 +121,7 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
     names = root.iterfind("part-list/score-part")
     named = {part.get("id", ""): (part.findtext("part-name") or "").strip() for part in names}
     titles = [named.get(part.get("id", ""), "") for part in root.iterfind("part")]
+    words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
     return Score(
         notes=np.array(rows, NOTE),
         tempos=np.array(clock.marks(limits.seconds), TEMPO),
@@ -76,15 +129,23 @@ def to_score(root: ET.Element, bpm: float | None, limits: Limits) -> Score:
         keys=np.array(_in_time(keys, clock, limits), KEY),
         names={track: title[:100] for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
-        fermatas=tuple(map(clock.seconds, sorted(fermatas))),
-        markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
-        title=_told(root, "work/work-title") or _told(root, "movement-title"),
-        composer=_told(root, "identification/creator[@type='composer']"),
-        lyrics=tuple((clock.seconds(at), text) for at, text in sorted(lyrics.items())),
+        fermatas=tuple(clock.seconds(at) for at, _, _ in played.events(fermatas)),
+        markers=tuple(
+            (clock.seconds(at), text) for at, text in sorted(played.in_force(chords).items())
+        ),
+        title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
+        composer=_heading(root, "identification/creator[@type='composer']"),
+        lyrics=tuple((clock.seconds(at), text) for at, text in words),
     )
 
 
-def _told(root: ET.Element, path: str) -> str:
+def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
+    """What is sung where a note is played that was played so many ``times`` before: the verse of
+    that number, else the latest before it, else the first."""
+    return next((text for number, text in reversed(verses) if number <= times + 1), verses[0][1])
+
+
+def _heading(root: ET.Element, path: str) -> str:
     """What stands above the notes, in one line of at most 200 characters."""
     return " ".join((root.findtext(path) or "").split())[:200]
 
@@ -107,29 +168,39 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     return resolution
 
 
-def _starts(parts: list[list[int]]) -> list[int]:
+def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     """Tick at which each measure begins, from the lengths of the measures of each part.
 
     A measure begins together in every part, so the longest one gives its length: a part that leaves
-    a measure empty does not run ahead of the others.
+    a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
+    some programs write them so; notes may.
     """
-    longest: list[int] = []
-    for lengths in parts:
-        longest += [0] * (len(lengths) - len(longest))
-        for i, length in enumerate(lengths):
-            if length > longest[i]:
-                longest[i] = length
-    starts = [0]
-    for length in longest:
-        starts.append(starts[-1] + length)
+    meters: dict[int, int] = {}  # measure -> ticks of a bar from there on
+    for part in reversed(parts):
+        meters |= {
+            measure + (at > 0): 4 * resolution * beats // kind
+            for measure, at, (beats, kind) in part.meters
+        }
+    longest: list[Length] = []
+    for part in parts:
+        longest += [Length(0, 0)] * (len(part.lengths) - len(longest))
+        for measure, (whole, notes) in enumerate(part.lengths):
+            there = longest[measure]
+            if whole > there.whole or notes > there.notes:
+                longest[measure] = Length(max(whole, there.whole), max(notes, there.notes))
+    starts, bar = [0], 0
+    for measure, length in enumerate(longest):
+        bar = meters.get(measure, bar)
+        rests = min(length.whole, bar) if bar else length.whole
+        starts.append(starts[-1] + max(rests, length.notes))
     return starts
 
 
-def _mark_bars(meters: dict[int, tuple[int, int]], starts: list[int], resolution: int) -> None:
+def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
     """The meter said again where a measure ends that is no whole number of bars, such as a pick-up:
     bars are counted from the latest mark."""
     meter = None
-    for begin, end in pairwise(starts[:-1]):
+    for begin, end in pairwise(lines[:-1]):
         meter = meters.get(begin, meter)
         if meter is not None and (end - begin) * meter[1] % (4 * resolution * meter[0]):
             meters.setdefault(end, meter)

@@ -19,7 +19,7 @@ def empty(name: str, **attributes: object) -> str:
     return tag(name, **attributes)[:-1] + " />"
 
 
-def leaf(name: str, text: object, **attributes: object) -> str:
+def leaf(name: str, text: object, /, **attributes: object) -> str:
     """``<name a="1">text</name>``"""
     content = escape(str(text))
     return f"{tag(name, **attributes)}{content}</{name}>" if content else empty(name, **attributes)

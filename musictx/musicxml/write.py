@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import NAMES, ROOTS, annotated
+from musictx.chords import marked
 from musictx.errors import UserError
+from musictx.musicxml.harmony import element_of
 from musictx.musicxml.lengths import DIVISIONS, ticks, written
-from musictx.musicxml.part import KINDS
 from musictx.musicxml.text import empty, leaf, nested, tag
 from musictx.notes import Score
 
@@ -182,15 +182,12 @@ def _placed(clock: Beats, marks: np.ndarray) -> tuple[list[int], list[tuple]]:
 
 def _chord_symbols(clock: Beats, score: Score) -> tuple[list[int], list[tuple]]:
     """Ticks of chords, ascending, and their elements; of chords at one moment the last counts."""
-    at = {int(ticks(clock, np.array(time))): chord for time, chord in annotated(score)}
-    symbols = []
-    for chord in at.values():
-        # A symbol for no chord has a root too, which means nothing.
-        name = ROOTS[chord.root % 12]
-        alter = [leaf("root-alter", {"#": 1, "b": -1}[sign]) for sign in name[1:]]
-        root = nested("root", leaf("root-step", name[0]), *alter)
-        symbols.append((root, leaf("kind", KINDS[NAMES[chord.quality]])))
-    return list(at), symbols
+    chords = marked(score)
+    changes = [one for one in score.markers if one[1] in chords]
+    before = ["", *(text for _, text in changes)]
+    changes = [one for one, text in zip(changes, before) if one[1] != text]
+    at = {int(ticks(clock, np.array(time))): element_of(text) for time, text in changes}
+    return list(at), [(lines,) for lines in at.values()]
 
 
 def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict[tuple, str]]:

@@ -33,8 +33,8 @@ def ending(data: bytes) -> str:
 
 
 def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document, str | None]:
-    """The music in the bytes of a MIDI or MusicXML file; of none, an empty document. With it, if
-    the file is damaged, a sentence that says so.
+    """The music in the bytes of a MIDI or MusicXML file; of none, an empty document. With it a
+    sentence on what of a damaged file is lost, or of notation not played as it is written.
 
     Raises :class:`Refused`, in a sentence that begins with the name, for what is no music, damaged
     or more than ``limits``.
@@ -53,7 +53,7 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
             more = f"; cut it, or start musictx studio with {limit[0]}"
             said = said.replace(limit[0], "") + more
         raise Refused(f"{what}: {said}") from None
-    if repairs and not len(score):
+    if repairs and score.file and not len(score):
         raise Refused(f"{what}: it is damaged, and no note could be read ({', '.join(repairs)})")
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
@@ -63,4 +63,6 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
         )
     lost = ", ".join(what for what in repairs if what in LOSSES)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
+    if repairs and not score.file:
+        remark = f"Not played as it is written: {'; '.join(repairs)}."
     return exchange.document_of(score, clean_name(score.title) or name), remark

@@ -1,0 +1,122 @@
+"""Chord symbols: ``<harmony>`` <-> the names of chords in the markers of a Score.
+
+``C:maj/5`` is C/G, ``C:7(b9)`` has a degree more; what no name is for stands in parentheses after
+the nearest triad, ``C:maj(Neapolitan)``, so that it is written again as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from musictx.chords import NAMES, SYMBOLS, spelled
+from musictx.musicxml.text import leaf, nested
+
+#: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
+_QUALITIES = {
+    "major": "maj", "minor": "min", "dominant": "7", "major-seventh": "maj7",
+    "minor-seventh": "min7", "diminished": "dim", "augmented": "aug", "half-diminished": "hdim7",
+    "diminished-seventh": "dim7", "suspended-second": "sus2", "suspended-fourth": "sus4",
+    "major-sixth": "maj6", "minor-sixth": "min6", "major-minor": "minmaj7", "dominant-ninth": "9",
+    "major-ninth": "maj9", "minor-ninth": "min9", "dominant-11th": "11", "major-11th": "maj11",
+    "minor-11th": "min11", "dominant-13th": "13", "major-13th": "maj13", "minor-13th": "min13",
+    "augmented-seventh": "aug7", "power": "5",
+}  # fmt: skip
+_KINDS = {quality: kind for kind, quality in _QUALITIES.items()}
+#: How kinds begin that are not among those, and the triads nearest to them.
+_NEAREST = {
+    "minor": "min", "half-dim": "dim", "dimin": "dim", "augm": "aug", "suspended-s": "sus2",
+    "suspended": "sus4",
+}  # fmt: skip
+_STEPS = "CDEFGAB"
+_SEMITONES = (0, 2, 4, 5, 7, 9, 11)
+_DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
+
+
+def name_of(element: ET.Element) -> str:
+    """The name of a chord symbol, such as ``Bb:min7``; empty without a root."""
+    kind = (element.findtext("kind") or "").strip()
+    if kind == "none":
+        return "N"
+    root = _note(element, "root")
+    if root is None:
+        return ""
+    label = element.find("kind")
+    text = " ".join(("" if label is None else label.get("text", "")).split())
+    quality = _QUALITIES.get(kind)
+    if quality is None:
+        nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
+        quality = SYMBOLS.get(text) if text else None
+        quality = quality or next(nearest, "maj")
+        text = text or ("" if kind == "other" else kind)
+    more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
+    if not more and not {text, text.lower()} & {*SYMBOLS}:
+        more = re.sub(r"[()]", " ", text)[:40].strip()
+    bass = _note(element, "bass")
+    below = "" if bass is None or bass == root else f"/{_interval(root, bass)}"
+    return f"{_spelling(*root)}:{quality}{f'({more})' if more else ''}{below}"
+
+
+def _note(element: ET.Element, name: str) -> tuple[int, int] | None:
+    """(number of the step from C, semitones up) of a root or a bass."""
+    step = (element.findtext(f"{name}/{name}-step") or "").strip()
+    if len(step) != 1 or step not in _STEPS:
+        return None
+    return _STEPS.index(step), _alter(element.findtext(f"{name}/{name}-alter"))
+
+
+def _alter(text: str | None) -> int:
+    """Semitones, -2 to 2, of an alteration such as -1 or "-1.0"."""
+    number = re.fullmatch(r"\s*([+-]?[0-9])(\.[0-9]{0,9})?\s*", text or "")
+    return max(-2, min(2, int(number[1]))) if number else 0
+
+
+def _spelling(step: int, alter: int) -> str:
+    return _STEPS[step] + "#" * alter + "b" * -alter
+
+
+def _interval(root: tuple[int, int], bass: tuple[int, int]) -> str:
+    """The bass as a degree of the major scale on the root: 5 of C and G, b7 of G and F."""
+    steps = (bass[0] - root[0]) % 7
+    up = _SEMITONES[bass[0]] + bass[1] - _SEMITONES[root[0]] - root[1]
+    raised = (up - _SEMITONES[steps] + 6) % 12 - 6
+    return "#" * raised + "b" * -raised + str(steps + 1)
+
+
+def _degree(element: ET.Element) -> str:
+    value = (element.findtext("degree-value") or "").strip()
+    if not re.fullmatch("[0-9]{1,2}", value):
+        return ""
+    alter = _alter(element.findtext("degree-alter"))
+    gone = "*" * ((element.findtext("degree-type") or "").strip() == "subtract")
+    return gone + "#" * alter + "b" * -alter + value
+
+
+def element_of(name: str) -> list[str]:
+    """The children of ``<harmony>`` for a marker that is a chord, lines each."""
+    chord = spelled(name)
+    if chord is None:  # a symbol for no chord has a root too, which means nothing
+        return [*nested("root", leaf("root-step", "C")), leaf("kind", "none")]
+    degrees = [_DEGREES.fullmatch(word) for word in chord.more.split(",") if word]
+    label = {} if all(degrees) else {"text": chord.more}
+    kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
+    lines = [*_tone("root", chord.step, chord.alter), leaf("kind", kind, **label)]
+    if chord.bass is not None:
+        steps, raised = chord.bass
+        step = (_STEPS.index(chord.step) + steps) % 7
+        up = _SEMITONES[_STEPS.index(chord.step)] + chord.alter + _SEMITONES[steps] + raised
+        lines += _tone("bass", _STEPS[step], (up - _SEMITONES[step] + 6) % 12 - 6)
+    for degree in [] if label else degrees:
+        gone, signs, value = degree.groups()
+        lines += nested(
+            "degree",
+            leaf("degree-value", value),
+            leaf("degree-alter", signs.count("#") - signs.count("b")),
+            leaf("degree-type", "subtract" if gone else "add"),
+        )
+    return lines
+
+
+def _tone(name: str, step: str, alter: int) -> list[str]:
+    altered = [leaf(f"{name}-alter", alter)] if alter else []
+    return nested(name, leaf(f"{name}-step", step), *altered)

@@ -1,0 +1,234 @@
+"""Repeats, endings, D.C., D.S. and codas: the order in which the sections of a page are played.
+
+A section is a measure, or a part of one where a repeat stands within it. A repeat without a
+beginning goes back to the end of the one before it, or to the beginning; repeats nest; of endings
+that is played which has the number of the pass; after D.C. or D.S. what was played already is
+played without repeats (unless they say ``after-jump="yes"``) and with its last ending, up to *Fine*
+or *To Coda*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: Sections that are played, more than a page has, at most: two hours of fast bars.
+MOST_PLAYED = 100_000
+#: Repeats within each other; jumps of a piece.
+DEEPEST, MOST_JUMPS = 8, 64
+
+
+class Jump(NamedTuple):
+    """D.C. (``segno`` is ``None``) or D.S. to the segno of that name, "" for any; ``until`` is
+    "fine", "coda" or "" for whichever comes first."""
+
+    segno: str | None
+    until: str = ""
+
+
+class Marks(NamedTuple):
+    """What stands at one section.
+
+    forward   a repeat begins here
+    backward  a repeat ends here, and what it holds is played so many times in all; 0: none does
+    again     the repeat that ends here is taken after a D.C. or D.S., too
+    ending    numbers of the passes in which this section is played, those of the bracket above it;
+              empty without one, 0 for a bracket without a number
+    opens     whether that bracket begins here
+    segno, coda  names of the signs at its beginning, "" for a sign without a name
+    to_coda   names of the codas to which one may go at its end
+    fine, jump   what stands at its end
+    """
+
+    forward: bool = False
+    backward: int = 0
+    again: bool = False
+    ending: tuple[int, ...] = ()
+    opens: bool = False
+    segno: tuple[str, ...] = ()
+    coda: tuple[str, ...] = ()
+    to_coda: tuple[str, ...] = ()
+    fine: bool = False
+    jump: Jump | None = None
+
+
+class NoOrder(Exception):
+    """Why marks lead nowhere, as the end of a sentence."""
+
+
+class _Repeat(NamedTuple):
+    """A repeat from section ``start``: at each of ``backs`` it goes back; the last pass leaves it
+    after ``end``."""
+
+    start: int
+    end: int
+    backs: frozenset[int]
+    passes: int
+    again: bool
+
+
+class _Endings(NamedTuple):
+    """Brackets side by side: the numbers of each of their sections, and their repeat, if any."""
+
+    numbers: dict[int, tuple[int, ...]]
+    repeat: _Repeat | None
+
+
+def order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
+    """The numbers of the sections, from 0, as they are played.
+
+    Raises :class:`NoOrder` for marks that contradict each other and for more than ``most``
+    sections, those counted that an ending passes over; by default :data:`MOST_PLAYED` more than
+    there are.
+    """
+    most = len(marks) + MOST_PLAYED if most is None else most
+    steps = 0
+    if not any(mark.backward or mark.jump for mark in marks):
+        return list(range(len(marks)))
+    repeats, endings = _structure(marks)
+    played: list[int] = []
+    active: list[tuple[_Repeat, int]] = []  # repeats around here, the innermost last; their passes
+    taken: set[tuple[int, str]] = set()  # sections whose jump, or way to the coda, was taken
+    origin = -1  # the section of the latest jump: up to here everything was played before
+    until = None  # None: no jump yet
+    at = 0
+    while at < len(marks):
+        steps += 1
+        if steps > most or len(active) > DEEPEST or len(taken) > MOST_JUMPS:
+            raise NoOrder(f"would make more than {most} bars, or lead back too often")
+        for repeat in repeats.get(at, ()):
+            if all(repeat != other for other, _ in active):
+                once = at <= origin and not repeat.again
+                active.append((repeat, repeat.passes if once else 1))
+        group = endings.get(at)
+        if group is None or _number(group, active, origin) in group.numbers[at]:
+            played.append(at)
+            back = next(
+                (i for i, (r, n) in enumerate(active) if at in r.backs and n < r.passes), -1
+            )
+            if back >= 0:
+                repeat, number = active[back]
+                active[back:] = [(repeat, number + 1)]
+                at = repeat.start
+                continue
+            mark = marks[at]
+            target = None
+            if all(number == repeat.passes for repeat, number in active):
+                if mark.fine and until in ("", "fine"):
+                    return played
+                if mark.to_coda and until in ("", "coda") and (at, "coda") not in taken:
+                    target, until = _coda(marks, at), ""
+                    taken.add((at, "coda"))
+                elif mark.jump is not None and (at, "jump") not in taken:
+                    target, until, origin = _segno(marks, at, mark.jump), mark.jump.until, at
+                    taken.add((at, "jump"))
+            if target is not None:
+                around = (r for several in repeats.values() for r in several)
+                active = [(r, r.passes) for r in around if r.start < target <= r.end]
+                at = target
+                continue
+        at += 1
+        if any(number < repeat.passes for repeat, number in active if repeat.end < at):
+            raise NoOrder("have endings that do not lead back")
+        active = [(repeat, number) for repeat, number in active if repeat.end >= at]
+    if until in ("fine", "coda"):
+        raise NoOrder(f"lead on to a {until.capitalize()} that is not there")
+    if any(mark.jump and (i, "jump") not in taken for i, mark in enumerate(marks)):
+        raise NoOrder("have a D.C. or D.S. that is never reached")
+    return played
+
+
+def _number(group: _Endings, active: list[tuple[_Repeat, int]], origin: int) -> int:
+    """The pass in which endings are reached. Those that no repeat closes but a jump are reached for
+    the last time once there was a jump from ``origin``, among them or behind them."""
+    if group.repeat is None:
+        first = next(iter(group.numbers))
+        brackets = group.numbers.values()
+        return max(next(reversed(brackets))) if origin >= first else min(next(iter(brackets)))
+    return next((number for repeat, number in active if repeat == group.repeat), 1)
+
+
+def _structure(
+    marks: Sequence[Marks],
+) -> tuple[dict[int, list[_Repeat]], dict[int, _Endings]]:
+    """Where repeats begin, the outermost first; section -> the endings that it belongs to."""
+    brackets = _brackets(marks)
+    groups = {at: group for group in brackets for at in group}
+    repeats: dict[int, list[_Repeat]] = {}
+    endings: dict[int, _Endings] = {}
+    waiting: list[int] = []
+    floor = 0  # where a repeat begins that does not say so
+    for at, mark in enumerate(marks):
+        if mark.forward:
+            waiting.append(at)
+        if not mark.backward or at in endings:
+            continue
+        group = groups.get(at, {})
+        start = waiting.pop() if waiting else floor
+        numbers = [n for several in group.values() for n in several]
+        end = max(group, default=at)
+        if group:
+            # A first ending alone: the second time it is passed over.
+            passes = max(numbers) + (len({*group.values()}) == 1)
+            if start > min(group):
+                raise NoOrder("have a repeat that begins within an ending")
+        else:
+            passes = mark.backward
+        backs = frozenset(i for i in group or (at,) if marks[i].backward)
+        again = any(marks[i].again for i in backs)
+        repeat = _Repeat(start, end, backs, passes, again)
+        repeats.setdefault(start, []).insert(0, repeat)
+        endings |= dict.fromkeys(group, _Endings(group, repeat))
+        floor = end + 1
+    for group in brackets:
+        if min(group) not in endings and any(marks[i].jump for i in group):
+            endings |= dict.fromkeys(group, _Endings(group, None))
+    return repeats, endings
+
+
+def _brackets(marks: Sequence[Marks]) -> list[dict[int, tuple[int, ...]]]:
+    """Endings side by side: of each group its sections and their numbers; a number that is left out
+    is that of the bracket before it."""
+    groups: list[dict[int, tuple[int, ...]]] = []
+    for at, mark in enumerate(marks):
+        if not mark.ending:
+            continue
+        if groups and at - 1 in groups[-1] and not (mark.forward or mark.opens):
+            groups[-1][at] = groups[-1][at - 1]
+            continue
+        beside = bool(groups) and at - 1 in groups[-1] and not mark.forward
+        used = {n for numbers in {*groups[-1].values()} for n in numbers} if beside else set()
+        numbers = tuple(n or max(used, default=0) + 1 for n in mark.ending)
+        if not beside or used & {*numbers}:
+            groups.append({})
+        groups[-1][at] = numbers
+    for group in groups:
+        brackets = {numbers: numbers for numbers in group.values()}
+        for number in range(1, max(map(max, brackets))):
+            before = [numbers for numbers in brackets if max(numbers) < number]
+            if before and not any(number in numbers for numbers in brackets):
+                brackets[before[-1]] += (number,)
+        group.update((at, brackets[numbers]) for at, numbers in group.items())
+    return groups
+
+
+def _segno(marks: Sequence[Marks], at: int, jump: Jump) -> int:
+    """Where a jump goes: to the segno of its name, else to the last one before it."""
+    if jump.segno is None:
+        return 0
+    signs = [i for i, mark in enumerate(marks) if mark.segno]
+    named = [i for i in signs if jump.segno and jump.segno in marks[i].segno]
+    before = [i for i in signs if i <= at]
+    if not (named or before):
+        raise NoOrder("have a D.S. without a segno before it")
+    return (named or before)[-1]
+
+
+def _coda(marks: Sequence[Marks], at: int) -> int:
+    """Where *To Coda* goes: to the coda of its name, else to the next one."""
+    signs = [i for i, mark in enumerate(marks) if mark.coda]
+    named = [i for i in signs if {*marks[i].coda} & {*marks[at].to_coda} - {""}]
+    after = [i for i in signs if i > at]
+    if not (named or after):
+        raise NoOrder("lead to a coda that is not there")
+    return (named or after)[0]

@@ -1,0 +1,175 @@
+"""What says how a page is repeated: bar lines, signs and words of MusicXML -> marks of sections."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from musictx.musicxml.repeats import Jump, Marks
+
+#: D.C. and D.S. with what follows, as engravers write them.
+_JUMP = re.compile(
+    r"\W*(?:(?P<capo>d\.\s?c\b|dc\b|da\s+capo\b)|d\.\s?s\b|ds\b|dal\s+segno\b)(?P<rest>.*)"
+)
+_FINE, _CODA, _SEGNO = (re.compile(rf"\W*{word}\W*") for word in ("fine", "coda", "segno"))
+_TO_CODA = re.compile(r"\W*(?:al|alla|to|to the)\s+coda\b.*")
+#: Times and numbers of endings that are taken at their word; brackets with several numbers.
+_MOST_TIMES, _MOST_NUMBERS = 1_000_000, 64
+
+
+class Sign(NamedTuple):
+    """A sign at ``position`` ticks of a measure, ``None`` for its end: ``kind`` is the name of a
+    field of :class:`Marks`, or "bracket", "close" or "sign", a coda of either kind."""
+
+    measure: int
+    position: int | None
+    kind: str
+    value: object = True
+    barline: bool = False
+
+
+def of_barline(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
+    """The signs of a ``<barline>`` that stands at ``position``."""
+    place = item.get("location", "right")
+    at = {"left": 0, "middle": position}.get(place)
+    for child in item:
+        if child.tag == "repeat" and child.get("direction") == "forward":
+            yield Sign(measure, at, "forward", barline=True)
+        elif child.tag == "repeat":
+            times = child.get("times", "").strip()
+            times = min(int(times), _MOST_TIMES) if re.fullmatch("[0-9]{1,9}", times) else 2
+            yield Sign(measure, at, "backward", max(times, 1), barline=True)
+            if child.get("after-jump") == "yes":
+                yield Sign(measure, at, "again", barline=True)
+        elif child.tag == "ending" and child.get("type") == "start":
+            yield Sign(measure, at, "bracket", _numbers(child.get("number", "")), barline=True)
+        elif child.tag == "ending":
+            yield Sign(measure, at, "close", barline=True)
+        elif child.tag in ("segno", "coda"):
+            name = item.get(child.tag, "")
+            yield Sign(measure, at, "segno" if child.tag == "segno" else "sign", name)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of an ending, such as "1", "1, 2" or "1-3"; 0 for none."""
+    numbers: list[int] = []
+    for first, last in re.findall(r"(\d{1,2})(?:\s*-\s*(\d{1,2}))?", text)[:_MOST_NUMBERS]:
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(sorted({*numbers} - {0})[:_MOST_NUMBERS]) or (0,)
+
+
+def of_direction(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
+    """The signs of a ``<direction>`` or a ``<sound>`` that stands at ``position``: of its words,
+    its segno or coda, and of what it says to programs."""
+    sound = item if item.tag == "sound" else item.find("sound")
+    attributes = {} if sound is None else sound.attrib
+    words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
+    words = " ".join(words.lower().split())
+    segno, coda = (item.find(f"direction-type/{name}") is not None for name in ("segno", "coda"))
+    jump = _JUMP.fullmatch(words) if len(words) < 80 else None
+    fine = bool(attributes.get("fine")) and attributes.get("fine") != "no"
+    if jump or attributes.get("dacapo") == "yes" or attributes.get("dalsegno"):
+        rest = jump["rest"] if jump else ""
+        until = "fine" if "fine" in rest else "coda" if "coda" in rest or coda else ""
+        to_start = bool(jump and jump["capo"]) or attributes.get("dacapo") == "yes"
+        target = None if to_start else attributes.get("dalsegno", "")
+        yield Sign(measure, position, "jump", Jump(target, until))
+    elif "tocoda" in attributes or _TO_CODA.fullmatch(words):
+        yield Sign(measure, position, "to_coda", attributes.get("tocoda", ""))
+    elif "coda" in attributes or _CODA.fullmatch(words):
+        yield Sign(measure, position, "coda", attributes.get("coda", ""))
+    elif coda:
+        yield Sign(measure, position, "sign", "")
+    elif segno or "segno" in attributes or _SEGNO.fullmatch(words):
+        yield Sign(measure, position, "segno", attributes.get("segno", ""))
+    if fine or _FINE.fullmatch(words):
+        yield Sign(measure, position, "fine")
+    if attributes.get("forward-repeat") == "yes":
+        yield Sign(measure, position, "forward")
+
+
+class Sections(NamedTuple):
+    """starts    ticks at which measures begin, and the end of the last one
+    bounds    the same of sections
+    measures  the number of the measure that each belongs to
+    marks     what stands at each"""
+
+    starts: Sequence[int]
+    bounds: list[int]
+    measures: list[int]
+    marks: list[Marks]
+
+
+def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections:
+    """The sections of a page with measures at ``starts``, and at the last of these its end, by the
+    signs of all its parts; of endings those count that the first part has which has any."""
+    bounds, measures = [], []
+    cuts: dict[int, set[int]] = {}
+    for sign in (sign for signs in parts for sign in signs):
+        if sign.barline and sign.position and sign.kind in ("forward", "backward"):
+            cuts.setdefault(sign.measure, set()).add(starts[sign.measure] + sign.position)
+    for measure, (begin, end) in enumerate(pairwise(starts)):
+        inside = [begin, *sorted(at for at in cuts.get(measure, ()) if begin < at < end)]
+        bounds += inside
+        measures += [measure] * len(inside)
+
+    def section(sign: Sign) -> int:
+        """That which begins at a sign, or, of what stands at an end, the one that ends there."""
+        first, stop = (bisect_left(measures, sign.measure + n) for n in (0, 1))
+        begin, end = starts[sign.measure], starts[sign.measure + 1]
+        at = end if sign.position is None else begin + sign.position
+        if sign.kind in ("forward", "segno", "coda", "bracket"):
+            late = sign.position is None or (at >= end > begin)
+            return stop if late else bisect_right(bounds, at, first, stop) - 1
+        if sign.barline and sign.position == 0:
+            return first - 1
+        return max(bisect_left(bounds, at, first, stop) - 1, first) if at < end else stop - 1
+
+    marks = [Marks()] * len(measures)
+    kinds = {sign.kind for signs in parts for sign in signs}
+    codas = [sign.measure for signs in parts for sign in signs if sign.kind == "sign"]
+    placed = []
+    for signs in parts:
+        pairs = [(section(sign), sign) for sign in (_coda(one, kinds, codas) for one in signs)]
+        placed.append([(at, sign) for at, sign in pairs if 0 <= at < len(marks)])
+    for at, sign in (pair for pairs in placed for pair in pairs):
+        if sign.kind in ("segno", "coda", "to_coda"):
+            sign = sign._replace(value=(*getattr(marks[at], sign.kind), sign.value))
+        elif sign.kind == "backward":
+            sign = sign._replace(value=max(marks[at].backward, int(str(sign.value))))
+        elif sign.kind == "jump" and marks[at].jump is not None:
+            continue
+        if sign.kind in Marks._fields:
+            marks[at] = marks[at]._replace(**{sign.kind: sign.value})
+    for pairs in placed:
+        if any(sign.kind == "bracket" for _, sign in pairs):
+            _put_brackets(marks, pairs)
+            break
+    return Sections(starts, [*bounds, starts[-1]], measures, marks)
+
+
+def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
+    """A coda sign alone, among those of ``codas``, measures: beside signs that say *To Coda* it is
+    where they lead, beside what says *Coda* it leads there; else the last one is the coda."""
+    if sign.kind != "sign":
+        return sign
+    target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == max(codas))
+    return sign._replace(kind="coda" if target else "to_coda")
+
+
+def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
+    """Put the numbers of endings over their sections: to where they close or a repeat goes back;
+    one that never does holds one section."""
+    first, numbers = None, ()
+    for at, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):
+        if sign.kind == "bracket":
+            first, numbers = at, sign.value
+            marks[at] = marks[at]._replace(ending=numbers, opens=True)
+        elif sign.kind in ("close", "backward") and first is not None:
+            for inside in range(first + 1, at + 1):
+                marks[inside] = marks[inside]._replace(ending=numbers)
+            first = None

@@ -1,0 +1,163 @@
+"""MusicXML as programs write it, where the standard would have it otherwise or leaves it open."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from musictx import musicxml
+from musictx.chords import marked
+from musictx.notes import Score
+from tests.test_musicxml import CHORD, HEAD, REST, C, D, E, G, backup, document, note, read
+
+TIED = '<notations><tied type="{}"/></notations>'
+FOUR = (
+    "<attributes><divisions>{}</divisions>"
+    "<time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
+)
+
+
+@pytest.mark.parametrize(
+    ("measures", "notes"),
+    [
+        ([note(C, 2, ties=["start"]), note(C, 2)], [(0, 4, 60, 0)]),
+        ([note(C, 2, after=TIED.format("start")), note(C, 2)], [(0, 4, 60, 0)]),
+        (
+            [note(C, 2, after=TIED.format("start")), note(C, 2, after=TIED.format("stop"))],
+            [(0, 4, 60, 0)],
+        ),
+        (
+            [note(C, 2, ties=["start"]), note(C, 2, ties=["start"]), note(C, 2) * 2],
+            [(0, 6, 60, 0), (6, 8, 60, 0)],
+        ),
+        ([note(C, 2, ties=["start"]), note(D, 2) + note(C, 2)],
+         [(0, 2, 60, 0), (2, 4, 62, 0), (4, 6, 60, 0)]),
+        (  # the tie ends in the one voice, so the other one strikes its note
+            [note(C, 2, ties=["start"]), note(C, 1) + backup(1) + note(C, 2, ties=["stop"])],
+            [(0, 4, 60, 0), (2, 3, 60, 0)],
+        ),
+        (  # of a chord one note
+            [note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+             note(C, 2) + note(E, 2, before=CHORD)],
+            [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
+        ),
+        ([note(C, 2, after=TIED.format("let-ring")), note(C, 2)], [(0, 2, 60, 0), (2, 4, 60, 0)]),
+    ],
+    ids=["tie", "tied", "both tied", "chain", "elsewhere", "voices", "chord", "let ring"],
+)  # fmt: skip
+def test_a_tie_that_only_begins_ends_in_the_next_note_of_its_pitch(measures, notes):
+    first, *others = measures
+    assert read([HEAD.format(1) + first, *others]) == notes
+
+
+def test_rests_beyond_the_meter_do_not_lengthen_the_bar():
+    one = [FOUR.format(1) + note(C, 4), note(D, 4)]
+    two = [FOUR.format(1) + note(E, 1) + note(REST, 8), note(G, 4)]
+    without = [HEAD.format(1) + note(REST, 8), note(G, 4)]
+    notes = [(0, 1, 64, 1), (0, 4, 60, 0), (4, 8, 62, 0), (4, 8, 67, 1)]
+    assert read(one, two) == sorted(notes, key=lambda n: (n[0], n[2]))
+    assert read(one, without)[-1] == (4, 8, 67, 1)
+    # Without a meter a rest is as long as it is written; notes always are, and rests before them.
+    assert read([HEAD.format(1) + note(C, 4), note(D, 4)], without)[-1] == (8, 12, 67, 1)
+    long = [FOUR.format(1) + note(REST, 5) + note(E, 1) + note(REST, 4), note(G, 4)]
+    assert [n[0] for n in read(one, long) if n[3] == 0] == [0, 6]
+
+
+def test_divisions_may_come_after_the_first_notes():
+    assert read([note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2) + note(G, 2)]) == [
+        (0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0), (3, 4, 67, 0)
+    ]  # fmt: skip
+
+
+def harmony(step="C", alter=None, kind="major", text=None, bass=None, degree=""):
+    altered = "" if alter is None else f"<root-alter>{alter}</root-alter>"
+    label = "" if text is None else f' text="{text}"'
+    below = f"<bass><bass-step>{bass}</bass-step></bass>" if bass else ""
+    root = f"<root><root-step>{step}</root-step>{altered}</root>"
+    return f"<harmony>{root}<kind{label}>{kind}</kind>{below}{degree}</harmony>"
+
+
+FLAT_NINE = (
+    "<degree><degree-value>9</degree-value><degree-alter>-1</degree-alter>"
+    "<degree-type>add</degree-type></degree>"
+)
+#: A chord symbol -> its name, and the chord that it counts as.
+SYMBOLS = [
+    (harmony(), "C:maj", "C:maj"),
+    (harmony(bass="G"), "C:maj/5", "C:maj"),
+    (harmony("B", -2), "Bbb:maj", "A:maj"),
+    (harmony("B", "-1.0"), "Bb:maj", "Bb:maj"),
+    (harmony("F", kind="major-11th"), "F:maj11", "F:maj7"),
+    (harmony("D", kind="minor-13th"), "D:min13", "D:min7"),
+    (harmony("G", kind="dominant", bass="F"), "G:7/b7", "G:7"),
+    (harmony(kind="other"), "C:maj", "C:maj"),
+    (harmony(kind="other", text="7alt(x)"), "C:maj(7alt x)", "C:maj"),
+    (harmony(kind="other", text="m7"), "C:min7", "C:min7"),
+    (harmony("A", kind=""), "A:maj", "A:maj"),
+    (harmony("A", kind="minor-fancy"), "A:min(minor-fancy)", "A:min"),
+    (harmony("G", kind="dominant", degree=FLAT_NINE), "G:7(b9)", "G:7"),
+]
+
+
+def test_chord_symbols_keep_their_bass_and_what_no_name_is_for():
+    """Each is a chord of its kind, never the one before; written and read again it is the same."""
+    bars = [symbol + note(C, 4) for symbol, _, _ in SYMBOLS]
+    bars[0] = FOUR.format(1) + bars[0]
+    score = musicxml.read(document(bars), bpm=60)
+    assert score.markers == tuple((4.0 * n, name) for n, (_, name, _) in enumerate(SYMBOLS))
+    assert [str(marked(score)[name]) for _, name in score.markers] == [s[2] for s in SYMBOLS]
+    again = musicxml.read(musicxml.to_bytes(score))
+    assert again.markers == score.markers
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "bass"),
+    [("G/B", ("G", 0), "B:0"), ("F#m7/E", ("F", 1), "E:0"), ("Eb:maj/3", ("E", -1), "G:0"),
+     ("E:maj/3", ("E", 0), "G:1"), ("C:min/b3", ("C", 0), "E:-1"), ("Bb/Ab", ("B", -1), "A:-1")],
+)  # fmt: skip
+def test_the_bass_of_a_marker_is_written(name, root, bass):
+    score = Score(
+        [(0.0, 4.0, 60, 80, 0, False, 0)], tempos=[(0.0, 60.0)],
+        markers=((0.0, name), (2.0, "C:min7")),
+    )  # fmt: skip
+    written = ET.fromstring(musicxml.to_bytes(score)).find(".//harmony")
+    found = [written.findtext(f".//{n}-step") for n in ("root", "bass")]
+    alters = [int(written.findtext(f".//{n}-alter", "0")) for n in ("root", "bass")]
+    assert (found[0], alters[0]) == root
+    assert f"{found[1]}:{alters[1]}" == bass
+
+
+def metronome(unit, number, more="", sound=""):
+    inside = f"<beat-unit>{unit}</beat-unit>{more}<per-minute>{number}</per-minute>"
+    mark = f"<direction-type><metronome>{inside}</metronome></direction-type>"
+    return f"<direction>{mark}{sound}</direction>"
+
+
+DOT = "<beat-unit-dot/>"
+EQUAL = (
+    "<direction><direction-type><metronome><beat-unit>eighth</beat-unit>"
+    "<beat-unit>quarter</beat-unit></metronome></direction-type></direction>"
+)
+
+
+@pytest.mark.parametrize(
+    ("mark", "bpm"),
+    [
+        (metronome("quarter", 60), 60),
+        (metronome("quarter", 60, DOT), 90),
+        (metronome("half", 50), 100),
+        (metronome("eighth", 100, DOT), 75),
+        (metronome("quarter", "c. 72-76"), 72),
+        (metronome("quarter", 60, sound='<sound tempo="90"/>'), 90),
+        ('<sound tempo="90"/>' + metronome("quarter", 60), 90),
+        (metronome("quarter", 60) + '<sound tempo="90"/>', 90),
+        (EQUAL, 120),
+        (metronome("quarter", "fast"), 120),
+        (metronome("quarter", 0), 120),
+        (metronome("breath", 60), 120),
+    ],
+)
+def test_metronome_marks_count_where_programs_get_no_tempo(mark, bpm):
+    score = musicxml.read(document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)]))
+    assert score.notes["start"].tolist() == [0.0, 60 / bpm]

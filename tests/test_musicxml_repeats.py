@@ -1,0 +1,490 @@
+"""Repeats of MusicXML are played as plain loops over their forms play them, and as music21 does."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx import midi, musicxml
+from musictx.beats import Beats
+from musictx.config import Limits
+from musictx.errors import UserError
+from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
+
+STEPS = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]
+FOUR = "<time><beats>4</beats><beat-type>4</beat-type></time>"
+
+
+def sound(**attributes):
+    return "<sound {}/>".format(" ".join(f'{k}="{v}"' for k, v in attributes.items()))
+
+
+def words(text, after=""):
+    inside = f"<direction-type><words>{text}</words></direction-type>{after}"
+    return f"<direction>{inside}</direction>"
+
+
+def sign(name, after=""):
+    return f"<direction><direction-type><{name}/></direction-type>{after}</direction>"
+
+
+def bar(
+    *, forward=False, backward=0, ending="", stop="", how="stop", before="", after="", again=False
+):
+    """What stands at a measure: repeats, an ending that begins and one that stops, other music."""
+    left = f'<ending number="{ending}" type="start"/>' if ending else ""
+    left += '<repeat direction="forward"/>' if forward else ""
+    right = f'<ending number="{stop}" type="{how}"/>' if stop else ""
+    times = f' times="{backward}"' if backward != 2 else ""
+    times += ' after-jump="yes"' if again else ""
+    right += f'<repeat direction="backward"{times}/>' if backward else ""
+    left = f'<barline location="left">{left}</barline>' if left else ""
+    right = f'<barline location="right">{right}</barline>' if right else ""
+    return left + before, after + right
+
+
+def note(number, length=4, more=""):
+    """A note whose pitch names its measure."""
+    pitch = 36 + number
+    step = STEPS[pitch % 12]
+    alter = "<alter>1</alter>" if step[1:] else ""
+    inside = f"<pitch><step>{step[0]}</step>{alter}<octave>{pitch // 12 - 1}</octave></pitch>"
+    return f"<note>{inside}<duration>{length}</duration>{more}</note>"
+
+
+def measures(bars, notes=note):
+    head = f"<attributes><divisions>1</divisions>{FOUR}</attributes>"
+    return [
+        f"{before}{'' if number else head}{notes(number)}{after}"
+        for number, (before, after) in enumerate(bars)
+    ]
+
+
+def document(*parts):
+    names = [f"P{number}" for number in range(len(parts))]
+    listed = "".join(f'<score-part id="{n}"><part-name>x</part-name></score-part>' for n in names)
+    body = "".join(
+        f'<part id="{name}">'
+        + "".join(f'<measure number="{n + 1}">{m}</measure>' for n, m in enumerate(contents))
+        + "</part>"
+        for name, contents in zip(names, parts)
+    )
+    return f"<score-partwise><part-list>{listed}</part-list>{body}</score-partwise>".encode()
+
+
+def played(bars, **options):
+    """The numbers of the measures as they sound, and that one follows the other at once."""
+    score = musicxml.read(document(measures(bars)), bpm=60, **options)
+    assert score.notes["start"].tolist() == [4.0 * n for n in range(len(score))]
+    return (score.notes["pitch"] - 36).tolist()
+
+
+ENDINGS = [
+    bar(ending="1", stop="1", backward=2),
+    bar(ending="2", stop="2", how="discontinue"),
+]
+#: A form -> its page, and the measures as a musician plays them.
+FORMS = {
+    "no repeat": ([bar()] * 3, [0, 1, 2]),
+    "one section": ([bar(forward=True), bar(), bar(backward=2), bar()], [0, 1, 2, 0, 1, 2, 3]),
+    "back to the beginning": ([bar(), bar(backward=2), bar()], [0, 1, 0, 1, 2]),
+    "back to the last repeat's end": (
+        [bar(), bar(backward=2), bar(), bar(backward=2), bar()], [0, 1, 0, 1, 2, 3, 2, 3, 4]),
+    "three times": ([bar(forward=True, backward=3), bar()], [0, 0, 0, 1]),
+    "nested": (
+        [bar(forward=True), bar(forward=True), bar(backward=2), bar(backward=2), bar()],
+        [0, 1, 2, 1, 2, 3, 0, 1, 2, 1, 2, 3, 4]),
+    "two endings": ([bar(forward=True), *ENDINGS, bar()], [0, 1, 0, 2, 3]),
+    "endings of several bars": (
+        [bar(), bar(ending="1"), bar(stop="1", backward=2), bar(ending="2"), bar(stop="2"), bar()],
+        [0, 1, 2, 0, 3, 4, 5]),
+    "an ending for two passes": (
+        [bar(forward=True), bar(ending="1, 2", stop="1, 2", backward=2),
+         bar(ending="3", stop="3"), bar()],
+        [0, 1, 0, 1, 0, 2, 3]),
+    "three endings": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2),
+         bar(ending="2", stop="2", backward=2), bar(ending="3", stop="3"), bar()],
+        [0, 1, 0, 2, 0, 3, 4]),
+    "a first ending for the verse that has none": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="3", stop="3")],
+        [0, 1, 0, 1, 0, 2]),
+    "a last ending that never stops": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2"), bar()],
+        [0, 1, 0, 2, 3]),
+    "endings twice": (
+        [bar(forward=True), *ENDINGS, bar(forward=True), *ENDINGS, bar()],
+        [0, 1, 0, 2, 3, 4, 3, 5, 6]),
+    "a first ending alone": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar()], [0, 1, 0, 2]),
+    "D.C.": ([bar(), bar(), bar(after=words("D.C."))], [0, 1, 2, 0, 1, 2]),
+    "D.C. in the middle": ([bar(), bar(after=words("Da Capo")), bar()], [0, 1, 0, 1, 2]),
+    "D.C. al Fine, AABA": (
+        [bar(forward=True), bar(backward=2, after=words("Fine")), bar(),
+         bar(after=words("D.C. al Fine"))],
+        [0, 1, 0, 1, 2, 3, 0, 1]),
+    "the same for programs": (
+        [bar(forward=True), bar(backward=2, after=sound(fine="yes")), bar(),
+         bar(after=sound(dacapo="yes"))],
+        [0, 1, 0, 1, 2, 3, 0, 1]),
+    "repeats after the jump too": (
+        [bar(forward=True), bar(backward=2, after=words("Fine"), again=True), bar(),
+         bar(after=words("D.C. al Fine"))],
+        [0, 1, 0, 1, 2, 3, 0, 1, 0, 1]),
+    "the last ending after the jump": (
+        [bar(forward=True), *ENDINGS, bar(after=words("Fine")), bar(after=words("D.C. al Fine"))],
+        [0, 1, 0, 2, 3, 4, 0, 2, 3]),
+    "D.S. al Fine": (
+        [bar(), bar(before=sign("segno")), bar(after=words("Fine")),
+         bar(after=words("D.S. al Fine"))],
+        [0, 1, 2, 3, 1, 2]),
+    "D.S. al Coda by signs alone": (
+        [bar(), bar(before=sign("segno")), bar(after=sign("coda")),
+         bar(after=words("D.S. al Coda")), bar(before=sign("coda")), bar()],
+        [0, 1, 2, 3, 1, 2, 4, 5]),
+    "D.S. al Coda for programs": (
+        [bar(), bar(before=sound(segno="s")), bar(after=sound(tocoda="c")),
+         bar(after=sound(dalsegno="s")), bar(before=sound(coda="c")), bar()],
+        [0, 1, 2, 3, 1, 2, 4, 5]),
+    "two jumps by their names": (
+        [bar(before=sound(segno="a")), bar(before=sound(segno="b")), bar(after=sound(tocoda="x")),
+         bar(after=sound(tocoda="y")), bar(after=sound(dalsegno="b")), bar(before=sound(coda="x")),
+         bar(after=sound(dalsegno="a")), bar(before=sound(coda="y"))],
+        [0, 1, 2, 3, 4, 1, 2, 5, 6, 0, 1, 2, 3, 7]),
+    "a repeat inside the coda": (
+        [bar(), bar(after=words("To Coda")), bar(after=words("D.C. al Coda")),
+         bar(before=words("Coda"), forward=True), bar(backward=2), bar()],
+        [0, 1, 2, 0, 1, 3, 4, 3, 4, 5]),
+    "D.S. in a first ending": (
+        [bar(), bar(before=sign("segno")),
+         bar(ending="1", stop="1", after=words("D.S. al Fine")),
+         bar(ending="2", stop="2", after=words("Fine"))],
+        [0, 1, 2, 1, 3]),
+    "D.S. from a second ending": (
+        [bar(before=sign("segno"), forward=True), bar(ending="1", stop="1", backward=2),
+         bar(ending="2", stop="2", after=words("D.S. al Fine")), bar(after=words("Fine"))],
+        [0, 1, 0, 2, 0, 2, 3]),
+    "a repeat that programs alone see": (
+        [bar(), bar(before=sound(**{"forward-repeat": "yes"})), bar(backward=2)], [0, 1, 2, 1, 2]),
+    "endings without a repeat, a Fine without a jump": (
+        [bar(ending="1", stop="1"), bar(ending="2", stop="2", after=words("Fine")), bar()],
+        [0, 1, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_are_played_as_musicians_play_them(form):
+    bars, numbers = FORMS[form]
+    assert played(bars) == numbers
+    assert played(bars, repeats=False) == list(range(len(bars)))
+
+
+# A tree of music, as a page and as plain loops over it.
+def marked(tree):
+    """The marks of a tree: an int is so many plain sections; ("repeat", times, trees);
+    ("endings", trees, [numbers of each ending])."""
+    marks = []
+    for branch in tree:
+        if isinstance(branch, int):
+            marks += [Marks()] * branch
+            continue
+        inside = marked(branch[2] if branch[0] == "repeat" else branch[1])
+        inside[0] = inside[0]._replace(forward=True)
+        if branch[0] == "repeat":
+            inside[-1] = inside[-1]._replace(backward=branch[1])
+        else:
+            for numbers in branch[2]:
+                back = 0 if numbers == branch[2][-1] else 2
+                inside.append(Marks(ending=tuple(numbers), opens=True, backward=back))
+        marks += inside
+    return marks
+
+
+def loops(tree, first=0):
+    """The order in which the sections of a tree are played, and how many there are."""
+    found, at = [], first
+    for branch in tree:
+        if isinstance(branch, int):
+            found += range(at, at + branch)
+            at += branch
+            continue
+        body, stop = loops(branch[2] if branch[0] == "repeat" else branch[1], at)
+        if branch[0] == "repeat":
+            found += body * branch[1]
+            at = stop
+        else:
+            for number in range(1, max(map(max, branch[2])) + 1):
+                place = next(i for i, numbers in enumerate(branch[2]) if number in numbers)
+                found += [*body, stop + place]
+            at = stop + len(branch[2])
+    return found, at
+
+
+plain = st.integers(1, 2)
+# A bar line is the beginning, and the end, of one repeat only: plain bars stand around each.
+numbered = st.sampled_from([[[1], [2]], [[1, 2], [3]], [[1], [2], [3]]])
+
+
+def around(branches):
+    body = st.tuples(plain, branches, plain).map(list)
+    one = st.tuples(st.just("repeat"), st.integers(2, 3), body)
+    two = st.tuples(st.just("endings"), body, numbered)
+    return one | two
+
+
+branches = plain | around(plain) | around(around(plain))
+trees = st.lists(branches, min_size=1, max_size=4)
+
+
+@settings(deadline=None, max_examples=120)
+@given(tree=trees)
+def test_trees_of_repeats_are_played_as_loops(tree):
+    numbers, count = loops(tree)
+    marks = marked(tree)
+    assert len(marks) == count
+    assert order(marks) == numbers
+
+
+@settings(deadline=None, max_examples=120)
+@given(tree=trees, data=st.data())
+def test_after_a_jump_everything_comes_once_with_its_last_endings(tree, data):
+    numbers, count = loops(tree)
+    marks = marked([*tree, 1])
+    once = list(range(count))
+    for group in _groups(marks):
+        once = [n for n in once if n not in group[:-1]]
+    target = data.draw(st.sampled_from([n for n in once if not marks[n].ending]))
+    marks[target] = marks[target]._replace(segno=("",))
+    marks[-1] = marks[-1]._replace(jump=Jump("", ""))
+    after = [n for n in once if n >= target]
+    assert order([*marks, Marks()]) == [*numbers, count, *after, count, count + 1]
+    stop = data.draw(st.sampled_from(after))
+    marks[stop] = marks[stop]._replace(fine=True)
+    assert order([*marks, Marks()]) == [*numbers, count, *[n for n in after if n <= stop]]
+    marks[stop] = marks[stop]._replace(fine=False, to_coda=("",))
+    coda = [Marks(), Marks(coda=("",), forward=True, backward=2)]
+    begin = len(marks) + 1
+    after = [n for n in after if n <= stop]
+    assert order([*marks, *coda]) == [*numbers, count, *after, begin, begin]
+
+
+def _groups(marks):
+    """Endings side by side."""
+    groups = []
+    for n, mark in enumerate(marks):
+        if mark.ending and groups and groups[-1][-1] == n - 1 and mark.ending[0] != 1:
+            groups[-1].append(n)
+        elif mark.ending:
+            groups.append([n])
+    return groups
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    marks=st.lists(
+        st.builds(
+            Marks,
+            forward=st.booleans(),
+            backward=st.sampled_from([0, 0, 2, 3, 1_000_000]),
+            again=st.booleans(),
+            ending=st.lists(st.integers(0, 3), max_size=2).map(tuple),
+            opens=st.booleans(),
+            segno=st.sampled_from([(), ("",), ("a",)]),
+            coda=st.sampled_from([(), ("",), ("a",)]),
+            to_coda=st.sampled_from([(), ("",), ("a",)]),
+            fine=st.booleans(),
+            jump=st.sampled_from([None, None, Jump(None), Jump("", "coda"), Jump("a", "fine")]),
+        ),
+        max_size=12,
+    )
+)
+def test_any_marks_have_an_order_or_a_reason(marks):
+    try:
+        numbers = order(marks, most=2000)
+    except NoOrder:
+        return
+    assert set(numbers) <= set(range(len(marks)))
+    assert len(numbers) <= 2000
+    if not any(mark.backward or mark.jump for mark in marks):
+        assert numbers == list(range(len(marks)))
+
+
+def page_of(tree):
+    bars = []
+    for mark in marked(tree):
+        number = ", ".join(map(str, mark.ending))
+        bars.append(bar(forward=mark.forward, backward=mark.backward, ending=number, stop=number))
+    return bars
+
+
+@pytest.mark.skipif(importlib.util.find_spec("music21") is None, reason="needs the extra bach")
+@settings(deadline=None, max_examples=25)
+@given(tree=st.lists(plain | around(plain), min_size=1, max_size=4), jump=st.integers(0, 3))
+def test_music21_plays_them_alike(tree, jump):
+    """Its endings after a D.C. are all played, and those inside other repeats are not expanded, so
+    those are left to the loops above."""
+    import music21
+
+    bars = page_of(tree)
+    if any(isinstance(branch, tuple) and branch[0] == "endings" for branch in tree):
+        jump = 0
+    if jump:
+        bars[0] = (
+            bars[0][0] + sign("segno") * (jump == 2),
+            words("Fine") * (jump < 3) + bars[0][1],
+        )
+        text = ("D.C. al Fine", "D.S. al Fine", "D.C.")[jump - 1]
+        bars.append(bar(after=words(text)))
+    data = document(measures(bars))
+    stream = music21.converter.parseData(data.decode(), format="musicxml").parts[0]
+    theirs = [n.pitch.midi - 36 for n in stream.expandRepeats().recurse().notes]
+    assert played(bars) == theirs
+
+
+def test_marks_in_one_part_count_for_all():
+    bars = [bar(), bar(backward=2), bar()]
+    without = [bar()] * 3
+    for parts in ((bars, without), (without, bars), (bars, bars)):
+        score = musicxml.read(document(*map(measures, parts)), bpm=60)
+        for track in (0, 1):
+            mine = score.notes[score.notes["track"] == track]
+            assert (mine["pitch"] - 36).tolist() == [0, 1, 0, 1, 2]
+
+
+def test_a_repeat_within_a_measure_divides_it_in_all_parts():
+    middle = '<barline location="middle"><repeat direction="backward"/></barline>'
+    first = measures([bar()] * 2, lambda n: note(2 * n, 3) + middle * (n == 1) + note(2 * n + 1, 1))
+    second = measures([bar()] * 2, lambda n: note(10 + n, 3) + note(20 + n, 1))
+    score = musicxml.read(document(first, second), bpm=60)
+    mine = score.notes[score.notes["track"] == 0]
+    assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
+    assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
+    other = score.notes[score.notes["track"] == 1]
+    assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
+
+
+def test_a_pick_up_is_repeated_with_its_piece():
+    """A quarter before the first bar, three in the last one: bars begin where they are written."""
+    lengths = (1, 4, 3)
+    bars = [bar(), bar(), bar(backward=2)]
+    score = musicxml.read(document(measures(bars, lambda n: note(n, lengths[n]))), bpm=60)
+    assert score.notes["start"].tolist() == [0, 1, 5, 8, 9, 13]
+    lines = [Beats(score).bar(float(at))[1] for at in score.notes["start"]]
+    assert lines == [0.0] * 6
+
+
+def test_what_holds_at_a_place_holds_there_again():
+    """Tempo, meter, key and chord where the music goes back."""
+    chord = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
+    change = (
+        "<attributes><key><fifths>2</fifths></key>"
+        "<time><beats>3</beats><beat-type>4</beat-type></time></attributes>"
+    )
+    key = "<attributes><key><fifths>-1</fifths></key></attributes>"
+    bars = [
+        bar(before=chord),
+        bar(before=key, forward=True),
+        bar(backward=2, before=change + sound(tempo=60) + chord.replace(">C<", ">D<")),
+    ]
+    lengths = (4, 4, 3)
+    score = musicxml.read(document(measures(bars, lambda n: note(n, lengths[n]))))
+    assert score.notes["start"].tolist() == [0, 2, 4, 7, 9]
+    assert score.tempos.tolist() == [(0, 120), (4, 60), (7, 120), (9, 60)]
+    assert score.meters.tolist() == [(0, 4, 4), (4, 3, 4), (7, 4, 4), (9, 3, 4)]
+    assert score.keys.tolist() == [(2, -1, False), (4, 2, False), (7, -1, False), (9, 2, False)]
+    assert score.markers == ((0, "C:maj"), (4, "D:maj"), (7, "C:maj"), (9, "D:maj"))
+    again = musicxml.read(musicxml.to_bytes(score))  # written out, pass by pass
+    assert again.notes[["start", "pitch"]].tolist() == score.notes[["start", "pitch"]].tolist()
+
+
+def test_each_pass_has_its_verse():
+    def verses(number):
+        texts = {0: ("one", "two"), 1: ("first",), 2: ("", "second"), 3: ("all",)}[number]
+        return note(number, 4, "".join(
+            f'<lyric number="{n + 1}"><text>{text}</text></lyric>' for n, text in enumerate(texts)
+        ))  # fmt: skip
+
+    bars = [bar(forward=True), *ENDINGS, bar()]
+    score = musicxml.read(document(measures(bars, verses)), bpm=60)
+    assert score.lyrics == (
+        (0, "one"), (4, "first"), (8, "two"), (12, "second"), (16, "all")
+    )  # fmt: skip
+
+
+def test_a_note_tied_over_a_repeat_is_one_and_struck_again_where_it_is_no_more():
+    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
+    ties = {0: start, 1: stop, 2: "", 3: ""}
+    bars = [bar(forward=True), *ENDINGS, bar()]
+
+    def same(number):
+        return note(0 if number < 2 else number, 4, ties[number])
+
+    score = musicxml.read(document(measures(bars, same)), bpm=60)
+    assert score.notes[["start", "end", "pitch"]].tolist() == [
+        (0, 8, 36), (8, 12, 36), (12, 16, 38), (16, 20, 39)
+    ]  # fmt: skip
+
+
+WRONG = {
+    "no segno": [bar(), bar(after=words("D.S.")), bar()],
+    "no coda": [bar(), bar(after=words("D.C. al Coda")), bar(before=sign("coda"))],
+    "no fine": [bar(), bar(after=words("D.C. al Fine")), bar()],
+    "a second ending alone": [bar(forward=True), bar(ending="2", stop="2", backward=2), bar()],
+    "a jump that is passed by": [
+        bar(), bar(ending="1", stop="1", backward=2, after=words("D.C.")), bar(ending="2", stop="2")
+    ],
+    "a million times": [bar(), bar(backward=1_000_000), bar()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_leads_nowhere_is_read_as_it_stands_and_counted(what):
+    repairs = Counter()
+    assert played(WRONG[what], repairs=repairs) == list(range(len(WRONG[what])))
+    assert [text.split(",")[0] for text in repairs] == ["repeats that are not taken"]
+
+
+def test_repeats_keep_to_the_limits():
+    bars = [bar(), bar(backward=50)]
+    for limits in (Limits(notes=99), Limits(events=99), Limits(seconds=100)):
+        repairs = Counter()
+        assert played(bars, limits=limits, repairs=repairs) == [0, 1]
+        assert len(repairs) == 1
+    assert len(played(bars, limits=Limits(notes=100))) == 100
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        [Marks(forward=True, backward=0)] * 3000 + [Marks(backward=2)] * 3000,
+        [Marks(backward=2, jump=Jump(None))] * 20_000,
+        [Marks(), *[Marks(ending=(1,))] * 9000, Marks(ending=(1,), backward=2)]
+        + [Marks(ending=tuple(range(2, 64)), opens=True, backward=2)] * 2,
+        [Marks(segno=("",)), *[Marks(to_coda=("",), jump=Jump(""))] * 9000, Marks(coda=("",))],
+        [Marks(forward=True, backward=1_000_000)] * 3,
+    ],
+    ids=["nested", "jumps", "endings", "codas", "times"],
+)
+def test_hostile_marks_are_refused_in_seconds(marks):
+    begin = time.process_time()
+    with pytest.raises(NoOrder):
+        order(marks)
+    assert time.process_time() - begin < 10
+
+
+def test_every_door_takes_repeats(tmp_path):
+    data = document(measures([bar(), bar(backward=2)]))
+    path = tmp_path / "x.musicxml"
+    path.write_bytes(data)
+    assert len(musictx.read(path)) == len(musictx.read(data)) == 4
+    assert len(musictx.read(path, repeats=False)) == len(musictx.read(data, repeats=False)) == 2
+    song = midi.to_bytes(musictx.read(data))
+    assert musictx.read(song, repeats=False) == musictx.read(song)  # MIDI has none
+    with pytest.raises(UserError, match=r"^repeats="):
+        musictx.read(path, repeats="no")
