@@ -140,7 +140,10 @@ class _Writing:
         return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
 
     def _begins(self, score: Score) -> float:
-        return float(self.tokenizer.begins(parts.as_trained(self.bundle, score)))
+        return float(self.tokenizer.begins(self._trained(score)))
+
+    def _trained(self, score: Score) -> Score:
+        return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
 
     def _line(self, bars: int) -> float:
         """Quarter notes from the beginning of the piece to the line after so many of its bars."""
@@ -246,13 +249,13 @@ class _Writing:
 
     def _grid(self) -> Grid:
         """What there is in bars, and the line of the bar in which it goes on."""
-        score = parts.as_trained(self.bundle, self.piece)
+        score = self._trained(self.piece)
         inside = float(Beats(score).seconds(self._line(self.count) + 1 / 8))  # of that bar
         return self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
 
     def _primer(self) -> Primer:
         """The piece, and the line of the bar in which it goes on."""
-        score, grid = parts.as_trained(self.bundle, self.piece), self._grid()
+        score, grid = self._trained(self.piece), self._grid()
         placed = grid.placed[grid.placed["line"] < len(grid.bars) - 1]
         ids = write(grid.bars, placed, self.tokenizer.vocabulary)
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score)

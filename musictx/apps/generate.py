@@ -155,7 +155,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
             "your grid: quantise=16 puts them on sixteenths"
         )
-    if score is not None and bundle.tokenizer.merged(score):
+    if primer.score is not None and bundle.tokenizer.merged(primer.score):
         notice(
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
@@ -204,7 +204,7 @@ def primer_of(
         )
     if tokenizer.beats or request.quantise != "none":
         music = in_time(music)
-    score = parts.as_trained(bundle, music)
+    score = parts.as_trained(bundle, music, parts.lent(bundle, music))
     name = name if name == "primer" else f"primer={name}"
     primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
     whole = request.bars is not None and seconds is None

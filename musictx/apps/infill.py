@@ -32,7 +32,7 @@ from musictx.evaluate.note_limits import at_once, habit, parts_of
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling import fill, timeline
+from musictx.sampling import fill, group_limits, timeline
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
@@ -108,13 +108,21 @@ def composed(
             {name: value * (pace if name == "density" else 1) for name, value in one.items()}
             for one in (values, around)
         )
-    known, programs = as_trained(bundle, task)
-    habits = habits_of(bundle, task, wanted, request)
+    lent = parts.lent(
+        bundle,
+        task.score,
+        first=task.tracks,
+        tunes=task.melody if wanted else (),
+        wanted=wanted.values(),
+    )
+    there = parts.as_trained(bundle, task.score, lent)
+    known, programs = as_trained(bundle, task, there, lent)
+    habits = habits_of(bundle, task, wanted, request, there)
     if wanted and around and all(habit.density for habit in habits.values()):
         more = sum(habit.density for habit in habits.values())
         around = {**around, "density": around["density"] + more}
     order = [*wanted.values()] or sorted(programs or ())
-    placed = partial(_placed, bundle, task, known, order, request.quantise)
+    placed = partial(_placed, bundle, task, there, order, request.quantise)
     steer = steering(bundle, values, request.guidance, around=around)
     if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
         steer = replace(steer, values={**around, **steer.values})
@@ -130,7 +138,7 @@ def composed(
             parts=composed_parts(task, programs) if not wanted else set(order),
             habits=habits,
             drummers=players,
-            varied=parts.as_trained(bundle, task.score) if task.varied else None,
+            varied=there if task.varied else None,
             steering=steer,
         )
     else:
@@ -195,35 +203,31 @@ def habits_of(
     task: Task,
     wanted: Mapping[str, int],
     request: InfillConfig | AccompanyConfig,
+    score: Score,
 ) -> dict[int, Habit]:
     """What is usual in each part that is composed: of parts asked for by name in the corpus, of
-    tracks in themselves; but for what the ``request`` says of notes at once and of pitches."""
+    tracks in themselves; but for what the ``request`` says of notes at once and of pitches.
+    ``score`` is the file with the programs that the model knows."""
     found = parts.habits(bundle, wanted)
     if task.closes:
-        score = parts.as_trained(bundle, task.score)
         if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
             score = fold_sustain(score)
         notes = score.notes.copy()
         if "program" not in bundle.tokenizer.kinds:
             notes["program"] = 0
-        for part, mine in parts_of(notes[np.isin(notes["track"], task.tracks)]).items():
+        # A bound on notes at once counts all tracks of a part in bars, else new notes alone.
+        written = notes[np.isin(notes["track"], task.tracks)]
+        together = parts_of(notes if bundle.tokenizer.group > 1 else written)
+        for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
                 rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)
                 if bundle.tokenizer.beats:
                     rate *= _pace(task, bundle.tokenizer.bpm or BPM)
-                row = habit([at_once(mine)], [mine["pitch"]], [rate])
+                row = habit([at_once(together[part])], [mine["pitch"]], [rate])
                 most, low, high = map(int, row[:3])
                 more = 0 if part == DRUMS else MARGIN
                 found[part] = Habit(most, max(low - more, 0), min(high + more, 127), row[3])
-    values, sampling = controls_of(request), request.sampling
-    if "polyphony" in values:
-        found = {part: one._replace(voices=DRUMS) for part, one in found.items()}
-    if "register" in values or sampling.low is not None or sampling.high is not None:
-        found = {
-            part: one if part == DRUMS else one._replace(low=0, high=127)
-            for part, one in found.items()
-        }
-    return found
+    return group_limits.asked(found, request.sampling, controls_of(request))
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
@@ -239,22 +243,21 @@ def _check_drums(bundle: Bundle, task: Task) -> None:
 def _placed(
     bundle: Bundle,
     task: Task,
-    known: Score,
+    score: Score,
     order: Sequence[int],
     quantise: str,
     new: np.ndarray,
 ) -> np.ndarray:
-    """``new`` notes on their tracks, those of an accompaniment in the ``order`` of their parts, and
-    on the grid that is asked for, none before or after a gap."""
+    """``new`` notes on their tracks, by those of the file with the programs that the model knows,
+    ``score``; those of an accompaniment in the ``order`` of their parts; on the grid that is asked
+    for, none before or after a gap."""
     new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.closes else (0.0, np.inf)
     if task.closes:
         new = timeline.within(new, task.score, quantise, begin, end)
     new = timeline.on_ticks(new, task.score, begin, end)
     if task.tracks:
-        left = np.isin(known.notes["track"], task.tracks).any()
-        there = known if left else parts.as_trained(bundle, task.score)
-        new = timeline.on_tracks(new, there, bundle.tokenizer, task.tracks)
+        new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
     new["track"] = _first_free(task.score)  # each program beside what is there
     for number, part in enumerate(order):
@@ -293,29 +296,28 @@ def _sample(
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
-def as_trained(bundle: Bundle, task: Task) -> tuple[Score, Collection[int] | None]:
-    """The notes that stay with their tracks on the programs that the model was trained with, and
-    the programs of new notes; None: any."""
+def as_trained(
+    bundle: Bundle, task: Task, score: Score, lent: Mapping[int, int]
+) -> tuple[Score, Collection[int] | None]:
+    """The notes that stay with their tracks on the programs that the model was trained with, as in
+    ``score``, the file so, and the programs of new notes; None: any."""
     if "program" not in bundle.tokenizer.kinds:
         return task.known, None
-    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.known)
-    melody = str((bundle.corpus.get("tasks") or {}).get("melody", ""))
+    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.known, lent)
+    melody = parts.melody_program(bundle)
     if task.tracks:
-        there = parts.as_trained(bundle, task.score).notes
-        mine = there[np.isin(there["track"], task.tracks) & ~there["drum"]]
+        mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
         return known, set(mine["program"].tolist()) or None
-    if melody.isdigit():
-        notes = known.notes.copy()
-        tune = np.isin(notes["track"], task.melody) | (not task.add)
-        notes["program"][tune & ~notes["drum"]] = int(melody)
-        known = known.with_notes(notes)
     if task.add:
         if not annotated(known) and len(known) and not known.one_voice:
             found = ((at, str(chord)) for at, chord in recognised(known))
             known = replace(known, markers=tuple(sorted([*known.markers, *found])))
         return known, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
-    others = set(by_name.values()) - {int(melody)} if melody.isdigit() else set()
-    return known, others or {0}
+    if melody is not None:
+        notes = known.notes.copy()
+        notes["program"][~notes["drum"]] = melody
+        known = known.with_notes(notes)
+    return known, set(by_name.values()) - {melody} or {0}
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:

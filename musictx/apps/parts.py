@@ -3,12 +3,16 @@
 ``corpus.programs`` gave tracks of one instrument a program each by their names, and the model's
 card remembers them. A track of such a name is read in that program, and goes back with its own; new
 tracks get the names. What is to be composed is asked for by what musicians call it.
+
+To the model a program is one part. Tracks that share one, such as the hands of a piano, are lent a
+program of the corpus each while music is composed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import yaml
@@ -16,6 +20,7 @@ import yaml
 from musictx.bundle import Bundle
 from musictx.data.encode import programmed
 from musictx.errors import UserError
+from musictx.evaluate.note_limits import at_once, habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling.drummers import QUARTERS, Drummer, of_style
 from musictx.sampling.soft import Habit, NoteLimits
@@ -46,15 +51,89 @@ def programs(bundle: Bundle) -> Mapping[str, int]:
     return bundle.corpus.get("programs") or {}
 
 
-def as_trained(bundle: Bundle, score: Score) -> Score:
+def as_trained(bundle: Bundle, score: Score, lent: Mapping[int, int] | None = None) -> Score:
     """``score`` with the programs that the model knows its tracks by: those of their names, else
-    their own, or that of their family."""
+    their own, or that of their family; of tracks in ``lent`` (:func:`lent`) the one there."""
     score = programmed(score, programs(bundle))
     known, notes = NoteLimits.of(bundle.card.get("note_limits")).instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (known or set(range(DRUMS))):
         if (stands := family(program)) in (known or ()):
             notes["program"][notes["program"] == program] = stands
+    for track, program in (lent or {}).items():
+        notes["program"][(notes["track"] == track) & ~notes["drum"]] = program
     return score.with_notes(notes)
+
+
+def melody_program(bundle: Bundle) -> int | None:
+    """The program that the corpus of the model has for tunes."""
+    program = str((bundle.corpus.get("tasks") or {}).get("melody", ""))
+    return int(program) if program.isdigit() else None
+
+
+def tune_of(score: Score) -> int | None:
+    """The track of the tune: the one called melody, or else the one that lies highest."""
+    notes = score.notes[~score.notes["drum"]]
+    tracks = np.unique(notes["track"]).tolist()
+    named = [one for one in tracks if score.names.get(one, "").strip().lower() == "melody"]
+    height = {one: float(notes["pitch"][notes["track"] == one].mean()) for one in tracks}
+    return named[0] if named else max(tracks, key=height.__getitem__, default=None)
+
+
+def lent(
+    bundle: Bundle,
+    score: Score,
+    *,
+    first: Collection[int] = (),
+    tunes: Collection[int] = (),
+    wanted: Collection[int] = (),
+) -> dict[int, int]:
+    """Track -> program, of tracks that share a program with another one of ``score``, or have one
+    of those ``wanted`` for new parts, so that each is a part of its own.
+
+    The tune gets the program that the corpus has for tunes, and so do all of ``tunes``. Of the
+    others the one with the most notes keeps its program, and each of the rest gets the one whose
+    habit in the corpus is most like its own: in octaves of notes at once, of the lowest and of the
+    highest pitch. Tracks in ``first`` choose first; where no program is left, tracks share one that
+    none of these and nothing ``wanted`` has. A track of several programs keeps them.
+    """
+    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    if "program" not in bundle.tokenizer.kinds:
+        return {}
+    pitched = [program for program in usual if program not in (DRUMS, *wanted)]
+    notes, melody = as_trained(bundle, score).notes, melody_program(bundle)
+    notes = notes[~notes["drum"]]
+    mine = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
+    has = {track: set(some["program"].tolist()) for track, some in mine.items()}
+    found: dict[int, int] = {}
+    if melody is not None and melody not in wanted:
+        found = {track: melody for track in tunes if track in mine}
+        has |= {track: {melody} for track in found}
+    every = [program for track in has for program in has[track] if track not in found]
+    every += [*set(found.values()), *wanted]
+    shared = [t for t in has if t not in found and len(has[t]) == 1 and every.count(*has[t]) > 1]
+    taken = set(wanted).union(*(has[track] for track in has if track not in shared))
+    if not tunes and (tune := tune_of(score)) in shared and melody not in {None, *taken}:
+        found[tune] = melody  # type: ignore[index, assignment]
+        taken.add(found[tune])
+    for track in sorted({*shared} - {*found}, key=lambda one: (one not in first, -len(mine[one]))):
+        (program,) = has[track]
+        if program in taken:
+            now = {one: {found[one]} if one in found else has[one] for one in has}
+            composed = set().union(*(now[one] for one in now if one in first))
+            free = [one for one in pitched if one not in taken]
+            others = [one for one in pitched if (one in composed) == (track in first)]
+            octaves = partial(_unlike, mine[track], usual)
+            program = min(free or others, key=octaves, default=program)
+        found[track] = program
+        taken.add(program)
+    return found
+
+
+def _unlike(notes: np.ndarray, usual: Mapping[int, Habit], program: int) -> float:
+    """Octaves by which the habit of ``notes`` differs from the usual one of a program."""
+    (voices, low, high, _), other = habit([at_once(notes)], [notes["pitch"]], [0.0]), usual[program]
+    octaves = (abs(low - other.low) + abs(high - other.high)) / 12
+    return octaves + float(abs(np.log2(voices / other.voices)))
 
 
 def family(program: int) -> int:

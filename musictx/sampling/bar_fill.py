@@ -18,7 +18,7 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, group_costs, soft
+from musictx.sampling import engine, group_costs, pitches, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
@@ -219,9 +219,13 @@ class BarPart:
         sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
         return Ahead(self.bar, stop, look, self.told, sections, self.parts)
 
-    def rules(self, later: dict[int, list[int]], *, habits: bool = True) -> BarRules:
-        """``habits``: new notes are pulled to those of the bars that the known ones say again, and
-        pay for what they do beside known ones."""
+    def rules(
+        self, later: dict[int, list[int]], sampling: SamplingConfig | None = None
+    ) -> BarRules:
+        """By ``sampling`` the pitches of new notes; with its habits they are pulled to those of the
+        bars that the known ones say again, and pay for what they do beside known ones."""
+        sampling = sampling or SamplingConfig()
+        habits = sampling.habits
         opening, again = self._bar_lines(), {}
         if self.varies:
             back = opening[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
@@ -245,6 +249,7 @@ class BarPart:
             self.habits,
             habits,
             self.varies,
+            pitches.pitch_sets(sampling, [self.around])[0],
         )
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
@@ -285,7 +290,7 @@ def segment(
     part: BarPart = some[0].part
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
-    rules = part.rules(later[0], habits=sampling.habits)
+    rules = part.rules(later[0], sampling)
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)

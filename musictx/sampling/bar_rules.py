@@ -65,6 +65,7 @@ class BarRules:
     returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
             many there are in a second
+    pitches (128,) bool: those that new notes may have
     varies  whether that is what it varies
     fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
     """
@@ -82,6 +83,7 @@ class BarRules:
     habits: Mapping[int, Habit] = field(default_factory=dict)
     fits: bool = False
     varies: bool = False
+    pitches: np.ndarray = field(default_factory=lambda: np.ones(128, bool))
 
     def __post_init__(self) -> None:
         sounding, chords = defaultdict(list), []

@@ -21,7 +21,7 @@ from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import bar_fill, engine, event_costs, soft
+from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import ROWS_AT_ONCE
@@ -280,6 +280,7 @@ def _segment(
         until=until,
         programs=part.programs,
         habits=part.habits,
+        pitches=pitches.pitch_sets(sampling, [part.around])[0],
     )
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     constraints = soft.build(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.sampling.constraints import by_row
 from musictx.sampling.soft import ASKED_PULL, WINDOW_SECONDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.groups import GroupTokenizer
@@ -21,23 +19,6 @@ from musictx.tokens.vocab import SoftConstraint, Tokenizer
 #: high and octave of a note's; for each ten of MIDI velocity that it is too loud and ten of a
 #: note's (scripts/LOG.md).
 LENGTH_PULL, CROWD_PULL, REGISTER_PULL, LOUDNESS_PULL = 0.5, 4.0, 1.5, 0.5
-
-
-@dataclass(frozen=True)
-class Once:
-    """A note that was just written does not begin there a second time."""
-
-    tokenizer: GroupTokenizer
-
-    def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray | None:
-        return by_row([self._row(state.again()) for state in states])
-
-    def _row(self, last: tuple[str, int] | None) -> np.ndarray | None:
-        if last is None:
-            return None
-        costs = np.zeros(self.tokenizer.size)
-        costs[self.tokenizer.vocabulary.id(*last)] = np.inf
-        return costs
 
 
 class GroupFeedback:
@@ -108,9 +89,8 @@ class GroupFeedback:
 def of(
     tokenizer: Tokenizer, values: Sequence[Mapping[str, float]], *, known: bool = False
 ) -> list[SoftConstraint]:
-    """Both, for rows of which that is asked, around notes that are ``known`` or not; none for
-    tokens that are not in groups."""
-    if not isinstance(tokenizer, GroupTokenizer):
+    """That constraint, for rows of which something is asked, around notes that are ``known`` or
+    not; none for tokens that are not in groups."""
+    if not isinstance(tokenizer, GroupTokenizer) or not any(values):
         return []
-    feedback = [GroupFeedback(tokenizer, values, known=known)] if any(values) else []
-    return [Once(tokenizer), *feedback]
+    return [GroupFeedback(tokenizer, values, known=known)]

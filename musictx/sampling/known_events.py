@@ -39,6 +39,7 @@ class KnownEvents(Constraint):
              its own notes have ended
     programs  of own notes; None: any
     habits   program -> how many own notes sound at once at most, and between which pitches
+    pitches  (128,) bool: those that own notes may have; None: any
     """
 
     def __init__(
@@ -53,10 +54,11 @@ class KnownEvents(Constraint):
         until: int,
         programs: Collection[int] | None = None,
         habits: Mapping[int, Habit] | None = None,
+        pitches: np.ndarray | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self._kind = torch.from_numpy(np.array(tokenizer.kind_of))
-        rules = _Rules(tokenizer, known, span, until, programs, habits or {})
+        rules = _Rules(tokenizer, known, span, until, programs, habits or {}, pitches)
         self.rows = [RowConstraint(rules, state, past, Counter(own)) for state in states]
 
     def allowed(self) -> Tensor:
@@ -92,6 +94,7 @@ class _Rules:
         until: int,
         programs: Collection[int] | None,
         habits: Mapping[int, Habit],
+        pitches: np.ndarray | None,
     ) -> None:
         table = tokenizer.vocabulary
         self.table, self.known, self.span, self.until = table, known, span, until
@@ -100,8 +103,12 @@ class _Rules:
         self.step_seconds = tokenizer.step_seconds
         self.ids = {kind: slice(*table.range(kind)) for kind in table.kinds}
         self.low = int(table.value_of[self.ids["note_on"].start])
+        of_ids = np.asarray(table.value_of[self.ids["note_on"]])
+        self.inside = np.ones(len(of_ids), bool) if pitches is None else pitches[of_ids]
         self.shift_kind = table.kinds.index("time_shift")
         self.has_programs = "program" in table.kinds
+        if not self.inside.any():
+            programs = ()
         self.programs = set(range(128)) if programs is None else set(programs)
         self.foreign = np.zeros(table.size, bool)  # programs, and drums, that are not for own notes
         if self.has_programs and programs is not None:
@@ -249,8 +256,8 @@ class RowConstraint:
 
     def _strikes(self, program: int, now: np.ndarray) -> np.ndarray:
         """Of each pitch whether an own note of it may begin on ``program``."""
-        rules, on = self.rules, self.rules.ids["note_on"]
-        strikes = np.full(on.stop - on.start, program in rules.programs)
+        rules = self.rules
+        strikes = rules.inside & (program in rules.programs)
         soon = now[(now["what"] == ev.ON) & (now["program"] == program)]["pitch"].tolist()
         for pitch in {*soon, *(p for of, p in self.state.sounding.notes if of == program)}:
             if 0 <= pitch - rules.low < len(strikes):

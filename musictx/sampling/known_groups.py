@@ -249,6 +249,7 @@ class BarRow:
         if self._left and self._left[0][0][:2] == (place, part):
             tones[max(self._left[0][0][2] - low, 0) :] = False
         if kind == "pitch":
+            tones &= self.rules.pitches[table.value_of[ids]]
             step = int(self.rules.lines[self.bar]) + place
             own = [tone for (of, tone), end in self._ends.items() if of == part and end > step]
             tones[np.array(own, int) - low] = False

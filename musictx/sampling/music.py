@@ -18,7 +18,16 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.data import layout
 from musictx.errors import UserError
-from musictx.sampling import engine, event_costs, group_costs, returns, rhythm, soft, timeline
+from musictx.sampling import (
+    engine,
+    event_costs,
+    group_costs,
+    group_limits,
+    returns,
+    rhythm,
+    soft,
+    timeline,
+)
 from musictx.sampling import processors as reshape
 from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
 from musictx.sampling.events import OnEvent
@@ -104,6 +113,8 @@ def continuations(
         if on_event is not None:
             batch.tell(on_event, first, len(pieces))
         steers = list(steering[first : first + ROWS_AT_ONCE])
+        values = [one.values for one in steers] * (1 + guided)
+        group_limits.hold(tokenizer, batch.constraint.states, some, sampling, limits, values)
         fronts, marks = _around(tokenizer, steers, pieces)
         steps = engine.generate(
             model,
@@ -114,11 +125,12 @@ def continuations(
             soft=soft.together(
                 tokenizer,
                 [
+                    *soft.of_pitches(tokenizer, sampling, some),
                     *batch.endings(sampling),
                     *constraints,
                     *soft.of_the_primers(tokenizer, some, sampling, limits),
-                    *group_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
-                    *event_costs.of(tokenizer, [one.values for one in steers] * (1 + guided)),
+                    *group_costs.of(tokenizer, values),
+                    *event_costs.of(tokenizer, values),
                     *returns.of(tokenizer, sampling),
                     *rhythm.of(tokenizer, sampling),
                     *soft.build(tokenizer, sampling, limits, some, density),

@@ -95,7 +95,13 @@ def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarra
             row[:] = _classes(sampling, primer)[pitches % 12]
     low = 0 if sampling.low is None else pitch(sampling.low, "sampling.low")
     high = 127 if sampling.high is None else pitch(sampling.high, "sampling.high")
-    return inside & (pitches >= low) & (pitches <= high)
+    inside &= (pitches >= low) & (pitches <= high)
+    if not inside.any(1).all():
+        raise UserError(
+            f"sampling.high={sampling.high}: expected a range from low that holds a pitch of the "
+            "scale"
+        )
+    return inside
 
 
 def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:

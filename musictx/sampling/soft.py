@@ -266,7 +266,7 @@ def of_the_primers(
     tokens that name no programs."""
     program = _programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
-        some = (program >= 0).any()
+        some = (program >= 0).any() and tokenizer.group == 1  # see :mod:`.group_limits`
         return [Instruments.of(tokenizer, frozenset(), primers)] if some else []
     full = [one for one, habit in limits.parts.items() if one != DRUMS and habit.voices >= FULL]
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
@@ -277,6 +277,14 @@ def of_the_primers(
     return [Opening(program, may, notes)] if held else []
 
 
+def of_pitches(
+    tokenizer: Tokenizer, sampling: SamplingConfig, primers: Sequence[Primer]
+) -> list[SoftConstraint]:
+    """The pitches that ``sampling`` leaves, for tokens that write one note an id; it comes before
+    all others, so that these give way. In groups the grammar knows them: :mod:`.group_limits`."""
+    return pitches.build(tokenizer, sampling, primers) if tokenizer.group == 1 else []
+
+
 def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
@@ -284,7 +292,8 @@ def build(
     primers: Sequence[Primer],
     density: float | None = None,
 ) -> list[SoftConstraint]:
-    """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included.
+    """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included, but for
+    :func:`of_pitches`.
 
     limits   what is usual in the corpus, for the options that leave it to the corpus
     primers  what each row continues; its density and scale, if known, go before the corpus's
@@ -293,7 +302,7 @@ def build(
 
     Raises ``ConfigError`` for an option that asks for what these tokens do not tell.
     """
-    found: list[SoftConstraint] = pitches.build(tokenizer, sampling, primers)
+    found: list[SoftConstraint] = []
     if not tokenizer.has_rules:
         refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
     found += tokenizer.soft_constraints(sampling)

@@ -64,7 +64,8 @@ class Stream(Iterator[Event]):
         built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
         built += returns.of(tokenizer, sampling)
         built += soft.build(tokenizer, sampling, limits, [primer], sampling.density)
-        self._soft = soft.together(tokenizer, [*constraints, *built])
+        first = soft.of_pitches(tokenizer, sampling, [primer])
+        self._soft = soft.together(tokenizer, [*first, *constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
         self._context = model.config.context
         room = 2 * self._context * tokenizer.align

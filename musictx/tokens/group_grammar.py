@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -59,6 +59,17 @@ class GroupState(SoundingState):
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self._struck: deque[tuple[float, int, int, int]] = deque(maxlen=REMEMBERED)
         self._onsets: deque[tuple[int, set[tuple[int, int]]]] = deque(maxlen=ONSET_BARS)
+        self._tones: Mapping[int, np.ndarray] | None = None
+        self._voices: Mapping[int, int] = {}
+        self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
+
+    def hold(self, tones: Mapping[int, np.ndarray], voices: Mapping[int, int]) -> None:
+        """From here on notes are of the parts in ``tones`` alone (:data:`DRUM_PART` for drums), of
+        tones that are true there, (128,) bool, no oftener than once at a place; of a part in
+        ``voices`` at most so many sound at once. A place can be written where one of them is left.
+        """
+        self._tones = {part: some for part, some in tones.items() if some.any()}
+        self._voices, self._mask = voices, None
 
     @property
     def written(self) -> int:
@@ -79,14 +90,6 @@ class GroupState(SoundingState):
         """Where a bar line is to say next which earlier bar comes again: the section that the line
         before it said, 0 at first; None elsewhere."""
         return self._said if len(self._group) == LINE_SAYS and self._group[0][0] == "bar" else None
-
-    def again(self) -> tuple[str, int] | None:
-        """The kind and the value of the next id with which the last note would be written once
-        more; None where another id is next."""
-        if len(self._group) != 2 or (self._group[0][1], self._part()) != self._now[:2]:
-            return None
-        kind = SHAPES[self._group[1][0]][1]
-        return (kind, self._now[2]) if kind in ("pitch", "drum") else None
 
     def _part(self) -> int:
         """The part, in the order of parts, of the group that is being written."""
@@ -176,6 +179,8 @@ class GroupState(SoundingState):
         self._now = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
+            sounding = [end for end in self._ends.get(part, ()) if end > at]
+            self._ends[part] = [*sounding, at + length]
             if last == "tie":
                 self._tied[part, tone, at] -= 1
             if length == self._longest:
@@ -202,6 +207,8 @@ class GroupState(SoundingState):
                     if count and 0 <= due - self._bar_begins < self._bar_steps:
                         places[due - self._bar_begins] = True
                 places[: self._now[0]] = False
+                if self._tones is not None:
+                    self._keep_open(places, self._tones)
             return mask
         first, value = self._group[0]
         if len(self._group) == 1:
@@ -214,6 +221,9 @@ class GroupState(SoundingState):
             programs[max(part, 0) :] = True
             programs[:] &= part < DRUM_PART
             mask[ids["drums"]] = True
+            if self._tones is not None:
+                programs &= [self._left(one, value) is not None for one in range(len(programs))]
+                mask[ids["drums"]] = self._left(DRUM_PART, value) is not None
             return mask
         kind = SHAPES[self._group[1][0]][len(self._group) - 1]
         field = mask[ids[kind]]
@@ -221,6 +231,9 @@ class GroupState(SoundingState):
         if kind in ("pitch", "drum") and (value, self._part()) == self._now[:2]:
             low = int(self._vocabulary.value_of[ids[kind].start])
             field[: max(self._now[2] - low, 0)] = False
+        if kind in ("pitch", "drum") and self._tones is not None:
+            left = self._left(self._part(), value)
+            field &= False if left is None else left[self._vocabulary.value_of[ids[kind]]]
         elif kind == "denominator":
             numerator = self._group[1][1]
             field[:] = numerator * 4 * STEPS // 2 ** np.arange(len(field)) <= self._size("place")
@@ -238,11 +251,39 @@ class GroupState(SoundingState):
             mask[ids["tie"]] = self._tied[key] > 0
         return mask
 
+    def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
+        """Leave of ``places`` those at which a note can begin, and the first one of an empty bar,
+        where its chord stands."""
+        now, part, _ = self._now
+        opens = min((self._opens(one) for one in tones), default=len(places))
+        first, places[: max(opens, 0)] = bool(places[0]), False
+        if self.empty:
+            places[0] = first
+        elif not any(one >= part and self._left(one, now) is not None for one in tones):
+            places[now] = False
+
+    def _opens(self, part: int) -> int:
+        """The first place of the bar, below 0 for any, at which fewer notes of a part sound than
+        may."""
+        ends = sorted(self._ends.get(part, ()), reverse=True)
+        most = self._voices.get(part, len(ends) + 1)
+        return ends[most - 1] - self._bar_begins if len(ends) >= most else -1
+
+    def _left(self, part: int, place: int) -> np.ndarray | None:
+        """(128,) bool: the tones that a note of ``part`` may have at ``place``; None: none."""
+        tones = (self._tones or {}).get(part)
+        if tones is None or self._opens(part) > place:
+            return None
+        if (place, part) == self._now[:2]:
+            tones = tones & (np.arange(len(tones)) > self._now[2])
+        return tones if tones.any() else None
+
     def copy(self) -> GroupState:
         other = super().copy()
         other._tied, other._struck = self._tied.copy(), self._struck.copy()
         bars = ((steps, set(onsets)) for steps, onsets in self._onsets)
         other._onsets = deque(bars, maxlen=ONSET_BARS)
+        other._ends = dict(self._ends)
         return other
 
     def _name(self, token_id: int) -> str:

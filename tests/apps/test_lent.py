@@ -1,0 +1,141 @@
+"""Tracks of one program are parts of their own while music is composed, and get theirs back."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx.apps import generate, parts
+from musictx.config import GenerateConfig
+from musictx.notes import DRUMS, METER, NOTE, TEMPO, Score
+from tests.untrained import saved
+
+ROWS = [[0, 4, 36, 84, 6.0], [33, 1, 28, 52, 1.0], [40, 2, 56, 91, 5.0], [48, 3, 47, 91, 2.0]]
+ROWS += [[73, 1, 57, 81, 2.0], [80, 2, 40, 84, 2.0], [128, 3, 35, 56, 9.0]]
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory):
+    """A model of notes in bars, by random weights."""
+    limits = {"instruments": [row[0] for row in ROWS], "parts": ROWS}
+    card = {"corpus": {"tasks": {"melody": "73"}}, "note_limits": limits}
+    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
+    where = tmp_path_factory.mktemp("songs") / "m"
+    return musictx.load(saved(where, card, tokens=tokens, group=5, context=1500))
+
+
+def tracks(*of, bars=8) -> Score:
+    """One track for each (program, lowest pitch, notes a bar), legato, in 4/4 at 120."""
+    rows = [
+        (2.0 * bar + 2.0 * n / count, 2.0 * bar + 2.0 * (n + 1) / count, pitch + n % 3, 80, program,
+         False, track)
+        for track, (program, pitch, count) in enumerate(of)
+        for bar in range(bars)
+        for n in range(count)
+    ]  # fmt: skip
+    return Score(
+        np.array(sorted(rows), NOTE),
+        ticks_per_quarter=480,
+        tempos=np.array([(0.0, 120.0)], TEMPO),
+        meters=np.array([(0.0, 4, 4)], METER),
+    )
+
+
+def by_track(score: Score) -> Counter:
+    return Counter(score.notes["track"].tolist())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, 33, 40, 48, 49, 73, 80]), st.integers(30, 80),
+                  st.integers(1, 4)),
+        min_size=1, max_size=9,
+    ),
+    st.data(),
+)  # fmt: skip
+def test_what_is_composed_shares_its_program_with_nothing_that_stays(songs, some, data):
+    score = tracks(*some, bars=2)
+    every = range(len(some))
+    first = data.draw(st.sets(st.sampled_from(every), max_size=5))
+    wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2)) if not first else set()
+    lent = parts.lent(songs, score, first=first, wanted=wanted)
+    was, now = parts.as_trained(songs, score), parts.as_trained(songs, score, lent)
+
+    def programs(of, among):
+        return {int(p) for t, p in of.notes[["track", "program"]].tolist() if t in among}
+
+    assert not programs(now, first) & programs(now, {*every} - first)
+    assert not programs(now, every) & wanted
+    assert programs(now, every) <= {row[0] for row in ROWS} - {DRUMS}
+    if len(some) + len(wanted) <= len(ROWS) - 1:
+        assert len(programs(now, every)) == len(some), "each is a part of its own"
+    count = Counter(int(*programs(was, {track})) for track in every)
+    for track in every:
+        (program,) = programs(was, {track})
+        if count[program] == 1 and program not in wanted:
+            assert track not in lent, "what is a part of its own keeps its program"
+    assert parts.as_given(songs, now, score).notes.tolist() == score.notes.tolist()
+
+
+def test_the_tune_gets_the_program_of_tunes_and_the_others_what_is_like_them(songs):
+    score = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
+    assert parts.lent(songs, score) == {0: 73, 2: 0, 1: 33}
+    named = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
+    named.names[1] = "MELODY"
+    assert parts.lent(songs, named)[1] == 73
+    assert parts.lent(songs, score, tunes=[2])[2] == 73
+    assert 73 not in parts.lent(songs, score, wanted=[73]).values()
+    taken = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
+    assert parts.lent(songs, taken) == {0: 0, 1: 33}
+
+
+@pytest.mark.parametrize("programs", [(0, 0), (48, 48), (48, 49), (80, 81)])
+def test_one_of_two_like_tracks_is_not_silent(songs, programs):
+    score = tracks((programs[0], 72, 4), (programs[1], 48, 1))
+    (made,) = musictx.infill(score, songs, begin=5, end=6, tracks="1", seed=1)
+    assert made.notes
+    assert by_track(made.score) == {0: 24 + made.notes, 1: 8}
+    assert {(t, p) for t, p in made.score.notes[["track", "program"]].tolist()} == {
+        (0, programs[0]), (1, programs[1])
+    }  # fmt: skip
+    (both,) = musictx.infill(score, songs, begin=5, end=6, seed=1)
+    assert by_track(both.score)[0] > 24
+    assert by_track(both.score)[1] > 6
+
+
+@pytest.mark.parametrize(("add", "program", "pitch"), [("bass", 33, 36), ("lead", 80, 60)])
+def test_a_part_is_not_silent_beside_another_of_its_program(songs, add, program, pitch):
+    score = tracks((program, pitch, 4), (0, 48, 1))
+    for seed in (1, 2):
+        (made,) = musictx.accompany(score, songs, add=add, seed=seed)
+        new = made.score.notes[made.score.notes["track"] == 2]
+        assert len(new)
+        assert set(new["program"].tolist()) == {program}
+        assert by_track(made.score)[0] == 32
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        [(0, 70, 4), (0, 40, 2)],
+        [(0, 72, 4), (0, 60, 2), (0, 36, 2)],
+        [(40, 76, 4), (40, 64, 4)],
+        [(29, 60, 4), (30, 45, 4)],
+    ],
+)
+def test_tracks_of_one_program_are_continued_each(songs, of):
+    """By random weights each part comes up."""
+    score = tracks(*of)
+    read = generate.primer_of(songs, score, GenerateConfig()).score
+    assert len(set(read.notes["program"].tolist())) == len(of), "to the model they are parts"
+    (made,) = musictx.generate(songs, primer=score, bars=4, seed=3)
+    new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]
+    assert set(new["track"].tolist()) == set(range(len(of)))
+    for track, (program, *_) in enumerate(of):
+        assert set(new["program"][new["track"] == track].tolist()) == {program}

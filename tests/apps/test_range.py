@@ -1,0 +1,108 @@
+"""``low=``, ``high=`` and a scale are never passed, whatever the weights, by any command."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx.config.scales import SCALES
+from musictx.errors import UserError
+from musictx.notes import METER, NOTE, TEMPO, Score
+from tests.untrained import saved
+
+TOKENS = {
+    "bars": ({"name": "notes", "low": 21, "high": 108, "controls": True}, 5, 1500),
+    "seconds": ({"name": "performance", "low": 21, "high": 108, "controls": True}, 1, 256),
+    "programs": (
+        {"name": "performance", "tracks": "programs", "low": 21, "high": 108, "controls": True},
+        1,
+        256,
+    ),
+}
+LIMITS = {
+    "instruments": [0, 33, 73, 128],
+    "parts": [[0, 3, 40, 84, 4.0], [33, 1, 30, 50, 1.0], [73, 1, 57, 81, 2.0], [128, 3, 35, 56, 9]],
+}
+COMMANDS = ("generate", "continue", "natural end", "infill", "accompany", "add", "chords")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    card = {"note_limits": LIMITS, "corpus": {"tasks": {"melody": "73"}}}
+    return {
+        name: musictx.load(
+            saved(tmp_path_factory.mktemp(name) / "m", card, tokens=tokens, group=group, context=n)
+        )
+        for name, (tokens, group, n) in TOKENS.items()
+    }
+
+
+def song() -> Score:
+    """Two hands and drums, four bars of 4/4 at 120."""
+    rows = [(n / 4, n / 4 + 0.2, 67 + n % 7, 80, 0, False, 0) for n in range(32)]
+    rows += [(n / 2, n / 2 + 0.5, 43 + n % 5, 80, 0, False, 1) for n in range(16)]
+    rows += [(n / 2, n / 2 + 0.1, 36, 80, 0, True, 2) for n in range(16)]
+    return Score(
+        np.array(sorted(rows), NOTE),
+        ticks_per_quarter=480,
+        tempos=np.array([(0.0, 120.0)], TEMPO),
+        meters=np.array([(0.0, 4, 4)], METER),
+    )
+
+
+def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
+    """The pitched notes that a command adds to :func:`song`."""
+    music, more = song(), {"model": model, "seed": seed, "sampling": sampling}
+    if command in ("generate", "natural end"):
+        end = {"end": "natural"} if command == "natural end" else {}
+        (made,) = musictx.generate(seconds=4, **end, **more)
+    elif command == "continue":
+        (made,) = musictx.generate(primer=music, seconds=3, **more)
+    elif command == "infill":
+        (made,) = musictx.infill(music, begin=2, end=3, **more)
+    elif command == "chords":
+        (made,) = musictx.accompany(None, chords="| C | G7 |", **more)
+    else:
+        add = {"add": "piano"} if command == "add" else {}
+        (made,) = musictx.accompany(music, **add, **more)
+    old = {tuple(row) for row in music.notes[["pitch", "track"]].tolist()}
+    before = 0 if command in ("generate", "natural end", "chords") else 1
+    notes = made.score.notes[~made.score.notes["drum"]]
+    if not before:
+        return notes
+    starts = {(round(one["start"], 3), int(one["pitch"])) for one in music.notes}
+    assert old
+    return np.array(
+        [one for one in notes if (round(one["start"], 3), int(one["pitch"])) not in starts],
+        notes.dtype,
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("tokens", TOKENS)
+@settings(max_examples=6, deadline=None, phases=[Phase.generate])
+@given(
+    low=st.integers(24, 96),
+    width=st.integers(1, 30),
+    key=st.sampled_from([None, "G", "Cm"]),
+    seed=st.integers(0, 99),
+)
+def test_no_new_note_lies_outside(models, tokens, command, low, width, key, seed):
+    if command == "chords" and tokens != "bars":
+        return  # these follow none
+    high = low + width
+    asked = {"low": str(low), "high": str(high)} | ({"key": key} if key else {})
+    classes = set(range(12))
+    if key:
+        keynote, mode = (7, "major") if key == "G" else (0, "minor")
+        classes = {(keynote + step) % 12 for step in SCALES[mode]}
+    inside = [pitch for pitch in range(low, high + 1) if pitch % 12 in classes]
+    if not inside:
+        with pytest.raises(UserError, match="holds a pitch of the scale"):
+            new_notes(command, models[tokens], asked, seed)
+        return
+    pitches = new_notes(command, models[tokens], asked, seed)["pitch"].tolist()
+    assert set(pitches) <= set(inside)
