@@ -35,7 +35,7 @@ def test_pictures_and_files_are_there():
 
 #: How the page of the docs writes keys that the program names in words.
 NAMES = {"←": "ArrowLeft", "→": "ArrowRight", "↑": "ArrowUp", "↓": "ArrowDown"}
-NAMES |= {"Del": "Delete", "−": "-"}
+NAMES |= {"Del": "Delete", "\N{MINUS SIGN}": "-"}
 
 
 def keys_of_the_table() -> list[str]:
