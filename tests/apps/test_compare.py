@@ -12,7 +12,10 @@ from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.config import CompareConfig, CorpusConfig, ModelFolder, SamplingConfig
+from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate.comparison import COPIED
+from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.musical import excerpt, polyphony
 from musictx.notes import Score
@@ -87,12 +90,23 @@ def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_pat
 
 def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_files, tmp_path):
     corpus = CorpusConfig(path=midi_files, shards=str(tmp_path / "shards"), workers=1)
-    write_songs(tmp_path / "own", [0], notes=40)
+    write_songs(tmp_path / "own", [1, 99], notes=40)
     for with_model in ({"model": model}, {}):
         found = app.run(
             asked(**with_model, corpus=corpus, samples=str(tmp_path / "own"), seconds=3.0)
         )
-        assert found.sets == ["samples", "real", "training"]
+        shards = Shards(tmp_path / "shards")
+        names = {s: {one.name for one in shards.pieces(s)} for s in ("train", "validation")}
+        assert "song-001.mid" in names["train"]
+        drawn = {s: {p["name"] for p in found.pieces if p["set"] == s} for s in found.sets}
+        assert list(drawn) == ["samples", "real", "training"]
+        assert drawn["samples"] == {"song-001", "song-099"}
+        assert drawn["real"] <= names["validation"]
+        assert drawn["training"] <= names["train"]
+        copied = {p["name"]: (p[COPIED], p["copied from"]) for p in found.pieces[:2]}
+        whole = found.pieces[0]["notes"]
+        assert whole >= SHORTEST_COPY
+        assert copied == {"song-001": (whole, "song-001.mid"), "song-099": (0, "")}
         corpus = CorpusConfig(shards=str(tmp_path / "shards"))
 
 

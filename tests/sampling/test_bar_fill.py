@@ -213,10 +213,16 @@ def test_a_part_that_is_asked_for_is_not_silent():
     assert counts[2] >= 0.8 * known_groups.LEAST * 20.0 * 9.0
 
 
-def test_guidance_asks_twice():
-    _, part = gap(song(), 3.0, 4.5, steering=Steering((3, 0, 0, 0), guidance=2.0))
-    (made,) = versions(part)
-    assert made.done
+def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further():
+    def composed(levels, guidance=1.0):
+        _, part = gap(song(), 3.0, 4.5, steering=Steering(levels, guidance=guidance))
+        (made,) = versions(part)
+        return made.new.tolist()
+
+    plain, steered = composed((0, 0, 0, 0)), composed((3, 0, 0, 0))
+    assert steered != plain
+    assert composed((3, 0, 0, 0), guidance=0.0) == plain
+    assert composed((3, 0, 0, 0), guidance=4.0) not in (plain, steered)
 
 
 @pytest.mark.parametrize("count", [1, 3])

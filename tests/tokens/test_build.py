@@ -22,8 +22,30 @@ def test_a_saved_description_gives_an_equal_tokenizer(options):
     assert again.size == tokenizer.size
 
 
+#: Option -> a value that is not its default, and the tokenizers that it changes.
+OPTIONS = {
+    "tracks": ("programs", {"performance", "notes"}),
+    "low": (40, {"performance", "notes", "chorale"}),
+    "high": (80, {"performance", "notes", "chorale"}),
+    "step_ms": (20, {"performance"}),
+    "max_shift_ms": (500, {"performance"}),
+    "velocity_bins": (8, {"performance", "notes"}),
+    "controls": (True, {"performance", "notes"}),
+    "chords": (False, {"notes"}),
+    "ties": (True, {"chorale"}),
+}
+
+
 def test_every_option_of_the_configuration_is_taken():
-    assert isinstance(build(**dataclasses.asdict(TokenizerConfig())), PerformanceTokenizer)
+    fields = {field.name for field in dataclasses.fields(TokenizerConfig)}
+    assert fields - {"name", "params"} == set(OPTIONS)
+    for option, (value, takers) in OPTIONS.items():
+        changed = set()
+        for name in ("performance", "notes", "chorale"):
+            usual = dataclasses.asdict(TokenizerConfig(name))
+            if build(**usual | {option: value}).fingerprint != build(**usual).fingerprint:
+                changed.add(name)
+        assert changed == takers, option
 
 
 def test_unknown_names_and_options_are_refused_with_what_there_is():
