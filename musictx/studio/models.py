@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,13 @@ class Model:
         )
 
     @property
+    def music(self) -> str:
+        """The kind of music that its tokens are for, of :data:`MUSIC`."""
+        if self.four_voices:
+            return "chorale"
+        return "free" if self.bpm is None else "beats"
+
+    @property
     def tasks(self) -> tuple[str, ...]:
         """Those of :data:`TASKS` that it can do."""
         if self.four_voices:
@@ -167,9 +174,10 @@ def _word(folder: Path, takes: Path) -> str:
 
 
 class Models:
-    """Those that come with musictx, and the one that the studio was started with, which comes
-    first: or else the newest under runs/, as everywhere. Such a model suits all music; else each
-    kind has its own, as on the command line, and chorales theirs."""
+    """Those that come with musictx, and the one that the studio was started with, which comes first
+    and suits all music; or else the newest under runs/, as everywhere, which suits the kind of
+    music that its tokens say. Each other kind has the model that it has on the command line, and
+    chorales theirs."""
 
     def __init__(self, config: StudioConfig) -> None:
         ours = shipped.models()
@@ -181,13 +189,15 @@ class Models:
         words = {one: one for one in ours}
         words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
         folders = {name: default} | ours
-        suits: dict[Path | None, tuple[str, ...]] = {default: MUSIC}
-        if config.model.path is None and default in named:
-            by = shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)
-            suits = {at: tuple(m for m, one in zip(MUSIC, by) if one == at) for at in by}
-        self._all = {
-            one: Model.of(one, words[one], at, suits.get(at, ())) for one, at in folders.items()
-        }
+        self._all = {one: Model.of(one, words[one], at, ()) for one, at in folders.items()}
+        by = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
+        if config.model.path is not None:
+            by = [default] * len(MUSIC)
+        elif default not in named:
+            by[MUSIC.index(self._all[name].music)] = default
+        for one, model in self._all.items():
+            kinds = tuple(kind for kind, at in zip(MUSIC, by) if at == model.folder)
+            self._all[one] = replace(model, suits=kinds)
         self.default = name
         self._takes = Path(config.folder) / "session" / "takes"
 

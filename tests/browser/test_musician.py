@@ -57,6 +57,25 @@ def test_chords_are_found_typed_and_followed(desk, studio):
     assert desk.server()["markers"] == []
 
 
+def test_an_export_says_beforehand_what_it_loses_of_a_file(desk, tmp_path):
+    track = mido.MidiTrack([mido.Message("pitchwheel", pitch=500)])
+    for pitch in range(60, 76):
+        track.append(mido.Message("note_on", note=pitch))
+        track.append(mido.Message("note_off", note=pitch, velocity=99, time=480))
+    path = tmp_path / "bent.mid"
+    mido.MidiFile(tracks=[track]).save(path)
+    desk.open_file(path)
+    _, content = desk.export("MIDI")
+    assert content == path.read_bytes()
+    page = desk.page
+    page.keyboard.press("Escape")
+    desk.select_bars(1, 2)
+    page.locator("summary[aria-label=Export]").click()
+    lost = "(it is a part of the piece), without its bends, release velocities"
+    page.locator(".menu[open] .losses").filter(has_text=lost).wait_for()
+    assert page.locator(".menu[open] .losses").all_inner_texts().count("") == 1
+
+
 def test_words_are_written_changed_and_taken_away(desk):
     desk.open_example("Ode to joy")
     page = desk.page

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musictx import shipped
 from musictx.chorale import app as harmonise
 from musictx.chorale.gap import Gap
 from musictx.chords import annotated, named
@@ -228,6 +229,23 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
 def test_music_has_the_model_that_suits_it(music, task, name):
     assert Models(StudioConfig()).chosen(None, task, music).name == name
     assert Models(StudioConfig()).chosen("piano", "new", music).name == "piano"
+
+
+@pytest.mark.parametrize(("like", "kind"), [("piano", "free"), ("song", "beats")])
+def test_the_newest_model_is_proposed_for_the_music_that_it_is_for(
+    tmp_path, monkeypatch, like, kind
+):
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / "runs" / "mine" / "model"
+    shutil.copytree(shipped.models()[like], mine)
+    usual = {"free": "piano", "beats": "song", "chorale": "chorale"}
+    models = Models(StudioConfig())
+    for music, name in usual.items():
+        proposed = models.chosen(None, "continue", music).name
+        assert proposed == ("mine" if music == kind else name)
+    assert models.default == "mine"
+    named = Models(StudioConfig(model=ModelFolder(str(mine))))  # whoever names one wants it
+    assert {named.chosen(None, "continue", music).name for music in usual} == {"mine"}
 
 
 def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_path):
