@@ -23,7 +23,7 @@ from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
 
 #: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
-VERSION = 3
+VERSION = 4
 #: Pieces of fewer notes are left out.
 FEWEST_NOTES = 2
 NO_IDS = np.empty(0, np.uint16)
