@@ -9,6 +9,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
@@ -93,7 +94,9 @@ def _score(
     meters, keys = played.in_force(meters), played.in_force(keys)
     _mark_bars(meters, played.lines, resolution)
     fermatas = {(starts[measure] + at, None) for part in parts for measure, at in part.fermatas}
-    chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
+    chords = played.in_force(
+        {starts[m] + at: text for part in parts for m, at, text in part.chords}
+    )
     lyrics = {starts[m] + at: verses for part in reversed(parts) for m, at, verses in part.lyrics}
     tempos = {0: bpm} if bpm is not None else played.in_force(tempos, DEFAULT_BPM)
     clock = _Clock(tempos, resolution)
@@ -117,6 +120,8 @@ def _score(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
             "absurd times",
         )
+    if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
+        chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
     rows.sort(key=lambda row: (row[0], row[2], row[6]))
     names = root.iterfind("part-list/score-part")
     named = {part.get("id", ""): (part.findtext("part-name") or "").strip() for part in names}
@@ -130,9 +135,7 @@ def _score(
         names={track: title[:100] for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
         fermatas=tuple(clock.seconds(at) for at, _, _ in played.events(fermatas)),
-        markers=tuple(
-            (clock.seconds(at), text) for at, text in sorted(played.in_force(chords).items())
-        ),
+        markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
         composer=_heading(root, "identification/creator[@type='composer']"),
         lyrics=tuple((clock.seconds(at), text) for at, text in words),

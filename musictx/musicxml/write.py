@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import marked
+from musictx.chords import is_chart, marked
 from musictx.errors import UserError
 from musictx.musicxml.harmony import element_of
 from musictx.musicxml.lengths import DIVISIONS, ticks, written
@@ -84,7 +84,8 @@ def to_bytes(score: Score) -> bytes:
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    bars = _bars(clock, int(end.max(initial=1)))
+    last = float(clock.quarters(score.markers[-1][0])) * DIVISIONS if is_chart(score) else 0
+    bars = _bars(clock, max(int(end.max(initial=1)), int(last) + 1))
     tempos = clock.tempos if len(score.tempos) else score.tempos
     meters = clock.meters if len(score.meters) else score.meters
     keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))
