@@ -161,3 +161,16 @@ EQUAL = (
 def test_metronome_marks_count_where_programs_get_no_tempo(mark, bpm):
     score = musicxml.read(document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)]))
     assert score.notes["start"].tolist() == [0.0, 60 / bpm]
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent"),
+    [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("ISO-8859-1", "utf-8"),
+     ("KLINGON", "utf-8"), ("US-ASCII", "latin-1")],
+)  # fmt: skip
+def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
+    text = document([HEAD.format(1) + note(C, 1)]).decode().replace("UTF-8", declared)
+    text = text.replace("<score-partwise>", "<score-partwise><movement-title>É</movement-title>")
+    score = musicxml.read(text.encode(sent), bpm=60)
+    assert len(score) == 1
+    assert score.title == ("É" if declared != "ISO-8859-1" else "Ã\x89")
