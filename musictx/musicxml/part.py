@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from musictx.musicxml import harmony, signs
+from musictx.musicxml import drums, harmony, signs
 from musictx.musicxml.document import Fault, parse_number
 
 #: Note values that a metronome counts -> quarter notes.
@@ -22,10 +22,12 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
 class Instrument(NamedTuple):
-    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10."""
+    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10, -1
+    where it gives none; and the names of the instrument and of its part."""
 
     program: int = 0
     drum_pitch: int | None = None
+    names: tuple[str, ...] = ()
 
 
 class Length(NamedTuple):
@@ -51,16 +53,22 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
     table: dict[str, dict[str, Instrument]] = {}
     for part in root.iterfind("part-list/score-part"):
         named: dict[str, Instrument] = {}
+        title = part.findtext("part-name", "")
+        for one in part.iterfind("score-instrument"):
+            names = one.findtext("instrument-name", ""), title
+            named[one.get("id", "")] = Instrument(names=names)
+        first = next(iter(named.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
             program = int(parse_number(midi.findtext("midi-program", "1"), "midi-program")) - 1
             drum = None
             if midi.findtext("midi-channel", "").strip() == "10":
                 key = midi.findtext("midi-unpitched")
                 drum = int(parse_number(key, "midi-unpitched")) - 1 if key is not None else -1
-            instrument = Instrument(min(max(program, 0), 127), drum)
+            names = named.get(midi.get("id", ""), first).names
+            instrument = Instrument(min(max(program, 0), 127), drum, names)
             named[midi.get("id", "")] = instrument
             named.setdefault("", instrument)
-        named.setdefault("", Instrument())
+        named.setdefault("", first)
         table[part.get("id", "")] = named
     return table
 
@@ -169,8 +177,14 @@ class XmlPart:
             pitch = _SEMITONE[step] + alter + 12 * (octave + 1) + self._transpose
             if instrument.drum_pitch is not None:
                 instrument = instrument._replace(drum_pitch=None)
-        elif "unpitched" in children and instrument.drum_pitch is not None:
-            pitch = instrument.drum_pitch
+        elif "unpitched" in children:
+            pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
+            if pitch < 0:
+                written = children["unpitched"]
+                place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
+                head = (note.findtext("notehead") or "").strip()
+                pitch = drums.key_of(instrument.names, "".join(place).strip(), head)
+                instrument = instrument._replace(drum_pitch=pitch)
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
