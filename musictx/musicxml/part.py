@@ -50,8 +50,8 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
             if midi.findtext("midi-channel", "").strip() == "10":
                 key = midi.findtext("midi-unpitched")
                 drum = int(parse_number(key, "midi-unpitched")) - 1 if key is not None else -1
-            names = named.get(midi.get("id", ""), first).names
-            instrument = Instrument(min(max(program, 0), 127), drum, names)
+            called = named.get(midi.get("id", ""), first).names
+            instrument = Instrument(min(max(program, 0), 127), drum, called)
             named[midi.get("id", "")] = instrument
             named.setdefault("", instrument)
         named.setdefault("", first)

@@ -6,6 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -68,7 +69,9 @@ def to_score(
         return music
 
 
-def _check_limits(parts: list[XmlPart], starts: list[int], played: Played, limits: Limits) -> None:
+def _check_limits(
+    parts: list[XmlPart], starts: Sequence[int], played: Played, limits: Limits
+) -> None:
     """Raise ``NoOrder`` where repeats make more music than ``limits`` allow."""
     notes = [starts[measure] + head.start for part in parts for measure, head in part.notes]
     if played.count(notes) > limits.notes:
@@ -81,7 +84,7 @@ def _check_limits(parts: list[XmlPart], starts: list[int], played: Played, limit
 def _score(
     root: ET.Element,
     parts: list[XmlPart],
-    starts: list[int],
+    starts: Sequence[int],
     bpm: float | None,
     resolution: int,
     limits: Limits,

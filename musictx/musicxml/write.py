@@ -2,8 +2,9 @@
 
 A track becomes a part; notes that overlap go to voices of their own; what crosses a bar line or has
 no note value of its own is tied. Bars follow the meter marks, and one that the next mark cuts short
-is a pick-up. Markers that name chords become symbols of the first part. What ``read`` does not read
-is not written: loudness, pedals, names of instruments.
+is a pick-up. Markers that name chords become symbols of the first part. Music that was read with
+its repeats is written as it is played. Not written are loudness, articulations, pedals and names of
+instruments.
 """
 
 from __future__ import annotations
