@@ -23,6 +23,7 @@ from musictx.arguments import (
     whole_number,
 )
 from musictx.bundle import Bundle
+from musictx.chords import is_chart
 from musictx.config import (
     AccompanyConfig,
     CompareConfig,
@@ -310,7 +311,7 @@ def _composed_around(
         "progress": optional_function("progress", progress),
         "on_event": optional_function("on_event", on_event),
     }
-    with_chords = getattr(request, "chords", None) is not None
+    with_chords = getattr(request, "chords", None) is not None or is_chart(score)
     bundle = bundle_of(model, score=score, on_beats=with_chords)
     return list(composed(bundle, task, request, seed=seed_of(seed), **more))
 

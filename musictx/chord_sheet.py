@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, recognised, symbol
+from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, is_chart, recognised, symbol
 from musictx.errors import UserError
 from musictx.notes import Score
 
@@ -78,7 +78,11 @@ def bars_of(score: Score) -> list[list[Chord]]:
     imply; a bar without a change has the chord in force."""
     found = annotated(score) or recognised(score)
     clock = Beats(score)
-    count = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0] if len(score) else 0
+    end = float(clock.quarters(score.duration)) - 1e-3
+    if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
+        time, last = found[-1]
+        end = float(clock.quarters(time)) + (-1e-3 if last == NONE else 1e-3)
+    count = clock.bar(end)[0] if found else 0
     bars: list[list[Chord]] = [[] for _ in range(count)]
     changes = [(clock.bar(float(clock.quarters(time)) + 1e-6), chord) for time, chord in found]
     force = NONE

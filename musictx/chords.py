@@ -172,6 +172,11 @@ def annotated(score: Score) -> list[tuple[float, Chord]]:
     return found
 
 
+def is_chart(score: Score) -> bool:
+    """Whether ``score`` holds chords and no notes."""
+    return not len(score) and bool(annotated(score))
+
+
 def marked(score: Score) -> dict[str, Chord]:
     """The markers of ``score`` that are chords: names such as ``C:min7``, or symbols such as
     ``Cm7`` and ``G/B``; a letter, which may be a section's, only beside other symbols."""

@@ -117,7 +117,7 @@ WRITTEN = {
           note(REST, -3) + note(D, 1)]],
         [(0, 1, 60, 0), (0, 1, 64, 0), (1, 2, 67, 0), (2, 3, 62, 0)],
     ),
-    "grace and cue notes are left out, but cues take their time": (
+    "cue notes are left out, but take their time, and so are grace notes before the beginning": (
         [[HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
           + note(G, 1)]],
         [(0, 1, 60, 0), (2, 3, 67, 0)],

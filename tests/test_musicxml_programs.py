@@ -161,3 +161,49 @@ EQUAL = (
 def test_metronome_marks_count_where_programs_get_no_tempo(mark, bpm):
     score = musicxml.read(document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)]))
     assert score.notes["start"].tolist() == [0.0, 60 / bpm]
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent"),
+    [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("ISO-8859-1", "utf-8"),
+     ("KLINGON", "utf-8"), ("US-ASCII", "latin-1")],
+)  # fmt: skip
+def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
+    text = document([HEAD.format(1) + note(C, 1)]).decode().replace("UTF-8", declared)
+    text = text.replace("<score-partwise>", "<score-partwise><movement-title>É</movement-title>")
+    score = musicxml.read(text.encode(sent), bpm=60)
+    assert len(score) == 1
+    assert score.title == ("É" if declared != "ISO-8859-1" else "Ã\x89")
+
+
+def unpitched(place="", head="", instrument=""):
+    step = place and f"<display-step>{place[0]}</display-step>"
+    octave = place and f"<display-octave>{place[1]}</display-octave>"
+    after = f'<instrument id="{instrument}"/>' if instrument else ""
+    after += f"<notehead>{head}</notehead>" if head else ""
+    return note(f"<unpitched>{step}{octave}</unpitched>", 1, after=after)
+
+
+def test_drums_without_a_key_sound_by_their_names_or_their_places():
+    inside = "".join(
+        f'<score-instrument id="I{n}"><instrument-name>{name}</instrument-name></score-instrument>'
+        for n, name in enumerate(["Bass Drum 1", "Closed Hi-Hat", "Something"])
+    )
+    inside += (
+        '<midi-instrument id="I0"><midi-channel>10</midi-channel></midi-instrument>'
+        '<midi-instrument id="I2"><midi-channel>10</midi-channel>'
+        "<midi-unpitched>57</midi-unpitched></midi-instrument>"
+    )
+    part_list = (
+        f'<part-list><score-part id="P1"><part-name>Drumset</part-name>{inside}</score-part>'
+        '<score-part id="P2"><part-name>Triangle</part-name></score-part>'
+        '<score-part id="P3"><part-name>x</part-name></score-part></part-list>'
+    )
+    drumset = [unpitched(instrument=f"I{n}") for n in range(3)]
+    places = [unpitched("F4"), unpitched("C5"), unpitched("G5", "x"), unpitched("G5", "circle-x"),
+              unpitched("F5", "x"), unpitched("C5", "x"), unpitched("C9"), unpitched()]  # fmt: skip
+    parts = ([HEAD.format(1) + "".join(hits)] for hits in (drumset, [unpitched("C5")], places))
+    score = musicxml.read(document(*parts, part_list=part_list), bpm=60)
+    assert score.notes["drum"].all()
+    keys = [score.notes["pitch"][score.notes["track"] == n].tolist() for n in range(3)]
+    assert keys == [[36, 42, 56], [81], [36, 38, 42, 46, 51, 37, 38, 38]]

@@ -27,15 +27,16 @@ def run(config: ChordsConfig) -> str:
             raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
         check_writable(out.parent, "out")
     score = read_music(config.file, "file", "with chords", config.limits, repeats=config.repeats)
-    if not len(score):
-        raise UserError(f"file={config.file}: this file holds no notes")
+    if not len(score) and not annotated(score):
+        raise UserError(f"file={config.file}: this file holds no notes and no chords")
     bars = chord_sheet.bars_of(score)
     sheet = chord_sheet.text_of(bars)
     say(sheet)
     if not annotated(score):
         say("These are what the notes imply; the file names no chords.")
-    parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
-    say(f"Sections, by their bars: {', '.join(parts)}")
+    if len(score):
+        parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
+        say(f"Sections, by their bars: {', '.join(parts)}")
     if out is not None:
         if not annotated(score):  # else they are in the music, with their basses and degrees
             markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))

@@ -25,7 +25,7 @@ from musictx.apps.results import (
 from musictx.apps.tasks import Task, task_of
 from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
-from musictx.chords import annotated, recognised
+from musictx.chords import annotated, is_chart, recognised
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.evaluate.note_limits import at_once, habit, parts_of
@@ -342,7 +342,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         )
     task = task_of(config, score)
     controls_of(config)  # what is wrong is said before the model is loaded
-    beats = chords is not None or grid_of(score).on_beats
+    beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     work = Work.of(config, path or "chords", notice, on_beats=beats)
     beats = work.bundle.tokenizer.beats or config.quantise != "none"
     if beats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from musictx import chord_sheet
 from musictx.beats import Beats
-from musictx.chords import marked
+from musictx.chords import is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -129,6 +129,8 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
     bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
+    if bars is None and is_chart(score):
+        bars = chord_sheet.bars_of(score)
     if bars is not None and not len(score):
         track = request.melody_track
         require(track is None, "melody_track", track, "none without a melody")

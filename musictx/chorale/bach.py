@@ -29,6 +29,8 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0
+#: Seconds up to which a note is a grace note: two editions have one or two.
+SHORTEST = 0.06
 #: Two pieces whose melodies begin alike, in whatever key, count as one if they share this part of
 #: their notes.
 #: Six pairs share 82 to 100 %; the others are harmonised afresh and share 67 % at most.
@@ -114,7 +116,8 @@ def _read() -> dict[str, Score]:
         rivals = alike.setdefault(_incipit(score), [])
         if all(_shared(rival, score) < SAME for rival in rivals):
             rivals.append(score)
-            notes = score.notes.copy()
+            length = score.notes["end"] - score.notes["start"]
+            notes = score.notes[length > SHORTEST].copy()
             notes["program"] = 0
             pieces[path.stem] = score.with_notes(notes)
     return dict(sorted(pieces.items()))

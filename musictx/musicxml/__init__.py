@@ -1,10 +1,11 @@
-"""MusicXML (.mxl, .xml, .musicxml) <-> Score: notes at the times a plain reading gives them.
+"""MusicXML (.mxl, .xml, .musicxml) <-> Score: notes as a plain reading of the page plays them.
 
-Each part becomes a track, in the order of the document. Tied notes become one note; grace and cue
-notes are left out; transposing instruments sound as they should; pick-up measures are as short as
-they are written; repeats, endings, D.C., D.S. and codas are taken (``repeats.py``). What is not
-read: dynamics (every velocity is 80), ornaments and articulations. Only ``score-partwise``, the
-form that every notation program writes.
+Each part becomes a track, in the order of the document. Tied notes become one note; transposing
+instruments sound as they should; pick-up measures are as short as they are written; repeats,
+endings, D.C., D.S. and codas are taken (``repeats.py``); dynamics and hairpins are velocities
+(``dynamics.py``), grace notes come before the beat, articulations shorten notes (``heads.py``).
+What is played plainly or left out, such as trills and cue notes, is counted. Only
+``score-partwise``, the form that every notation program writes.
 
 Files are not trusted: a document type with declarations of its own is refused, so nothing can be
 fetched from outside or blown up on reading, and sizes are limited (:class:`Limits`).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import xml.etree.ElementTree as ET
@@ -61,13 +62,28 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
 def tree_of(data: bytes) -> ET.Element:
     """The root element of a document, in time and memory linear in its bytes.
 
+    Where these are not in the encoding that it declares they are taken for UTF-8, then for Latin-1,
+    the encodings in which programs write what they declare as another.
+    """
+    try:
+        return _parsed(data, None)
+    except (expat.ExpatError, ValueError, LookupError):
+        for encoding in ("utf-8", "iso-8859-1"):
+            with contextlib.suppress(expat.ExpatError):
+                return _parsed(data, encoding)
+        raise
+
+
+def _parsed(data: bytes, encoding: str | None) -> ET.Element:
+    """The root element of a document in ``encoding``, ``None`` for the one it declares.
+
     expat is fed piece by piece and builds the tree of ``xml.etree``, so Python can interrupt a long
     file. It begins a token again with each piece, and it keeps one copy of each name: hence the
     bounds on both. Names stay as they are written, without namespaces: MusicXML has none, and a
     resolved name would repeat the address of its namespace, of any length, in each element.
     """
     builder = ET.TreeBuilder()
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate(encoding)
     parser.buffer_text = True
     parser.buffer_size = _PIECE
     parser.StartDoctypeDeclHandler = _doctype

@@ -106,8 +106,7 @@ def element_of(name: str) -> list[str]:
         step = (_STEPS.index(chord.step) + steps) % 7
         up = _SEMITONES[_STEPS.index(chord.step)] + chord.alter + _SEMITONES[steps] + raised
         lines += _tone("bass", _STEPS[step], (up - _SEMITONES[step] + 6) % 12 - 6)
-    for degree in [] if label else degrees:
-        gone, signs, value = degree.groups()
+    for gone, signs, value in _DEGREES.findall("" if label else chord.more):
         lines += nested(
             "degree",
             leaf("degree-value", value),

@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from musictx.musicxml import harmony, signs
+from musictx.musicxml import drums, dynamics, harmony, heads, signs
 from musictx.musicxml.document import Fault, parse_number
+from musictx.musicxml.heads import Instrument, NoteHead
 
+#: What stands in <notations> and is not played -> what to say of it.
+_PLAIN = {
+    "ornaments": "ornaments and tremolos played plainly", "arpeggiate": "arpeggios played at once",
+    "glissando": "glissandi left out", "slide": "glissandi left out",
+}  # fmt: skip
 #: Note values that a metronome counts -> quarter notes.
 _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
     "16th": 0.25, "32nd": 0.125,
 }  # fmt: skip
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
-
-
-class Instrument(NamedTuple):
-    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10."""
-
-    program: int = 0
-    drum_pitch: int | None = None
 
 
 class Length(NamedTuple):
@@ -35,34 +34,38 @@ class Length(NamedTuple):
     notes: int
 
 
-class NoteHead(NamedTuple):
-    """A note head, in ticks from the start of its measure, later of the piece."""
-
-    start: int
-    end: int
-    pitch: int
-    instrument: Instrument
-    tie_in: bool
-    tie_out: bool
-
-
 def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
     """part id -> instrument id -> what sounds; the key "" is the part's first instrument."""
     table: dict[str, dict[str, Instrument]] = {}
     for part in root.iterfind("part-list/score-part"):
         named: dict[str, Instrument] = {}
+        title = part.findtext("part-name", "")
+        for one in part.iterfind("score-instrument"):
+            names = one.findtext("instrument-name", ""), title
+            named[one.get("id", "")] = Instrument(names=names)
+        first = next(iter(named.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
             program = int(parse_number(midi.findtext("midi-program", "1"), "midi-program")) - 1
             drum = None
             if midi.findtext("midi-channel", "").strip() == "10":
                 key = midi.findtext("midi-unpitched")
                 drum = int(parse_number(key, "midi-unpitched")) - 1 if key is not None else -1
-            instrument = Instrument(min(max(program, 0), 127), drum)
+            called = named.get(midi.get("id", ""), first).names
+            instrument = Instrument(min(max(program, 0), 127), drum, called)
             named[midi.get("id", "")] = instrument
             named.setdefault("", instrument)
-        named.setdefault("", Instrument())
+        named.setdefault("", first)
         table[part.get("id", "")] = named
     return table
+
+
+class _Chord(NamedTuple):
+    """Notes of one voice that begin together, by their places in :attr:`XmlPart.notes`."""
+
+    measure: int
+    start: int
+    end: int
+    places: list[int]
 
 
 class XmlPart:
@@ -89,16 +92,25 @@ class XmlPart:
         self.chords: list[tuple[int, int, str]] = []
         self.lyrics: list[tuple[int, int, tuple[tuple[int, str], ...]]] = []
         self.signs: list[signs.Sign] = []
+        self.dynamics: list[tuple[int, int, dynamics.Mark]] = []
+        self.pedals: list[tuple[int, int, bool]] = []
+        self.plain: Counter[str] = Counter()  # what is not played, or not as it is written
+        self._graces: list[list[NoteHead]] = []  # those before the next note, at once or in turn
+        self._latest: dict[str, _Chord] = {}  # the last notes of each voice
         for number, measure in enumerate(element.iterfind("measure")):
             self.lengths.append(self._measure(number, measure))
+        if self.pedals and self.pedals[-1][2]:  # never released: with its measure
+            number = self.pedals[-1][0]
+            self.pedals.append((number, self.lengths[number].whole, False))
         # A metronome mark is for readers; what is said to programs at the same moment counts.
         given = {(number, at) for number, at, _ in self.tempos}
         self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """The measure and tick of each mark."""
-        marks = (self.tempos, self.meters, self.keys, self.fermatas, self.chords, self.lyrics)
-        return ((mark[0], mark[1]) for several in marks for mark in several)
+        for marks in (self.tempos, self.meters, self.keys, self.fermatas, self.chords, self.lyrics):
+            yield from ((mark[0], mark[1]) for mark in marks)
+        yield from ((number, at) for number, at, _ in self.pedals)
 
     def _ticks(self, text: str | None, what: str) -> int:
         number = parse_number(text, what)
@@ -117,24 +129,38 @@ class XmlPart:
         for item in element:
             if item.tag == "note":
                 children = {child.tag: child for child in item}
+                voice = item.findtext("voice", "")
+                if "cue" in children:
+                    self.plain["cue notes left out"] += 1
+                elif "grace" in children:
+                    self._grace(item, children)
                 if "grace" in children:
                     continue
                 duration = self._ticks(item.findtext("duration"), "duration")
                 if "chord" not in children:
                     onset = position
                     position += duration
+                    self._before(number, onset, voice)
                 length = max(length, onset + duration)
                 if "rest" not in children:
                     notes = max(notes, onset + duration)
                 if "cue" not in children and "rest" not in children:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
+                        if "chord" not in children or voice not in self._latest:
+                            self._latest.pop(voice, None)  # the last one stands at the end
+                            self._latest[voice] = _Chord(number, onset, onset + duration, [])
+                        self._latest[voice].places.append(len(self.notes))
                         self.notes.append((number, head))
-                    if item.find("notations/fermata") is not None:
-                        self.fermatas.append((number, onset))
+                    for mark in children.get("notations", ()):
+                        if mark.tag == "fermata":
+                            self.fermatas.append((number, onset))
+                        elif mark.tag in _PLAIN:
+                            self.plain[_PLAIN[mark.tag]] += 1
                     if verses := _verses(item):
                         self.lyrics.append((number, onset, verses))
             elif item.tag == "backup":
+                self._after()
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 position += self._ticks(item.findtext("duration"), "forward")
@@ -146,12 +172,65 @@ class XmlPart:
                     self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
+                self.dynamics += ((number, position, mark) for mark in dynamics.marks_of(item))
+                self._pedal(item, number, position)
                 self.signs += signs.of_direction(item, number, position)
             elif item.tag == "barline":
                 self.signs += signs.of_barline(item, number, position)
             position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
+        self._after()
         return Length(length, notes)
+
+    def _grace(self, note: ET.Element, children: dict[str, ET.Element]) -> None:
+        head = self._head(note, children, 0, 1)
+        if head is not None:
+            if "chord" not in children or not self._graces:
+                self._graces.append([])
+            self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
+
+    def _before(self, number: int, onset: int, voice: str) -> None:
+        """Put the grace notes so far before ``onset``: they take their time from the note before,
+        if it is in the same voice and sounds until there."""
+        spans = heads.graces(len(self._graces))
+        for group, span in zip(self._graces, spans):
+            for head in group:
+                self.notes.append((number, head._replace(start=onset, end=onset, grace=span)))
+        latest = self._latest.get(voice)
+        if spans and latest is not None:
+            here = latest.measure == number and latest.end == onset
+            across = latest.measure == number - 1 and not onset
+            if here or (across and latest.end == self.lengths[-1].whole):
+                self._shorten(latest, spans[0][0])
+        self._graces = []
+
+    def _after(self) -> None:
+        """Put grace notes with no note after them at the end of the note that was read last."""
+        spans = heads.graces(len(self._graces))
+        if spans and self._latest:
+            latest = list(self._latest.values())[-1]
+            length = Fraction(latest.end - latest.start, self._resolution)
+            for group, (begin, end) in zip(self._graces, spans):
+                for head in group:
+                    head = head._replace(
+                        start=latest.start, end=latest.start, grace=(begin - length, end - length)
+                    )
+                    self.notes.append((latest.measure, head))
+            self._shorten(latest, spans[0][0])
+        self._graces = []
+
+    def _shorten(self, chord: _Chord, quarters: Fraction) -> None:
+        for place in chord.places:
+            number, head = self.notes[place]
+            self.notes[place] = number, head._replace(taken=quarters)
+
+    def _pedal(self, direction: ET.Element, number: int, position: int) -> None:
+        for pedal in direction.iterfind("direction-type/pedal"):
+            kind = pedal.get("type")
+            if kind in ("stop", "change", "discontinue"):
+                self.pedals.append((number, position, False))
+            if kind in ("start", "change", "resume"):
+                self.pedals.append((number, position, True))
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
@@ -169,8 +248,14 @@ class XmlPart:
             pitch = _SEMITONE[step] + alter + 12 * (octave + 1) + self._transpose
             if instrument.drum_pitch is not None:
                 instrument = instrument._replace(drum_pitch=None)
-        elif "unpitched" in children and instrument.drum_pitch is not None:
-            pitch = instrument.drum_pitch
+        elif "unpitched" in children:
+            pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
+            if pitch < 0:
+                written = children["unpitched"]
+                place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
+                head = (note.findtext("notehead") or "").strip()
+                pitch = drums.key_of(instrument.names, "".join(place).strip(), head)
+                instrument = instrument._replace(drum_pitch=pitch)
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
@@ -178,7 +263,10 @@ class XmlPart:
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
         tie_in, tie_out = (bool(ties & {kind, "continue"}) for kind in ("stop", "start"))
-        return NoteHead(start, start + duration, pitch, instrument, tie_in, tie_out)
+        share, louder = heads.articulated(note) if "notations" in children else (1.0, 0)
+        velocity = dynamics.percent_of(note.get("dynamics", "")) or 0
+        end = start + duration
+        return NoteHead(start, end, pitch, instrument, tie_in, tie_out, velocity, louder, share)
 
     def _attributes(self, item: ET.Element, number: int, position: int) -> None:
         text = item.findtext("divisions")
@@ -252,37 +340,3 @@ def _meter(time: ET.Element) -> tuple[int, int] | None:
         if finest > 65535:
             return None
     return (int(bar * finest), finest) if 0 < bar * finest < 256 else None
-
-
-def continued(heads: list[NoteHead]) -> list[NoteHead]:
-    """The same with ties that only begin: the next note head of that pitch, if it stands where the
-    first one ends and no tie leads to it, is where they end."""
-    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
-    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
-    whole = []
-    for head in heads:
-        if not head.tie_in and begun[head.pitch, head.start] > 0:
-            begun[head.pitch, head.start] -= 1
-            head = head._replace(tie_in=True)
-        whole.append(head)
-    return whole
-
-
-def tied(heads: list[NoteHead]) -> list[NoteHead]:
-    """Note heads joined by ties into one sounding note each.
-
-    A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
-    """
-    sounding: list[NoteHead] = []
-    waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for head in sorted(heads, key=lambda head: head.start):
-        held = waiting[head.pitch, head.start] if head.tie_in else []
-        if held:
-            index = held.pop()
-            sounding[index] = sounding[index]._replace(end=head.end)
-        else:
-            index = len(sounding)
-            sounding.append(head)
-        if head.tie_out:
-            waiting[head.pitch, head.end].append(index)
-    return sounding

@@ -6,22 +6,27 @@ import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.part import Instrument, Length, XmlPart, continued, read_instruments, tied
+from musictx.musicxml.dynamics import Loudness
+from musictx.musicxml.heads import Instrument, continued, span, tied
+from musictx.musicxml.part import Length, XmlPart, read_instruments
 from musictx.musicxml.repeats import NoOrder, order
 from musictx.musicxml.signs import sections
 from musictx.musicxml.unfold import Played
-from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
 
-VELOCITY = 80
 DEFAULT_BPM = 120.0
+#: A pedal goes down by this part of a quarter after its mark, as feet do.
+PEDAL_LATE = 12
 #: Grid of a score whose parts need a finer one than MIDI has, ticks a quarter note.
 TICKS_PER_QUARTER = 480
 
@@ -44,7 +49,9 @@ def to_score(
     if sum(len(part.notes) for part in parts) > limits.notes:
         raise over(limits, "notes", "notes")
     page = sections([part.signs for part in parts], _starts(parts, resolution))
-    score = partial(_score, root, parts, page.starts, bpm, resolution, limits)
+    score = partial(_score, root, parts, page.starts, bpm, resolution, limits, remarks)
+    for part in parts:
+        remarks.update(part.plain)
     as_it_stands = Played(page, range(len(page.marks)))
     if not repeats:
         return score(as_it_stands)
@@ -62,7 +69,9 @@ def to_score(
         return music
 
 
-def _check_limits(parts: list[XmlPart], starts: list[int], played: Played, limits: Limits) -> None:
+def _check_limits(
+    parts: list[XmlPart], starts: Sequence[int], played: Played, limits: Limits
+) -> None:
     """Raise ``NoOrder`` where repeats make more music than ``limits`` allow."""
     notes = [starts[measure] + head.start for part in parts for measure, head in part.notes]
     if played.count(notes) > limits.notes:
@@ -75,10 +84,11 @@ def _check_limits(parts: list[XmlPart], starts: list[int], played: Played, limit
 def _score(
     root: ET.Element,
     parts: list[XmlPart],
-    starts: list[int],
+    starts: Sequence[int],
     bpm: float | None,
     resolution: int,
     limits: Limits,
+    remarks: Counter[str],
     played: Played,
 ) -> Score:
     """The music of ``parts``, whose measures begin at ``starts`` on the page, as it is played."""
@@ -93,30 +103,51 @@ def _score(
     meters, keys = played.in_force(meters), played.in_force(keys)
     _mark_bars(meters, played.lines, resolution)
     fermatas = {(starts[measure] + at, None) for part in parts for measure, at in part.fermatas}
-    chords = {starts[m] + at: text for part in parts for m, at, text in part.chords}
+    chords = played.in_force(
+        {starts[m] + at: text for part in parts for m, at, text in part.chords}
+    )
     lyrics = {starts[m] + at: verses for part in reversed(parts) for m, at, verses in part.lyrics}
     tempos = {0: bpm} if bpm is not None else played.in_force(tempos, DEFAULT_BPM)
     clock = _Clock(tempos, resolution)
 
     rows = []
+    pedals: list[tuple[float, int, int]] = []
     for track, part in enumerate(parts):
         page = [
             head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
             for measure, head in part.notes
         ]
+        marks = ((starts[measure] + at, mark) for measure, at, mark in part.dynamics)
+        loudness = Loudness(marks, near=resolution)
+        page = [
+            head._replace(velocity=min(127, (head.velocity or loudness(head.start)) + head.louder))
+            for head in continued(page)
+        ]
         heads = [
             head._replace(start=at, end=at + head.end - head.start)
-            for at, head, _ in played.events((head.start, head) for head in continued(page))
+            for at, head, _ in played.events((head.start, head) for head in page)
         ]
-        for start, end, pitch, instrument, _, _ in tied(heads):
-            drum = instrument.drum_pitch is not None
-            times = clock.seconds(start), clock.seconds(end)
-            rows.append((*times, pitch, VELOCITY, instrument.program, drum, track))
+        for head in tied(heads):
+            begin, end = span(head, resolution)
+            if begin > end:
+                remarks["grace notes before the beginning left out"] += 1
+                continue
+            times = clock.seconds(begin), clock.seconds(end)
+            drum = head.instrument.drum_pitch is not None
+            program = head.instrument.program
+            rows.append((*times, head.pitch, head.velocity, program, drum, track))
+        movements = ((starts[measure] + at, down) for measure, at, down in part.pedals)
+        for at, down, _ in played.events(movements):
+            # What goes up and down at one moment would stay up: down is a little later.
+            time = clock.seconds(at + resolution / PEDAL_LATE * down)
+            pedals.append((time, 127 * down, track))
     if max((row[1] for row in rows), default=0.0) > limits.seconds:
         raise Fault(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
             "absurd times",
         )
+    if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
+        chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
     rows.sort(key=lambda row: (row[0], row[2], row[6]))
     names = root.iterfind("part-list/score-part")
     named = {part.get("id", ""): (part.findtext("part-name") or "").strip() for part in names}
@@ -124,15 +155,14 @@ def _score(
     words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
     return Score(
         notes=np.array(rows, NOTE),
+        pedals=np.array([row for row in pedals if row[0] <= limits.seconds], PEDAL),
         tempos=np.array(clock.marks(limits.seconds), TEMPO),
         meters=np.array(_in_time(meters, clock, limits), METER),
         keys=np.array(_in_time(keys, clock, limits), KEY),
         names={track: title[:100] for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
         fermatas=tuple(clock.seconds(at) for at, _, _ in played.events(fermatas)),
-        markers=tuple(
-            (clock.seconds(at), text) for at, text in sorted(played.in_force(chords).items())
-        ),
+        markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
         composer=_heading(root, "identification/creator[@type='composer']"),
         lyrics=tuple((clock.seconds(at), text) for at, text in words),
@@ -236,7 +266,7 @@ class _Clock:
             self._ticks.append(at)
             self._bpm.append(bpm)
 
-    def seconds(self, ticks: int) -> float:
+    def seconds(self, ticks: float) -> float:
         i = bisect_right(self._ticks, ticks) - 1
         return self._seconds[i] + (ticks - self._ticks[i]) / self._resolution * 60.0 / self._bpm[i]
 

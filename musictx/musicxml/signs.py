@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from musictx.musicxml.repeats import Jump, Marks
 
@@ -28,7 +28,7 @@ class Sign(NamedTuple):
     measure: int
     position: int | None
     kind: str
-    value: object = True
+    value: Any = True
     barline: bool = False
 
 
@@ -40,8 +40,8 @@ def of_barline(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
         if child.tag == "repeat" and child.get("direction") == "forward":
             yield Sign(measure, at, "forward", barline=True)
         elif child.tag == "repeat":
-            times = child.get("times", "").strip()
-            times = min(int(times), _MOST_TIMES) if re.fullmatch("[0-9]{1,9}", times) else 2
+            text = child.get("times", "").strip()
+            times = min(int(text), _MOST_TIMES) if re.fullmatch("[0-9]{1,9}", text) else 2
             yield Sign(measure, at, "backward", max(times, 1), barline=True)
             if child.get("after-jump") == "yes":
                 yield Sign(measure, at, "again", barline=True)
@@ -140,7 +140,7 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
         if sign.kind in ("segno", "coda", "to_coda"):
             sign = sign._replace(value=(*getattr(marks[at], sign.kind), sign.value))
         elif sign.kind == "backward":
-            sign = sign._replace(value=max(marks[at].backward, int(str(sign.value))))
+            sign = sign._replace(value=max(marks[at].backward, sign.value))
         elif sign.kind == "jump" and marks[at].jump is not None:
             continue
         if sign.kind in Marks._fields:
@@ -164,7 +164,8 @@ def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
     """Put the numbers of endings over their sections: to where they close or a repeat goes back;
     one that never does holds one section."""
-    first, numbers = None, ()
+    first: int | None = None
+    numbers: tuple[int, ...] = ()
     for at, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):
         if sign.kind == "bracket":
             first, numbers = at, sign.value

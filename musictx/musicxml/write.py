@@ -2,8 +2,9 @@
 
 A track becomes a part; notes that overlap go to voices of their own; what crosses a bar line or has
 no note value of its own is tied. Bars follow the meter marks, and one that the next mark cuts short
-is a pick-up. Markers that name chords become symbols of the first part. What ``read`` does not read
-is not written: loudness, pedals, names of instruments.
+is a pick-up. Markers that name chords become symbols of the first part. Music that was read with
+its repeats is written as it is played. Not written are loudness, articulations, pedals and names of
+instruments.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import marked
+from musictx.chords import is_chart, marked
 from musictx.errors import UserError
 from musictx.musicxml.harmony import element_of
 from musictx.musicxml.lengths import DIVISIONS, ticks, written
@@ -84,7 +85,8 @@ def to_bytes(score: Score) -> bytes:
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    bars = _bars(clock, int(end.max(initial=1)))
+    last = float(clock.quarters(score.markers[-1][0])) * DIVISIONS if is_chart(score) else 0
+    bars = _bars(clock, max(int(end.max(initial=1)), int(last) + 1))
     tempos = clock.tempos if len(score.tempos) else score.tempos
     meters = clock.meters if len(score.meters) else score.meters
     keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))

@@ -1,0 +1,107 @@
+"""Note heads -> notes: ties, grace notes, articulations."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
+from fractions import Fraction
+from typing import NamedTuple
+
+#: Articulations -> the share of its length for which a note sounds; the shortest counts.
+SHARES = {
+    "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
+}  # fmt: skip
+#: The same -> how much louder it is.
+LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
+
+
+class Instrument(NamedTuple):
+    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10, -1
+    where it gives none; and the names of the instrument and of its part."""
+
+    program: int = 0
+    drum_pitch: int | None = None
+    names: tuple[str, ...] = ()
+
+
+class NoteHead(NamedTuple):
+    """A note head, in ticks from the start of its measure, later of the piece.
+
+    velocity  that of the note alone, 0 for that of its place;  louder  than that, by an accent
+    share     of its length, for which it sounds
+    grace     (begin, end) of a grace note, in quarter notes before ``start``
+    taken     quarter notes that grace notes after it take from its end
+    """
+
+    start: int
+    end: int
+    pitch: int
+    instrument: Instrument
+    tie_in: bool = False
+    tie_out: bool = False
+    velocity: int = 0
+    louder: int = 0
+    share: float = 1.0
+    grace: tuple[Fraction, Fraction] | None = None
+    taken: Fraction = Fraction(0)
+
+
+def articulated(note: ET.Element) -> tuple[float, int]:
+    """The share of its length for which a note sounds, and how much louder it is."""
+    names = {e.tag for e in note.iterfind("notations/articulations/*")}
+    share = min((SHARES[name] for name in names if name in SHARES), default=1.0)
+    if "tenuto" in names and share < 1:
+        share = SHARES["detached-legato"]
+    return share, max((LOUDER[name] for name in names if name in LOUDER), default=0)
+
+
+def graces(count: int) -> list[tuple[Fraction, Fraction]]:
+    """When each of so many grace notes sounds before the beat, (begin, end) in quarter notes."""
+    length = Fraction(1, 12 if count <= 6 else 24)
+    return [(length * n, length * (n - 1)) for n in range(count, 0, -1)]
+
+
+def continued(heads: list[NoteHead]) -> list[NoteHead]:
+    """The same with ties that only begin: the next note head of that pitch, if it stands where the
+    first one ends and no tie leads to it, is where they end."""
+    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
+    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
+    whole = []
+    for head in heads:
+        if not head.tie_in and head.grace is None and begun[head.pitch, head.start] > 0:
+            begun[head.pitch, head.start] -= 1
+            head = head._replace(tie_in=True)
+        whole.append(head)
+    return whole
+
+
+def tied(heads: list[NoteHead]) -> list[NoteHead]:
+    """Note heads joined by ties into one sounding note each.
+
+    A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
+    """
+    sounding: list[NoteHead] = []
+    waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for head in sorted(heads, key=lambda head: head.start):
+        held = waiting[head.pitch, head.start] if head.tie_in else []
+        if held:
+            index = held.pop()
+            sounding[index] = sounding[index]._replace(end=head.end, taken=head.taken)
+        else:
+            index = len(sounding)
+            sounding.append(head)
+        if head.tie_out:
+            waiting[head.pitch, head.end].append(index)
+    return sounding
+
+
+def span(head: NoteHead, quarter: int) -> tuple[float, float]:
+    """When a note sounds, (begin, end) in ticks, of which ``quarter`` are a quarter note; a grace
+    note for which there is no time before the beginning ends before it begins."""
+    if head.grace is not None:
+        begin, end = (float(head.start - quarter * before) for before in head.grace)
+        return (begin, end) if begin >= 0 else (0.0, -1.0)
+    if head.share == 1 and not head.taken:
+        return head.start, head.end
+    end = head.start + (head.end - head.start) * head.share
+    return head.start, min(end, max(float(head.end - quarter * head.taken), head.start + 1))
