@@ -1,9 +1,9 @@
 # make demo   environment, and music by the models that come along, with sound and pictures
-# make test   environment and the whole test suite
+# make test   environment and the whole test suite; its last lines say what was skipped, and why
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
-# make check  what CI runs: tests, lint, types, layers
+# make check  tests, lint, types, layers; CI runs these and make journeys: .ci/run
 # make wheels wheels for four platforms with the C++ libraries prebuilt, tried as far as can be here
-# make journeys  drives the studio's page in a Chromium that is installed, and in a Firefox and a WebKit if there are, as docs/studio.md says
+# make journeys  drives the studio's page in the Chromium, the Firefox and the WebKit that are installed, as docs/studio.md says
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
 VENV ?= .venv

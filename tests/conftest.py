@@ -3,6 +3,8 @@
 import os
 import signal
 import tempfile
+from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 # Everything here is tiny: a second thread only waits, and waits dearly on a busy machine.
@@ -24,6 +26,44 @@ settings.register_profile(
     derandomize=not os.environ.get("MUSICTX_SEARCH"),
 )
 settings.load_profile("musictx")
+
+
+#: A file of accepted reasons, one a line: CI fails where anything is skipped for another one.
+ACCEPTED = os.environ.get("MUSICTX_SKIPS")
+#: The exit status then, one that pytest does not use.
+REFUSED = 6
+
+
+def skipped(config: pytest.Config) -> Counter[str]:
+    """Why tests were skipped -> how often; a file that is skipped as a whole counts once."""
+    reports = config.pluginmanager.getplugin("terminalreporter").stats.get("skipped", [])
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+
+
+def refused(config: pytest.Config) -> list[str]:
+    """Reasons that are not accepted."""
+    if ACCEPTED is None:
+        return []
+    lines = Path(ACCEPTED).read_text(encoding="utf-8").splitlines()
+    return sorted(set(skipped(config)) - {line for line in lines if not line.startswith("#")})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput") and refused(session.config):
+        session.exitstatus = REFUSED
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, None, None]:
+    """The last lines: what was skipped, and why."""
+    yield
+    counts = skipped(terminalreporter.config)
+    reasons = "; ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    terminalreporter.write_line(f"skipped: {counts.total()}" + (f" ({reasons})" if counts else ""))
+    for reason in refused(terminalreporter.config):
+        terminalreporter.write_line(f"not to be skipped here: {reason}", red=True)
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_hydra_is_loaded_only_where_it_composes():
 
 
 def test_a_command_that_loads_triton_ends_without_a_page_about_it(tmp_path):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="Triton is not installed")
     code = (
         "import sys, types, triton, musictx.cli\n"
         "app = types.ModuleType('musictx.apps.generate')\n"

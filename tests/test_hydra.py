@@ -297,7 +297,8 @@ def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")  # of old names that Optuna 2 uses
 def test_optuna_finds_the_best_of_its_trials(ran, capsys):
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    plugin = "hydra_plugins.hydra_optuna_sweeper"
+    pytest.importorskip(plugin, reason="Hydra's plugin optuna is not installed")
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=1"]
     search += ["seed=range(1,9)", "optim.lr=tag(log,interval(1e-4,1e-2))"]
     assert cli.main(["train", "-m", *search, *TINY]) == 0

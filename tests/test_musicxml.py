@@ -5,6 +5,7 @@ import time
 import tracemalloc
 import xml.etree.ElementTree as ET
 import zipfile
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -498,15 +499,27 @@ def test_missing_files_and_impossible_tempos_are_named(tmp_path):
             musicxml.read(GOOD, bpm=bpm)
 
 
-@settings(deadline=None, max_examples=60)
-@given(data=st.data())
-def test_damaged_documents_raise_nothing_but_user_errors(data):
-    whole = mxl({"x.xml": GOOD}) if data.draw(st.booleans()) else GOOD
-    spoiled = bytearray(whole)
-    for _ in range(data.draw(st.integers(1, 4))):
-        spoiled[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        score = musicxml.read(bytes(spoiled), bpm=60)
-    except UserError:
-        return
-    assert np.all(np.isfinite(score.notes["end"]))
+def test_damaged_documents_raise_nothing_but_user_errors():
+    """Anywhere, or where text and not a tag is."""
+    outcomes = Counter()
+    texts = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
+
+    @settings(deadline=None, max_examples=100)
+    @given(st.data(), st.sampled_from([GOOD, mxl({"x.xml": GOOD})]), st.booleans())
+    def damaged(data, whole, anywhere):
+        among_texts = whole is GOOD and not anywhere
+        places = texts if among_texts else range(len(whole))
+        values = st.sampled_from(b"0123456789.-") if among_texts else st.integers(0, 255)
+        spoiled = bytearray(whole)
+        for _ in range(data.draw(st.integers(1, 4))):
+            spoiled[data.draw(st.sampled_from(places))] = data.draw(values)
+        try:
+            score = musicxml.read(bytes(spoiled), bpm=60)
+        except UserError:
+            outcomes["refused"] += 1
+            return
+        assert np.all(np.isfinite(score.notes["end"]))
+        outcomes["read"] += 1
+
+    damaged()
+    assert min(outcomes["read"], outcomes["refused"]) > 5, outcomes

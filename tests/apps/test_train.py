@@ -203,7 +203,7 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
 )
 def test_invalid_options_leave_no_run_folder(options, sentence, root, tmp_path):
     if options == {"accelerator": "gpu"} and torch.cuda.is_available():
-        pytest.skip("here it is possible")
+        pytest.skip("this machine has a GPU")
     with pytest.raises(UserError, match=sentence):
         train.run(config(root, tmp_path / "run", shards=str(tmp_path / "s"), **options))
     assert not (tmp_path / "run").exists()

@@ -27,11 +27,12 @@ KEYS = {
 
 class Loudspeakers:
     """A PulseAudio of its own that plays into nothing: without a sound server Firefox has no clock
-    for music. ``address`` is empty where none is installed."""
+    for music. Where it is not ``wanted`` or not installed, ``address`` leads nowhere."""
 
-    def __init__(self, folder: Path) -> None:
-        program = shutil.which("pulseaudio")
-        self.address = f"unix:{folder}/socket" if program else ""
+    def __init__(self, folder: Path, wanted: bool = True) -> None:
+        program = shutil.which("pulseaudio") if wanted else None
+        self.address = f"unix:{folder}/socket"
+        self.there = program is not None
         self._process: subprocess.Popen[bytes] | None = None
         if program is None:
             return

@@ -37,10 +37,10 @@ user_pref("media.autoplay.default", 0);
 class Firefox(Driven):
     """Headless."""
 
-    def __init__(self, program: str, profile: Path) -> None:
+    def __init__(self, program: str, profile: Path, sounds: bool = True) -> None:
         profile.mkdir()
-        self._loudspeakers = Loudspeakers(profile / "sound")
-        self.sounds = bool(self._loudspeakers.address)
+        self._loudspeakers = Loudspeakers(profile / "sound", sounds)
+        self.sounds = self._loudspeakers.there
         (profile / "user.js").write_text(PROFILE)
         words = ["--headless", "--no-remote", "--profile", str(profile)]
         self._process = subprocess.Popen(

@@ -153,7 +153,8 @@ def test_a_control_that_a_model_does_not_follow_is_not_offered(desk):
             continue
         desk.model().select_option(model["name"])
         shown = page.locator("#tab-0 > .settings").nth(2).get_by_role("slider")
-        labels = [shown.nth(i).evaluate("e => e.labels[0].innerText") for i in range(shown.count())]
+        # All at once: the panel may be built anew between two questions.
+        labels = shown.evaluate_all("all => all.map((e) => e.labels[0].innerText)")
         assert labels == [control["label"] for control in model["controls"]]
         assert not set(labels) & set(model["ignores"])
         remark = page.locator("p.ignores")

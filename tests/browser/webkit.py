@@ -40,10 +40,10 @@ def programs() -> tuple[str, str] | None:
 
 
 class WebKit(Driven):
-    def __init__(self, driver: str, browser: str, folder: Path) -> None:
+    def __init__(self, driver: str, browser: str, folder: Path, sounds: bool = True) -> None:
         folder.mkdir()
-        self._loudspeakers = Loudspeakers(folder / "sound")
-        self.sounds = bool(self._loudspeakers.address)
+        self._loudspeakers = Loudspeakers(folder / "sound", sounds)
+        self.sounds = self._loudspeakers.there
         more = {"HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)}
         more |= {"PULSE_SERVER": self._loudspeakers.address, "NO_AT_BRIDGE": "1"}
         more |= {"LIBGL_ALWAYS_SOFTWARE": "1", "WEBKIT_DISABLE_DMABUF_RENDERER": "1"}

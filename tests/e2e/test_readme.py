@@ -50,7 +50,8 @@ def test_the_commands_of_the_pages_are_understood(line, capsys, tmp_path, monkey
     for plugin in ("optuna", "joblib"):
         if any(word.endswith((f"sweeper={plugin}", f"launcher={plugin}")) for word in words):
             kind = "sweeper" if plugin == "optuna" else "launcher"
-            pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}")
+            reason = f"Hydra's plugin {plugin} is not installed"
+            pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
     if "--help" in words:
         assert cli.main([command, *words]) == 0
         return

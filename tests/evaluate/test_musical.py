@@ -233,15 +233,26 @@ def test_no_measure_but_silence_knows_when_the_piece_begins(piece, milliseconds)
     assert same(before, after)
 
 
-@given(scores())
-def test_bounds(piece):
-    values = measure(piece, 20.0, MEASURES)
+def test_bounds():
+    """Of every measure, and each has a value of some pieces."""
     ones = {n for n, one in MEASURES.items() if "share" in one.unit or one.unit == "0 to 1"}
-    for name, value in values.items():
-        assert math.isnan(value) or 0 <= value <= (1 if name in ones else len(piece))
-    assert 0 <= m.longest_silence(piece, 20.0) <= 20
-    if len(listed(piece)):
-        assert values["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
+    turns = st.tuples(st.lists(st.integers(40, 90), min_size=1, max_size=8), st.integers(1, 12))
+    patterns = turns.map(lambda drawn: line(drawn[0] * drawn[1]))
+    valued = set()
+
+    @given(scores() | patterns)
+    def bounded(piece):
+        values = measure(piece, 20.0, MEASURES)
+        for name, value in values.items():
+            assert math.isnan(value) or 0 <= value <= (1 if name in ones else len(piece))
+            if value > 0:
+                valued.add(name)
+        assert 0 <= m.longest_silence(piece, 20.0) <= 20
+        if len(listed(piece)):
+            assert values["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
+
+    bounded()
+    assert set(MEASURES) - valued == set()
 
 
 @given(scores(), st.randoms())

@@ -48,7 +48,7 @@ def product(tmp_path_factory):
     shutil.copy(library.SOURCE.with_name("bf16_gemm.h"), folder)
     compiled = ctypes.CDLL(str(build.built(source)))
     if not compiled.there():
-        pytest.skip("this CPU has no products of bfloat16 pairs")
+        pytest.skip("this processor has no products of bfloat16 pairs")
     real, pointer, whole = ctypes.c_float, ctypes.c_void_p, ctypes.c_int
     compiled.product.argtypes = [
         *([whole] * 5),

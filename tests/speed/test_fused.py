@@ -29,7 +29,7 @@ PLAIN = Terms(scale=0.25)
 def test_interpreted() -> None:
     """The laws of all implementations, and its own, in a process that begins with the
     interpreter."""
-    pytest.importorskip("triton", reason="Triton is not installed (it is made for Linux)")
+    pytest.importorskip("triton", reason="Triton is not installed")
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     files = [KERNELS, ROOT / "tests" / "attention" / "test_conformance.py"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
@@ -41,7 +41,7 @@ def test_interpreted() -> None:
 def test_the_kernels_compile_for_hopper() -> None:
     """In a process without the interpreter: two programs of each pass to a multiprocessor (228 KiB
     of shared memory), products by the matrix units."""
-    pytest.importorskip("triton", reason="Triton is not installed (made for Linux)")
+    pytest.importorskip("triton", reason="Triton is not installed")
     program = "import json; from tests.speed import hopper; print(json.dumps(hopper.passes()))"
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     done = subprocess.run(

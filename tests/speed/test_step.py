@@ -337,7 +337,7 @@ def test_a_library_of_more_features_in_another_order(monkeypatch) -> None:
 def test_a_cpu_without_products_of_small_numbers(without: str, monkeypatch) -> None:
     """Of bytes AVX2 multiplies pairs too; without it, inputs stay float32."""
     if platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("other CPUs have none")
+        pytest.skip("not an x86 processor")
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, without))
     library = ctypes.CDLL(str(build.built(step_room.SOURCE, "FEATURES")))
     monkeypatch.setattr(step_room, "_library", lambda headers: library)

@@ -149,32 +149,37 @@ def test_locked_notes_and_a_share_of_the_others_stay(studio):
 
 
 PARTS = [f.name for f in dataclasses.fields(Request)] + ["seed", "model", "x"]
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(PARTS),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-            | st.sampled_from(["density", "key", "any", "piano", "16"]),
-            lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
-                st.sampled_from(["density", "temperature", "key", "top_p", "low", "temperatures"]),
-                inner, max_size=2),
-            max_leaves=4,
-        ),
+WISHES = st.dictionaries(
+    st.sampled_from(PARTS),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+        | st.sampled_from(["density", "key", "any", "piano", "16"]),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+            st.sampled_from(["density", "temperature", "key", "top_p", "low", "temperatures"]),
+            inner, max_size=2),
+        max_leaves=4,
     ),
-    st.sampled_from(TASKS),
 )  # fmt: skip
-def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny, data, task):
-    there = Models(StudioConfig())
-    try:
-        wish, model, seed = parse(data | {"task": task}, there, 10.0)
-        config = wish.config(model, seed or 0)
-    except UserError:
-        return
-    line = command_line(wish, config)
-    assert shlex.split(line)[0] == "musictx"
-    json.dumps(dataclasses.asdict(wish), allow_nan=False)
+
+
+def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny):
+    there, outcomes = Models(StudioConfig()), Counter()
+
+    @given(WISHES, st.sampled_from(TASKS))
+    def sends(data, task):
+        try:
+            wish, model, seed = parse(data | {"task": task}, there, 10.0)
+            config = wish.config(model, seed or 0)
+        except UserError:
+            outcomes["refused"] += 1
+            return
+        line = command_line(wish, config)
+        assert shlex.split(line)[0] == "musictx"
+        json.dumps(dataclasses.asdict(wish), allow_nan=False)
+        outcomes["taken"] += 1
+
+    sends()
+    assert min(outcomes["taken"], outcomes["refused"]) > 5, outcomes
 
 
 def a(*values):
