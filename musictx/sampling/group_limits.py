@@ -29,11 +29,14 @@ ANY = Habit(DRUMS, 0, 127)
 def asked(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """``habits`` but for what is asked for: notes at once (``polyphony`` among the ``values`` of
-    controls), pitches (``register``, and ``low`` and ``high`` of ``sampling``)."""
+    """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
+    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
+    ``low`` and ``high`` of ``sampling``)."""
     found = dict(habits)
     if "polyphony" in values:
-        found = {part: one._replace(voices=ANY.voices) for part, one in found.items()}
+        found = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in found.items()}
+    if "density" in values:
+        found = {part: one._replace(densest=np.inf) for part, one in found.items()}
     if "register" in values or sampling.low is not None or sampling.high is not None:
         found = {
             part: one if part == DRUMS else one._replace(low=0, high=127)
