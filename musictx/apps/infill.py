@@ -22,13 +22,13 @@ from musictx.apps.results import (
     report,
     say,
 )
-from musictx.apps.tasks import Task, task_of
+from musictx.apps.tasks import AROUND_SECONDS, Task, task_of
 from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
 from musictx.chords import annotated, is_chart, recognised
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import at_once, habit, parts_of
+from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
@@ -37,7 +37,7 @@ from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
-from musictx.sampling.soft import Habit, NoteLimits
+from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
 from musictx.sampling.steer import FEWEST_NOTES, controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
@@ -98,9 +98,8 @@ def composed(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
-    if not task.closes and task.around and not wanted:
-        density = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
-        values = {"density": density, **_usual(bundle, task), **values}
+    if not task.closes and not wanted:
+        values = {**_usual(bundle, task, limits), **values}
     around = task.around
     if bundle.tokenizer.beats:  # its controls count by the tokens' own time
         pace = _pace(task, bundle.tokenizer.bpm or BPM)
@@ -117,7 +116,7 @@ def composed(
     )
     there = parts.as_trained(bundle, task.score, lent)
     known, programs = as_trained(bundle, task, there, lent)
-    habits = habits_of(bundle, task, wanted, request, there)
+    habits = habits_of(bundle, task, wanted, request, there, programs or {0})
     if wanted and around and all(habit.density for habit in habits.values()):
         more = sum(habit.density for habit in habits.values())
         around = {**around, "density": around["density"] + more}
@@ -170,19 +169,24 @@ def composed(
         yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
 
 
-def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
-    """What a melody with its accompaniment is like: of notes written whole, which come out short
-    and as loud as the melody with nothing asked, how loud and how many at once; of others, which
-    stay close to the melody, how high."""
+def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
+    """What a melody with its accompaniment is like: how dense, but where there is no melody only
+    what accompanies a usual one is; of notes written whole, which come out short and as loud as the
+    melody with nothing asked, how loud and how many at once; of others, which stay close to the
+    melody, how high."""
+    notes, found = task.known.notes, {}
+    tune = limits.parts.get(parts.melody_program(bundle) or 0)
+    if task.around:
+        found["density"] = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
+    elif tune is not None:
+        found["density"] = (ACCOMPANIED - 1) * tune.density
     polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
-    notes = task.known.notes
-    if not len(notes):
-        return {}
-    if bundle.tokenizer.group == 1:
-        return {"register": max(float(notes["pitch"].mean()) - LOWER, 1.0)}
-    if polyphony is None:
-        return {}
-    return {"loudness": QUIETER * float(notes["velocity"].mean()), "polyphony": polyphony}
+    if bundle.tokenizer.group == 1 and len(notes):
+        found["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
+    elif polyphony is not None and len(notes):
+        found["loudness"] = QUIETER * float(notes["velocity"].mean())
+        found["polyphony"] = polyphony
+    return found
 
 
 def _pace(task: Task, bpm: float) -> float:
@@ -204,11 +208,19 @@ def habits_of(
     wanted: Mapping[str, int],
     request: InfillConfig | AccompanyConfig,
     score: Score,
+    composed: Collection[int],
 ) -> dict[int, Habit]:
-    """What is usual in each part that is composed: of parts asked for by name in the corpus, of
+    """What is usual in each part that is ``composed``: of an accompaniment in the corpus, of
     tracks in themselves; but for what the ``request`` says of notes at once and of pitches.
     ``score`` is the file with the programs that the model knows."""
     found = parts.habits(bundle, wanted)
+    if not task.closes and not wanted:
+        usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+        found = {
+            part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
+            for part in composed
+            if part in usual
+        }
     if task.closes:
         if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
             score = fold_sustain(score)
@@ -220,14 +232,36 @@ def habits_of(
         together = parts_of(notes if bundle.tokenizer.group > 1 else written)
         for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
-                rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)
-                if bundle.tokenizer.beats:
-                    rate *= _pace(task, bundle.tokenizer.bpm or BPM)
-                row = habit([at_once(together[part])], [mine["pitch"]], [rate])
-                most, low, high = map(int, row[:3])
-                more = 0 if part == DRUMS else MARGIN
-                found[part] = Habit(most, max(low - more, 0), min(high + more, 127), row[3])
+                pace = _pace(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+                found[part] = _habit_around(task, part, mine, together[part], pace)
     return group_limits.asked(found, request.sampling, controls_of(request))
+
+
+def _habit_around(
+    task: Task, part: int, written: np.ndarray, together: np.ndarray, pace: float
+) -> Habit:
+    """What is usual in a part around a gap: of its notes on the tracks that are ``written``, of all
+    of them ``together`` how many sound at once; as dense as in the seconds before and after the
+    gap, with ``pace`` seconds of the file for one of the tokens."""
+    start = written["start"]
+    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
+    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+    span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
+    if near.sum() >= FEWEST_NOTES:
+        rate = near.sum() / span
+    else:
+        rate = len(written) / max(float(np.ptp(start)), 1.0)
+    row = habit([at_once(together)], [written["pitch"]], [rate * pace])
+    most, low, high = map(int, row[:3])
+    more = 0 if part == DRUMS else MARGIN
+    return Habit(
+        most,
+        max(low - more, 0),
+        min(high + more, 127),
+        row[3],
+        densest(written, WINDOW_SECONDS * pace),
+        np.inf if part == DRUMS else usual_length(written["end"] - start) / pace,
+    )
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:

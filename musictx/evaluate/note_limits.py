@@ -80,7 +80,7 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         return {}
     limits: dict[str, Any] = {
         "longest_note": [
-            [low, _usual(length[(pitch >= low) & (pitch < high)])]
+            [low, usual_length(length[(pitch >= low) & (pitch < high)])]
             for low, high in registers(np.bincount(pitch, minlength=128))
         ],
         "most_notes": max(1, int(np.quantile(struck, SHARE_WITHIN, method="higher"))),
@@ -109,6 +109,13 @@ def at_once(notes: np.ndarray) -> np.ndarray:
     return found
 
 
+def densest(notes: np.ndarray, seconds: float) -> int:
+    """How many of ``notes``, sorted, begin within the ``seconds`` in which most do."""
+    starts = notes["start"]
+    within = np.searchsorted(starts, starts + seconds - 1e-6) - np.arange(len(starts))
+    return int(within.max(initial=0))
+
+
 def habit(
     together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> list[float]:
@@ -131,5 +138,6 @@ def registers(counts: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(lows, [*lows[1:], 128]))
 
 
-def _usual(lengths: np.ndarray) -> float:
+def usual_length(lengths: np.ndarray) -> float:
+    """Seconds that :data:`SHARE_WITHIN` of ``lengths`` do not exceed."""
     return round(float(np.quantile(lengths, SHARE_WITHIN, method="higher")), 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from musictx.beats import BPM
 from musictx.chords import Chord
 from musictx.sampling.beside_known import BesideKnown
-from musictx.sampling.soft import Habit
+from musictx.sampling.soft import WINDOW_SECONDS, Habit
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
 from musictx.tokens.returns import likeness, stretches
@@ -63,8 +64,8 @@ class BarRules:
     parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
     seconds of a step
     returns bar -> the earlier one that its known notes say again
-    habits  part -> how many of its notes sound at once, between which pitches new ones lie, and how
-            many there are in a second
+    habits  part -> how many of its notes sound at once, and of new ones between which pitches they
+            lie, how many there are in a second, at least and in few, and how long they last
     pitches (128,) bool: those that new notes may have
     varies  whether that is what it varies
     fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
@@ -98,11 +99,14 @@ class BarRules:
         object.__setattr__(self, "sounding", dict(sounding))
         if self.fits:
             object.__setattr__(self, "beside", BesideKnown(sounding, chords))
+        window = round(WINDOW_SECONDS / self.seconds)
+        object.__setattr__(self, "window", window)
         object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
 
     ids: dict[str, slice] = None  # type: ignore[assignment]
     sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
     beside: BesideKnown | None = None
+    window: int = None  # type: ignore[assignment]
 
     def free(self, part: int, tone: int, step: int) -> bool:
         """Whether no known note of this pitch sounds at ``step``."""
@@ -116,9 +120,19 @@ class BarRules:
         later = [a - step for k in same for a, _ in self.sounding.get(k, ()) if a > step]
         return min(later, default=None)
 
-    def full(self, part: int, step: int, own: int) -> bool:
-        """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once."""
-        if part not in self.habits or part == DRUM_PART:
+    def longest(self, part: int) -> int | None:
+        """Steps that a new note of the part lasts at most; None: any number."""
+        seconds = self.habits[part].longest if part in self.habits else np.inf
+        return None if np.isinf(seconds) else max(round(seconds / self.seconds), 1)
+
+    def full(self, part: int, step: int, own: int, begun: Sequence[int]) -> bool:
+        """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once, or
+        as many new ones have ``begun``, at these steps in order, as may in a few seconds."""
+        if part not in self.habits:
             return False
+        habit = self.habits[part]
+        recent = len(begun) - bisect_right(begun, step - self.window)
+        if recent >= habit.densest or part == DRUM_PART:
+            return recent >= habit.densest
         known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
-        return own + known >= self.habits[part].voices
+        return own + known >= habit.voices

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.config import SamplingConfig
-from musictx.evaluate.note_limits import at_once, habit, parts_of
+from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import Habit, NoteLimits
+from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
+from musictx.tokens.bars import STEPS
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, Tokenizer
@@ -29,11 +30,14 @@ ANY = Habit(DRUMS, 0, 127)
 def asked(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """``habits`` but for what is asked for: notes at once (``polyphony`` among the ``values`` of
-    controls), pitches (``register``, and ``low`` and ``high`` of ``sampling``)."""
+    """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
+    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
+    ``low`` and ``high`` of ``sampling``)."""
     found = dict(habits)
     if "polyphony" in values:
-        found = {part: one._replace(voices=ANY.voices) for part, one in found.items()}
+        found = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in found.items()}
+    if "density" in values:
+        found = {part: one._replace(densest=np.inf) for part, one in found.items()}
     if "register" in values or sampling.low is not None or sampling.high is not None:
         found = {
             part: one if part == DRUMS else one._replace(low=0, high=127)
@@ -53,6 +57,8 @@ def hold(
     """Hold each of ``states``, of tokens in groups, to the parts of its primer or, for a new piece,
     of the corpus; to the pitches that ``sampling`` leaves; and, unless it leaves habits out, to the
     notes at once and the pitches that a part has in the corpus, or in the primer if these are more.
+    In a few seconds no part of a primer begins more notes than the densest of its seconds have, or
+    than is usual in the corpus.
 
     values  what is asked of the controls of each
     """
@@ -75,7 +81,9 @@ def hold(
         }
         if DRUMS in habits:
             tones[DRUMS] = np.ones(128, bool)
-        state.hold(tones, {part: one.voices for part, one in habits.items()})
+        voices = {part: one.voices for part, one in habits.items()}
+        struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
+        state.hold(tones, voices, struck, round(WINDOW_SECONDS * tokenizer.bpm * STEPS / 60))
 
 
 def _habits(tokenizer: GroupTokenizer, primer: Primer, limits: NoteLimits) -> dict[int, Habit]:
@@ -88,5 +96,6 @@ def _habits(tokenizer: GroupTokenizer, primer: Primer, limits: NoteLimits) -> di
         most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
         one = usual.get(part, ANY)
         low, high = min(int(low), one.low), max(int(high), one.high)
-        found[part] = Habit(max(int(most), one.voices), low, high)
+        most_struck = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * one.density)
+        found[part] = Habit(max(int(most), one.voices), low, high, densest=most_struck)
     return found

@@ -263,7 +263,7 @@ class RowConstraint:
             if 0 <= pitch - rules.low < len(strikes):
                 strikes[pitch - rules.low] = False
         if program in rules.habits:
-            voices, low, high, _ = rules.habits[program]
+            voices, low, high, *_ = rules.habits[program]
             strikes[: max(low - rules.low, 0)] = False
             strikes[max(high + 1 - rules.low, 0) :] = False
             if sum(n for key, n in self.own.items() if key[0] == program) >= voices:

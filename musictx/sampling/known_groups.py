@@ -10,6 +10,8 @@ pitch sounds, and they end before a known note of their pitch begins.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
@@ -64,7 +66,7 @@ class BarRow:
         self.rules, self.state, self.bar, self.drummer = rules, state, bar, drummer
         self.queue: list[int] = []  # ids that come next, or DRAWN
         self.own_strikes: list[bool] = []  # of each note written here: is it the model's own?
-        self._new: list[tuple[int, int]] = []  # part and step of each of those
+        self._begun: defaultdict[int, list[int]] = defaultdict(list)  # part -> steps of those
         self._since = max(int(rules.lines[bar]), rules.begin)
         self.piece: list[int] = []  # the ids of the piece that were written here
         self.done = False
@@ -125,9 +127,10 @@ class BarRow:
         lacks = {}
         since = max(self._since, self.step - WITHIN)
         for part, habit in self.rules.habits.items():
-            count = sum(of == part and at >= since for of, at in self._new)
+            begun = self._begun[part]
+            count = len(begun) - bisect_left(begun, since)
             own = sum(of == part and end > self.step for (of, _), end in self._ends.items())
-            if part in self.rules.parts and not self.rules.full(part, self.step, own):
+            if part in self.rules.parts and not self.rules.full(part, self.step, own, begun):
                 usual = LEAST * habit.density * self.rules.seconds * (self.step - since)
                 lacks[part] = max(usual - count, 0.0)
         if not self._group:
@@ -240,6 +243,7 @@ class BarRow:
         ids, table = self.rules.ids[kind], self.rules.table
         low = int(table.value_of[ids.start])
         tones = np.ones(ids.stop - ids.start, bool)
+        step = int(self.rules.lines[self.bar]) + place
         habit = self.rules.habits.get(part)
         if habit is not None:
             tones[: max(habit.low - low, 0)] = False
@@ -248,13 +252,12 @@ class BarRow:
             tones[: max(self._last[2] + 1 - low, 0)] = False
         if self._left and self._left[0][0][:2] == (place, part):
             tones[max(self._left[0][0][2] - low, 0) :] = False
+        own = [tone for (of, tone), end in self._ends.items() if of == part and end > step]
+        if self.rules.full(part, step, len(own), self._begun[part]):
+            tones[:] = False
         if kind == "pitch":
             tones &= self.rules.pitches[table.value_of[ids]]
-            step = int(self.rules.lines[self.bar]) + place
-            own = [tone for (of, tone), end in self._ends.items() if of == part and end > step]
             tones[np.array(own, int) - low] = False
-            if self.rules.full(part, step, len(own)):
-                tones[:] = False
             for of, tone in self.rules.sounding:
                 if of == part and not self.rules.free(part, tone, step):
                     tones[tone - low] = False
@@ -276,8 +279,9 @@ class BarRow:
             part, tone = self._part(), self._value(2)
             if field == 3 and part not in (CHORD, DRUM_PART):
                 room = self.rules.room(part, tone, self.step)
-                if room is not None:
-                    mask[ids["length"].start + room : ids["length"].stop] = False
+                for most in room, self.rules.longest(part):
+                    if most is not None:
+                        mask[ids["length"].start + most : ids["length"].stop] = False
         if field < 3 and due is not None:
             mask[due] = True
 
@@ -340,7 +344,8 @@ class BarRow:
                 self._left.pop(0)
             if part != CHORD and kinds[4][0] != "tie":
                 self.own_strikes.append(not known)
-                self._new += [] if known else [(part, self.step)]
+                if not known:
+                    self._begun[part].append(self.step)
             if part not in (CHORD, DRUM_PART) and not known:
                 start = int(self.rules.lines[self.bar]) + kinds[0][1]
                 self._ends[part, kinds[2][1]] = start + kinds[3][1]

@@ -60,12 +60,17 @@ RECENT = 64
 
 
 class Habit(NamedTuple):
-    """What is usual in a part: notes at once, lowest and highest pitch, notes a second."""
+    """What is usual in a part: notes at once, lowest and highest pitch, notes a second.
+
+    densest  notes that no :data:`WINDOW_SECONDS` exceed;  longest  seconds that no note exceeds
+    """
 
     voices: int
     low: int
     high: int
     density: float = 0.0
+    densest: float = np.inf
+    longest: float = np.inf
 
 
 @dataclass(frozen=True)

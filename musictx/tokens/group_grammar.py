@@ -52,7 +52,7 @@ class GroupState(SoundingState):
         self._longest = self._size("length")
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
-        self._begun = self._over = False
+        self._started = self._over = False
         self._said = 0  # by the last bar line: which earlier bar comes again
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
@@ -62,14 +62,24 @@ class GroupState(SoundingState):
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
         self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
+        self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
+        self._window = 0
 
-    def hold(self, tones: Mapping[int, np.ndarray], voices: Mapping[int, int]) -> None:
+    def hold(
+        self,
+        tones: Mapping[int, np.ndarray],
+        voices: Mapping[int, int],
+        struck: Mapping[int, int] | None = None,
+        window: int = 0,
+    ) -> None:
         """From here on notes are of the parts in ``tones`` alone (:data:`DRUM_PART` for drums), of
         tones that are true there, (128,) bool, no oftener than once at a place; of a part in
-        ``voices`` at most so many sound at once. A place can be written where one of them is left.
+        ``voices`` at most so many sound at once, and of one in ``struck`` at most so many begin
+        within ``window`` steps. A place can be written where one of them is left.
         """
         self._tones = {part: some for part, some in tones.items() if some.any()}
-        self._voices, self._mask = voices, None
+        self._voices, self._window, self._mask = voices, window, None
+        self._begun = {part: deque(maxlen=most) for part, most in (struck or {}).items()}
 
     @property
     def written(self) -> int:
@@ -173,7 +183,7 @@ class GroupState(SoundingState):
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
             self._lines, self._said = self._lines + 1, group[LINE_SAYS][1]
-            self._begun, self._now = True, (0, -2, -1)
+            self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
             return
         self._now = (place, self._part(), tone)
@@ -188,6 +198,8 @@ class GroupState(SoundingState):
         if kind != "harmony" and last != "tie":
             self._notes += 1
             self._onsets[-1][1].add((self._part(), place))
+            if self._part() in self._begun:
+                self._begun[self._part()].append(self._bar_begins + place)
             pitch = tone if kind == "program" else -1
             self._struck.append((self.seconds, pitch, length, group[4][1]))
 
@@ -200,7 +212,7 @@ class GroupState(SoundingState):
         if not self._group:
             mask[ids["bar"]] = True
             mask[ids["eos"]] = self._notes > 0
-            if self._begun:
+            if self._started:
                 places = mask[ids["place"]]
                 places[: self._bar_steps] = self._grid[: self._bar_steps]
                 for (_, _, due), count in self._tied.items():  # wherever that is
@@ -264,10 +276,14 @@ class GroupState(SoundingState):
 
     def _opens(self, part: int) -> int:
         """The first place of the bar, below 0 for any, at which fewer notes of a part sound than
-        may."""
+        may, and fewer began of late."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
-        return ends[most - 1] - self._bar_begins if len(ends) >= most else -1
+        opens = ends[most - 1] - self._bar_begins if len(ends) >= most else -1
+        begun = self._begun.get(part)
+        if begun is not None and len(begun) == begun.maxlen:
+            opens = max(opens, begun[0] + self._window - self._bar_begins)
+        return opens
 
     def _left(self, part: int, place: int) -> np.ndarray | None:
         """(128,) bool: the tones that a note of ``part`` may have at ``place``; None: none."""
@@ -284,6 +300,7 @@ class GroupState(SoundingState):
         bars = ((steps, set(onsets)) for steps, onsets in self._onsets)
         other._onsets = deque(bars, maxlen=ONSET_BARS)
         other._ends = dict(self._ends)
+        other._begun = {part: begun.copy() for part, begun in self._begun.items()}
         return other
 
     def _name(self, token_id: int) -> str:

@@ -139,3 +139,34 @@ def test_tracks_of_one_program_are_continued_each(songs, of):
     assert set(new["track"].tolist()) == set(range(len(of)))
     for track, (program, *_) in enumerate(of):
         assert set(new["program"][new["track"] == track].tolist()) == {program}
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_gap_is_as_dense_as_what_surrounds_it(songs, count):
+    """By random weights too, which hold notes for bars and crowd others."""
+    score = tracks((80, 72, count), (0, 48, 1), bars=16)
+    usual = 4 * count
+    for seed in range(4):
+        (made,) = musictx.infill(score, songs, begin=7, end=10, tracks="1", seed=seed)
+        assert usual / 2 <= made.notes <= usual
+        new = made.score.notes[made.score.notes["track"] == 0]
+        assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "notes as long as its own"
+    (free,) = musictx.infill(score, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
+    new = free.score.notes[free.score.notes["track"] == 0]
+    assert (new["end"] - new["start"]).max() > 2 / count + 0.03
+
+
+def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
+    """By random weights: no towers, no floods; unless they are asked for."""
+    score = tracks((73, 72, 4))
+    for music, more in ((score, {}), (None, {"chords": "| C | Am | F | G | x2"})):
+        for seed in range(3):
+            (made,) = musictx.accompany(music, songs, seed=seed, **more)
+            new = made.score.notes[made.score.notes["track"] == made.score.notes["track"].max()]
+            at, times = np.unique(np.round(new["start"], 3), return_counts=True)
+            assert times.max() <= 4
+            assert 36 <= new["pitch"].min() <= new["pitch"].max() <= 84
+            windows = [((at >= begin) & (at < begin + 4 - 1e-3)) for begin in at]
+            assert max(times[one].sum() for one in windows) <= 6 * 4
+    (many,) = musictx.accompany(score, songs, seed=1, density=30, polyphony="full")
+    assert len(many.score) - len(score) > 6 * 16

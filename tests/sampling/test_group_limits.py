@@ -18,6 +18,7 @@ from musictx.tokens.group_ids import DRUM_PART
 TOKENS = build("notes", low=60, high=66, velocity_bins=2)
 TABLE = TOKENS.vocabulary
 LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
+WINDOW = 30
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
@@ -33,14 +34,18 @@ def grid_places(steps):
 @given(
     st.dictionaries(st.sampled_from([0, 5, DRUM_PART]), TONES, min_size=1),
     st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),
+    st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
     st.integers(0, 10_000),
 )
-def test_a_walk_keeps_the_tones_and_voices_and_may_go_wherever_a_note_is_left(sets, voices, seed):
+def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
+    sets, voices, struck, seed
+):
     random = np.random.default_rng(seed)
     state = TOKENS.grammar([TABLE.id(*token) for token in LINE])
-    state.hold({part: is_among(some) for part, some in sets.items()}, voices)
+    state.hold({part: is_among(some) for part, some in sets.items()}, voices, struck, WINDOW)
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
+    begun: list[tuple[int, int]] = []  # part, begin
 
     def left(part, place):
         """Tones by loops."""
@@ -50,6 +55,9 @@ def test_a_walk_keeps_the_tones_and_voices_and_may_go_wherever_a_note_is_left(se
         ):
             return []
         if (place, part) < last[:2]:
+            return []
+        recent = sum(of == part and begin > at - WINDOW for of, begin in begun)
+        if recent >= struck.get(part, 99):
             return []
         again = (place, part) == last[:2]
         return [tone for tone in sets.get(part, []) if not again or tone > last[2]]
@@ -89,6 +97,7 @@ def test_a_walk_keeps_the_tones_and_voices_and_may_go_wherever_a_note_is_left(se
             if part >= 0:
                 assert tone in left(part, place)
             last = (place, part, tone)
+            begun += [(part, line + place)] * (group[4][0] != "tie" and part >= 0)
             if kind == "program":
                 notes.append((part, tone, line + place, line + place + length))
         group = []
