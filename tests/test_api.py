@@ -165,15 +165,12 @@ def test_options_of_train_and_evaluate_are_those_of_the_command_line(model):
         musictx.evaluate(3)
 
 
-def test_packages_can_be_called_and_still_be_imported_from(tmp_path):
+def test_a_package_can_be_called_and_still_be_imported_from(tmp_path):
     (path,) = musictx.render(PRIMER, tmp_path / "a.png", wav=False)
     assert path == tmp_path / "a.png"
-    with pytest.raises(UserError, match="no such option"):
-        musictx.train("nonsense=1")
     from musictx.render import audio
-    from musictx.train import muon
 
-    assert (audio.__name__, muon.__name__) == ("musictx.render.audio", "musictx.train.muon")
+    assert audio.__name__ == "musictx.render.audio"
 
 
 @pytest.mark.slow
