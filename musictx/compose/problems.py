@@ -8,28 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from musictx.compose.commands import free_form, groups, known_options, parts
-from musictx.compose.hints import unknown_option
-from musictx.compose.words import kind_of
+from musictx.commands import free_form, groups, known_options, parts
 from musictx.errors import ConfigError, UserError
+from musictx.options import kind_of, unknown_option
 
 
 @contextmanager
-def translated(
-    command: str, entered: Callable[[], bool] = lambda: True, *, typed: str = ""
-) -> Iterator[None]:
+def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Complaints of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    until ``entered`` says that our own code runs, whatever else a file of options leads to.
-
-    ``typed``: the word ``name=value`` that the block reads; whatever goes wrong is about it.
-    """
+    until ``entered`` says that our own code runs, whatever else a file of options leads to."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        if typed or type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml"):
-            raise translate(command, error, typed) from error
+        if type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml"):
+            raise translate(error) from error
         if isinstance(error, ModuleNotFoundError) and (who := _importer(error)) != "musictx":
             raise ConfigError(f"{who} imports {error.name}, which is not installed") from error
         if str(error).startswith("Config group override"):
@@ -49,11 +43,11 @@ def _importer(error: ImportError) -> str:
     return [name for name in packages if name != "importlib"][-1]
 
 
-def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
-    """The sentence for ``error``, of ``typed`` or of the option that can be found in it."""
+def translate(error: Exception) -> ConfigError:
+    """The sentence for ``error`` about the option that can be found in it."""
     raised: Any = error  # of Hydra or OmegaConf, known by its name: neither need be loaded
     name = type(error).__name__
-    known = known_options(command) | parts(command)
+    known = known_options("train") | parts("train")
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
@@ -61,7 +55,7 @@ def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
     if name == "MissingConfigException" and raised.missing_cfg_file:
         group, _, choice = str(raised.missing_cfg_file).rpartition("/")
         place = re.match(r"In '([^']+)'", text)
-        named = (place and place[1] not in (command, "config") and f"{place[1]}.yaml: ") or ""
+        named = (place and place[1] not in ("train", "config") and f"{place[1]}.yaml: ") or ""
         if not group:
             return ConfigError(f"{named}{choice}: no such file {choice}.yaml among the YAML files")
         options = [o for o in raised.options or [] if not o.endswith("_schema")]
@@ -73,11 +67,10 @@ def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
     if name == "OverrideParseException":
         return ConfigError(f"{raised.override}: this value cannot be read; put it in quotes")
     override = re.search(r"Error merging override \+*~?([^=\s]+)=?(.*)", text)
-    override = override or re.fullmatch(r"([^=]+)=(.*)", typed, re.DOTALL)
     full_key = re.search(r"full_key: (\S+)", inner)
     key = override[1] if override else full_key[1] if full_key else ""
     if re.search(r"Key '.*' not in|is not in struct", inner) and key:
-        return ConfigError(_foreign(command, full_key[1] if typed and full_key else key, inner))
+        return ConfigError(_foreign(key, inner))
     if type(cause).__name__ == "MissingMandatoryValue":
         return ConfigError(f"{key or inner}: the value is missing")
     if key in known and re.search(r"[Vv]alue|could not be|Incompatible|Invalid type|Cannot", inner):
@@ -94,14 +87,14 @@ def translate(command: str, error: Exception, typed: str = "") -> ConfigError:
     return ConfigError(where + line.removeprefix("Error executing job with overrides: "))
 
 
-def _foreign(command: str, key: str, text: str) -> str:
+def _foreign(key: str, text: str) -> str:
     """The sentence for a key that the chosen dataclass does not have."""
-    names = [*known_options(command), *parts(command), *free_form(command), *groups(command)]
+    names = {*known_options("train"), *parts("train"), *free_form("train"), *groups("train")}
     scheme = re.search(r"not in '(\w+)'", text)
     if key in names and scheme:
-        own = key.partition(".")[0]
-        return f"{key}: {scheme[1]} has no such option; {own}= chooses another that has it"
-    return unknown_option(command, key, names)
+        group = key.partition(".")[0]
+        return f"{key}: {scheme[1]} has no such option; {group}= chooses another that has it"
+    return unknown_option("train", key)
 
 
 def _came(text: str) -> str:

@@ -53,9 +53,9 @@ class SamplingConfig(TokenSampling):
     high: str | None = option(None, "highest new note, such as C6 or 84")
     density: float | None = option(
         None,
-        "notes per second to aim at; null = as in the primer, without one as in the training "
-        "corpus (accompany: from the melody); 0 = no target",
-        low=0,
+        "notes per second to aim at, or sparse, medium, dense; null = as in the primer, without "
+        "one as in the training corpus (accompany: from the melody); 0 = no target",
+        level="density",
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
