@@ -76,7 +76,7 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
         option = full_name(command, name)
-        value: Any = None if text == "null" else _unquoted(text)
+        value: Any = None if text == "null" else unquoted(text)
         if option in choices:
             if value not in choices[option]:
                 raise ConfigError(
@@ -338,7 +338,7 @@ def _usual(command: str, option: str) -> dict[str, Any]:
     return dict(factory())
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     return text[1:-1] if quoted else text
 
@@ -370,7 +370,7 @@ def _word(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{','.join(map(_word, value))}]"
-    if isinstance(value, str) and (value in ("null", "") or _unquoted(value) != value):
+    if isinstance(value, str) and (value in ("null", "") or unquoted(value) != value):
         return f"'{value}'"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_word(one)}" for name, one in value.items()) + "}"

@@ -16,9 +16,8 @@ from pathlib import Path
 from musictx.commands import free_form, groups, known_options, parts
 from musictx.compose import beside
 from musictx.config import checks
-from musictx.config.levels import LEVELS
 from musictx.errors import ConfigError, shown
-from musictx.options import TRUTH, check_path, kind_of, kinds_of, unknown_option
+from musictx.options import check_path, converted, kind_of, kinds_of, unknown_option, unquoted
 
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
@@ -161,36 +160,20 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
         return value
     checked = []
     for one in split(value) if sweep else [value]:
-        bare = _unquoted(one)
+        bare = unquoted(one)
         if bare == "":
             raise ConfigError(f"{name}=: the value is missing; expected {kind_of(field)}")
-        if field.metadata.get("level") and bare != "null" and "${" not in bare:
-            one = bare = f"{checks.level_of(name, bare, LEVELS[field.metadata['level']]):g}"
-        fits = bare[0] == "{" if checks.holds_several(field) else _fits(kinds, bare)
-        if "${" not in one and not fits:
-            more = "; add -m to run each of these values" if "," in one and not sweep else ""
-            raise ConfigError(f"{name}={one}: expected {kind_of(field)}{more}")
+        if "${" not in bare:
+            try:
+                made = converted(name, field, None if bare == "null" else bare)
+            except ConfigError as error:
+                more = "; add -m to run each of these values" if "," in one and not sweep else ""
+                raise ConfigError(f"{error}{more}") from None
+            one = f"{made:g}" if field.metadata.get("level") and made is not None else one
         if field.metadata.get("path") == "in" and bare != "null" and bare[:1] != "[":
             check_path(name, field, bare)
         checked.append(quote(one) if "str" in kinds else one)
     return ",".join(checked)
-
-
-def _fits(kinds: Sequence[str], value: str) -> bool:
-    """A value as typed can be one of ``kinds``; what is inside of lists is left to Hydra."""
-    if "str" in kinds or any(kind.startswith(("dict", "Any")) for kind in kinds):
-        return True
-    lower = value.lower()
-    if lower == "null":
-        return "None" in kinds
-    if any(kind.startswith("list") for kind in kinds):
-        return value.startswith("[")
-    if "bool" in kinds and lower in TRUTH:
-        return True
-    number = checks.typed(value)
-    if number is None:
-        return False
-    return "float" in kinds or ("int" in kinds and number.is_integer())
 
 
 def split(value: str) -> list[str]:
@@ -210,19 +193,9 @@ def split(value: str) -> list[str]:
     return parts
 
 
-def _unquoted(value: str) -> str:
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if quoted else value
-
-
 def quote(value: str) -> str:
     """A text value that Hydra's override grammar takes literally; null and quoted ones stay."""
-    if value in ("null", "") or (len(value) > 1 and value[0] == value[-1] and value[0] in "'\""):
+    if value in ("null", "") or unquoted(value) != value:
         return value
-    value = _literal(value)
+    value = re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)  # no interpolation
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
-
-
-def _literal(value: str) -> str:
-    """``value`` without interpolation: what OmegaConf would look up (``${...}``) is escaped."""
-    return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)

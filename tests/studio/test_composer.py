@@ -139,7 +139,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
         ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not follow it"),
         ({"task": "new", "controls": {"density": [1]}}, "density: expected a number or a word"),
         ({"task": "new", "controls": {"density": "loud"}}, "density=loud: expected a number"),
-        ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature='hot': expected a num"),
+        ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature=hot: expected a num"),
         ({"task": "new", "sampling": {"temperature": -1}}, r"sampling.temperature=-1"),
         ({"task": "new", "sampling": {"top_p": float("inf")}}, "sampling.top_p=inf: expected a nu"),
         ({"task": "new", "sampling": {"temperatures": {"note_on": 1}}}, "sampling.temperatures="),
