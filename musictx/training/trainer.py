@@ -130,7 +130,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
     """The callbacks or loggers of a configuration group, each made from its ``_target_``.
 
     ``{run_folder}`` in their options is the run folder; an entry that is null is left out. Modules
-    in the folder musictx runs in are found.
+    in the current folder can be imported.
     Raises ``ConfigError`` with the entry's name where that cannot be.
     """
     from hydra.utils import instantiate as make

@@ -81,4 +81,4 @@ def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(
     network = {"position": {"name": position}, "features": [{"name": "bars"}], "vocab_size": 9}
     hparams = {"network": network, "tokenizer": {"name": tokenizer}}
     lit = SimpleNamespace(tokens=9, hparams=hparams)
-    assert told in "\n".join(messages.summary(config, None, lit, trainer, tmp_path, None))
+    assert told in messages.summary(config, None, lit, trainer, tmp_path, None)
