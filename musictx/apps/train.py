@@ -28,7 +28,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.train import checkpoint, fitting, memory, messages, ranks, runs
@@ -220,7 +220,7 @@ def assemble(
             seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
-        steering = [Steering(density=config.sampling.density)]
+        steering = [Steering(density=density_of(config.sampling))]
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
         return piece.score
 
