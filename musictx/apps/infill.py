@@ -48,7 +48,7 @@ ACCOMPANIED = 3.0
 QUIETER = 0.87
 #: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
 LOWER = 6.5
-#: New notes of a track reach so many semitones beyond those it has.
+#: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
 #: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
 #: in :func:`composed` -> each version.
@@ -98,15 +98,20 @@ def composed(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
-    if not task.closes and not wanted:
+    alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
+    if not alone:
         values = {**_usual(bundle, task, limits), **values}
-    around = task.around
-    if bundle.tokenizer.beats:  # its controls count by the tokens' own time
-        pace = _pace(task, bundle.tokenizer.bpm or BPM)
-        values, around = (
-            {name: value * (pace if name == "density" else 1) for name, value in one.items()}
-            for one in (values, around)
-        )
+    # Controls count by the tokens' own time.
+    pace = _pace(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+    values, around = (
+        {name: value * (pace if name == "density" else 1) for name, value in one.items()}
+        for one in (values, task.around)
+    )
+    together = dict(values)
+    if alone and values.get("density"):
+        start = task.known.notes["start"]
+        others = ((start >= task.begin) & (start < task.end)).sum()
+        together["density"] += others / max(task.end - task.begin, 1.0) * pace
     lent = parts.lent(
         bundle,
         task.score,
@@ -117,14 +122,20 @@ def composed(
     there = parts.as_trained(bundle, task.score, lent)
     known, programs = as_trained(bundle, task, there, lent)
     habits = habits_of(bundle, task, wanted, request, there, programs or {0})
+    if alone and "density" in values:
+        usual = sum(habit.density for habit in habits.values())
+        share = values["density"] / usual if usual else 0.0
+        habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
     if wanted and around and all(habit.density for habit in habits.values()):
         more = sum(habit.density for habit in habits.values())
         around = {**around, "density": around["density"] + more}
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, there, order, request.quantise)
-    steer = steering(bundle, values, request.guidance, around=around)
+    steer = steering(bundle, together, request.guidance, around=around)
     if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
         steer = replace(steer, values={**around, **steer.values})
+    elif bundle.tokenizer.group > 1:
+        steer = replace(steer, values=values)
     part: fill.Part | BarPart
     if bundle.tokenizer.group > 1:
         part = BarPart(
@@ -138,6 +149,7 @@ def composed(
             habits=habits,
             drummers=players,
             varied=there if task.varied else None,
+            alone=alone,
             steering=steer,
         )
     else:
@@ -210,10 +222,17 @@ def habits_of(
     score: Score,
     composed: Collection[int],
 ) -> dict[int, Habit]:
-    """What is usual in each part that is ``composed``: of an accompaniment in the corpus, of
-    tracks in themselves; but for what the ``request`` says of notes at once and of pitches.
-    ``score`` is the file with the programs that the model knows."""
+    """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
+    by name, in the corpus, but that a lead lies where the tune does; of tracks in themselves; but
+    for what the ``request`` says of notes at once and of pitches. ``score`` is the file with the
+    programs that the model knows."""
     found = parts.habits(bundle, wanted)
+    tunes = task.melody or (parts.tune_of(score),)
+    tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
+    if "lead" in wanted and len(tune):  # a second voice
+        _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
+        lead = found[wanted["lead"]]
+        found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
     if not task.closes and not wanted:
         usual = NoteLimits.of(bundle.card.get("note_limits")).parts
         found = {

@@ -27,7 +27,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.training import checkpoint, messages, ranks, run_folder
@@ -192,7 +192,7 @@ def make_hooks(
             seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
-        steering = [Steering(density=config.sampling.density)]
+        steering = [Steering(density=density_of(config.sampling))]
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
         return piece.score
 

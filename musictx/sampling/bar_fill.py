@@ -51,6 +51,7 @@ class BarPart:
     habits  of some of them: how many of its notes sound at once, between which pitches
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
+    alone   what the steering asks is asked of ``parts`` alone, else of all music
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class BarPart:
         habits: Mapping[int, Habit] | None = None,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
+        alone: bool = False,
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
@@ -94,6 +96,8 @@ class BarPart:
             )
             self.told = np.concatenate([mine, known])
         chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
+        #: Of what the steering speaks; None: of all.
+        self.steered = {*parts} if alone else None
         self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
         #: The number of the bar in which it goes on, and the ids of the piece so far.
         self.bar = self._bar_of(self.begin)
@@ -295,7 +299,9 @@ def segment(
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
-    constraints += group_costs.of(part.tokenizer, [part.steering.values] * rows, known=True)
+    constraints += group_costs.of(
+        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steered
+    )
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from musictx.bundle import Bundle
+from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -46,6 +47,11 @@ class Steering:
 def has_controls(tokenizer: Tokenizer) -> bool:
     """Whether a model of these tokens can be steered, fill gaps and accompany."""
     return controls.STREAM in tokenizer.kinds
+
+
+def density_of(sampling: SamplingConfig) -> float | None:
+    """The density that ``sampling`` asks for in a number or a word; ``UserError`` for another."""
+    return controls.control_values({"density": sampling.density}).get("density")
 
 
 def controls_of(request: Steered) -> dict[str, float]:
