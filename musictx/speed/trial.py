@@ -2,19 +2,23 @@
 
 On first use a process of its own compiles the kernel, holds output and gradients against plain
 torch, and times both: so a kernel that hangs or brings the GPU's context down harms nobody. The
-answer is said in one line and remembered by GPU, torch and triton version in ``trials.json`` of the
-folder of compiled libraries; delete that file to have it tried again. The process is trying.py.
+answer is said in one line and remembered by GPU, torch and triton version and by the kernel's
+source in ``trials.json`` of the folder of compiled libraries; delete that file to have it tried
+again. The process is trying.py. Kernels: ``fused`` in Triton; ``cuda`` in CUDA C++, which takes
+over what it can from fused and is held against that.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -25,13 +29,14 @@ from musictx.speed.native import build
 #: Relative to the norm of what plain torch computes, in bfloat16.
 CLOSE = 0.02
 TRIAL_SECONDS = 300
+KERNELS = ("fused", "cuda")
 Pass = Callable[[], Sequence[Tensor]]
 
 
 @functools.cache
-def why_not() -> str | None:
+def why_not(kernel: str = "fused") -> str | None:
     """Why the kernel is not taken on this GPU, or ``None``; tried now if never before."""
-    folder, key = build.cache_folder(), _key()
+    folder, key = build.cache_folder(), _key(kernel)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "trials.lock").open("w") as file:
@@ -39,8 +44,8 @@ def why_not() -> str | None:
             known = remembered()
             if key not in known:
                 print("musictx: trying the kernel of attention on this GPU, once", file=sys.stderr)
-                known[key] = answer([sys.executable, "-m", "musictx.speed.trying"])
-                print(f"musictx: fused: {known[key]['said']}", file=sys.stderr)
+                known[key] = answer([sys.executable, "-m", "musictx.speed.trying", kernel])
+                print(f"musictx: {kernel}: {known[key]['said']}", file=sys.stderr)
                 files.write_text(folder / "trials.json", json.dumps(known, indent=1))
     except OSError as error:
         return f"its trial cannot be kept in {folder} ({error.strerror or error})"
@@ -60,17 +65,21 @@ def check() -> str:
     """What the trials on this machine have found so far."""
     if not torch.cuda.is_available():
         return "not tried: there is no CUDA GPU"
-    known = remembered().get(_key(), {})
-    return f"fused: {known.get('said', 'tried when first needed')}"
+    known = remembered()
+    said = (known.get(_key(one), {}).get("said", "tried when first needed") for one in KERNELS)
+    return "; ".join(f"{one}: {answer}" for one, answer in zip(KERNELS, said))
 
 
-def _key() -> str:
+def _key(kernel: str) -> str:
     try:
         triton = metadata.version("triton")
     except metadata.PackageNotFoundError:
         triton = "none"
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"fused, {gpu}, torch {torch.__version__}, triton {triton}"
+    files = sorted((Path(__file__).parent / kernel).glob("*.[pc]*"))
+    source = hashlib.sha256(b"\0".join(path.read_bytes() for path in files if path.is_file()))
+    versions = f"torch {torch.__version__}, triton {triton}, source {source.hexdigest()[:8]}"
+    return f"{kernel}, {gpu}, {versions}"
 
 
 def answer(command: Sequence[str], seconds: float = TRIAL_SECONDS) -> dict[str, object]:

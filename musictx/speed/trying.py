@@ -1,11 +1,12 @@
-"""Tries the kernel of attention on this GPU and prints what came of it, as JSON (trial.py).
+"""Tries a kernel of attention on this GPU and prints what came of it, as JSON (trial.py).
 
-python -m musictx.speed.trying
+python -m musictx.speed.trying fused|cuda
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
@@ -15,11 +16,12 @@ from musictx.attention import chunked
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
+from musictx.speed.cuda import kernel
 from musictx.speed.trial import Pass, judged
 
 
-def passes(device: torch.device, tokens: int) -> tuple[Pass, Pass]:
-    """The kernel and plain torch over the same ``tokens``: output and gradients."""
+def passes(device: torch.device, tokens: int, name: str = "fused") -> tuple[Pass, Pass]:
+    """The kernel and what it is held against over the same ``tokens``: output and gradients."""
     heads, size, rows = 4, 64, 2
     generator = torch.Generator().manual_seed(0)
 
@@ -33,20 +35,26 @@ def passes(device: torch.device, tokens: int) -> tuple[Pass, Pass]:
     setting = Setting((Span(0, tokens),), (Span(0, tokens),), True)
     upstream = torch.randn(q.shape, generator=generator).to(q)
 
-    def both(attend: Callable[..., Tensor]) -> Pass:
+    def both(attend: Callable[..., Tensor], taken: bool = False) -> Pass:
         def run() -> Sequence[Tensor]:
+            kernel.chosen = taken
             out = attend(q, k, v, terms, setting)
             return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), upstream)]
 
         return run
 
+    if name == "cuda":
+        return both(fused.attend, taken=True), both(fused.attend)
     return both(fused.attend), both(chunked.attend)
 
 
 def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     wait = torch.cuda.synchronize if device.type == "cuda" else bool
-    print(json.dumps(judged(*passes(device, 500), wait)))
+    found = judged(*passes(device, 500, sys.argv[1]), wait)
+    if kernel.FAILED:
+        found = {"taken": False, "said": f"not taken: it failed ({kernel.FAILED})"}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

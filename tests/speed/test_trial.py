@@ -65,7 +65,7 @@ def asked(monkeypatch, tmp_path):
     tried = []
 
     def answer(command):
-        tried.append(command[-1])
+        tried.append(command[-2:])
         return {"taken": False, "said": "not taken: wrong"}
 
     monkeypatch.setattr(trial, "answer", answer)
@@ -81,7 +81,7 @@ def test_an_answer_is_said_once_and_remembered_by_gpu(asked, monkeypatch, capsys
     trial.why_not.cache_clear()  # as in the next process
     assert trial.why_not() == "not taken: wrong"
     assert capsys.readouterr().err == ""
-    assert asked == ["musictx.speed.trying"]
+    assert asked == [["musictx.speed.trying", "fused"]]
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU 2")
     trial.why_not.cache_clear()
     trial.why_not()
