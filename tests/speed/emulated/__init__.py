@@ -30,14 +30,8 @@ def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             source, part = Path(scratch) / "kernel.cu", Path(scratch) / "part.so"
             source.write_text(text)
-            command = [
-                "g++",
-                *flags,
-                f'-DSOURCE="{source}"',
-                f"-I{HERE}",
-                str(HERE / "emulate.cpp"),
-            ]
-            subprocess.run(["g++", *flags, "-o", str(part)], check=True)
+            more = [f'-DSOURCE="{source}"', f"-I{HERE}", str(HERE / "emulate.cpp")]
+            subprocess.run(["g++", *flags, *more, "-o", str(part)], check=True)
             part.replace(target)
     return ctypes.CDLL(str(target))
 
