@@ -17,9 +17,13 @@ HERE = Path(__file__).parent
 Launch = Callable[..., None]
 
 
+class Stopped(Exception):
+    """The emulation met a wrong address, a bank conflict of ldmatrix or a deadlock."""
+
+
 def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
     """The emulation of a kernel's source; compiled in 2 seconds, kept for the machine."""
-    flags = ["-O2", "-std=c++17", "-shared", "-fPIC", "-w", "-DEMULATE", f"-DENTRY={entry}"]
+    flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-DEMULATE", f"-DENTRY={entry}"]
     flags += [f"-D{one}" for one in defines]
     parts = [text, *flags, *(x.read_text() for x in sorted(HERE.glob("emulate.*")))]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -63,9 +67,12 @@ def launcher(
         pairs = grid[0] if kernel == "backward" else grid[1]
         keys = pairs * argument.length * size
         rows = argument.slots * argument.rows * size
-        built.emulate(
+        built.emulate.restype = ctypes.c_char_p
+        failure = built.emulate(
             ctypes.byref(argument), *grid, ctypes.c_longlong(keys), ctypes.c_longlong(rows),
             int(late), order,
-        )  # fmt: skip
+        ).decode()  # fmt: skip
+        if failure:
+            raise Stopped(failure)
 
     return launch

@@ -1,7 +1,8 @@
 // Runs a kernel of musictx/speed/cuda on the CPU, one block at a time, a fiber a thread; built by emulated/__init__.py with
 // SOURCE, the kernel's text, and ENTRY, its name. Settings of a run: when cp.async lands (at once, or only at the wait: both must
-// work) and the order of warps between barriers. A wrong address or meeting ends the process with a sentence.
+// work) and the order of warps between barriers. A wrong address or meeting ends the run with a sentence.
 #include SOURCE
+#include <setjmp.h>
 #include <ucontext.h>
 #include <cstdio>
 #include <cstdlib>
@@ -14,16 +15,20 @@ namespace {
 enum { FIBERS = 256, STACK = 64 * 1024 };
 struct Copy { uint32_t to; unsigned char data[16]; };
 struct Warp { int count; unsigned turn; Slot in[2][32], out[2][32]; } warps[FIBERS / 32];
-struct Fiber { ucontext_t context; bool done; unsigned warp_wait; bool in_warp; unsigned block_wait; bool in_block; std::vector<Copy> copies; } fibers[FIBERS];
-ucontext_t scheduler;
+struct Fiber { ucontext_t context; jmp_buf place; bool begun, done; unsigned warp_wait; bool in_warp; unsigned block_wait; bool in_block; std::vector<Copy> copies; } fibers[FIBERS];
+jmp_buf scheduler;            // contexts are switched by jumps: swapcontext would ask the kernel each time
+char failure[200];
 int current, arrived;
 unsigned block_turn;
 bool late_copies;
 Arguments call;
 const float *sums[3]; long long sum_counts[3];
 
-[[noreturn]] void fail(const char* what) { fprintf(stderr, "emulate: %s (block %u,%u thread %d)\n", what, blockIdx.x, blockIdx.y, current); _Exit(3); }
-void leave() { swapcontext(&fibers[current].context, &scheduler); }
+[[noreturn]] void fail(const char* what) {        // back to the scheduler for good
+    snprintf(failure, sizeof failure, "%s (block %u,%u thread %d)", what, blockIdx.x, blockIdx.y, current);
+    _longjmp(scheduler, 1);
+}
+void leave() { if (!_setjmp(fibers[current].place)) _longjmp(scheduler, 1); }
 
 void run_warp(Warp& w, unsigned turn) {
     Slot *in = w.in[turn & 1], *out = w.out[turn & 1];
@@ -77,7 +82,14 @@ bool ready(int i) {
     if (f.in_block && block_turn == f.block_wait) return false;
     return true;
 }
-void resume(int i) { current = i; threadIdx = {(unsigned)i, 0, 0}; swapcontext(&scheduler, &fibers[i].context); }
+void resume(int i) {
+    current = i; threadIdx = {(unsigned)i, 0, 0};
+    if (_setjmp(scheduler)) return;
+    Fiber& f = fibers[i];
+    if (f.begun) _longjmp(f.place, 1);
+    f.begun = true;
+    setcontext(&f.context);
+}
 }
 
 void check_shared(uint32_t at, uint32_t bytes) {
@@ -120,11 +132,12 @@ void copies_arrive() {
 extern "C" int shared_bytes_needed() { return SHARED_BYTES; }
 
 // order: 0 lanes of all warps in turn, 1 a warp as far as it comes then the next, 2 the same from the last warp
-extern "C" void emulate(const Arguments* arguments, unsigned columns, unsigned rows, long long keys_count, long long table_count, int late, int order) {
+// Returns what went wrong, empty if nothing did.
+extern "C" const char* emulate(const Arguments* arguments, unsigned columns, unsigned rows, long long keys_count, long long table_count, int late, int order) {
     call = *arguments;
     sums[0] = call.dk; sums[1] = call.dv; sums[2] = call.dtable;
     sum_counts[0] = sum_counts[1] = keys_count; sum_counts[2] = table_count;
-    late_copies = late;
+    late_copies = late; failure[0] = 0;
     static std::vector<unsigned char> stacks((size_t)FIBERS * STACK);
     gridDim = {columns, rows, 1};
     for (unsigned y = 0; y < rows; y++) for (unsigned x = 0; x < columns; x++) {
@@ -134,9 +147,9 @@ extern "C" void emulate(const Arguments* arguments, unsigned columns, unsigned r
         arrived = 0; block_turn = 0;
         for (int i = 0; i < FIBERS; i++) {
             Fiber& f = fibers[i];
-            f.done = f.in_warp = f.in_block = false; f.copies.clear();
+            f.begun = f.done = f.in_warp = f.in_block = false; f.copies.clear();
             getcontext(&f.context);
-            f.context.uc_stack.ss_sp = &stacks[(size_t)i * STACK]; f.context.uc_stack.ss_size = STACK; f.context.uc_link = &scheduler;
+            f.context.uc_stack.ss_sp = &stacks[(size_t)i * STACK]; f.context.uc_stack.ss_size = STACK; f.context.uc_link = nullptr;
             makecontext(&f.context, body, 0);
         }
         for (bool any = true; any;) {
@@ -145,10 +158,15 @@ extern "C" void emulate(const Arguments* arguments, unsigned columns, unsigned r
                 const int warp = order == 2 ? FIBERS / 32 - 1 - w : w;
                 for (bool more = true; more;) {
                     more = false;
-                    for (int l = 0; l < 32; l++) if (ready(warp * 32 + l)) { resume(warp * 32 + l); any = true; more = order != 0; }
+                    for (int l = 0; l < 32; l++) if (ready(warp * 32 + l)) {
+                        resume(warp * 32 + l);
+                        if (failure[0]) return failure;
+                        any = true; more = order != 0;
+                    }
                 }
             }
         }
-        for (int i = 0; i < FIBERS; i++) if (!fibers[i].done) { current = i; fail("a deadlock"); }
+        for (int i = 0; i < FIBERS; i++) if (!fibers[i].done) return "a deadlock";
     }
+    return failure;
 }
