@@ -16,6 +16,9 @@ from scripts.bench.attention import step
 
 BEGIN = time.perf_counter()
 BREAK = (1, 3)
+FORWARD_BLOCKS = 0
+#: Kernels that were started.
+LAUNCHED: list[str] = []
 
 
 def seconds() -> float:
@@ -40,26 +43,57 @@ def variants() -> list[tuple[str, list[str]]]:
         for name in ("forward", "backward"):
             if size in kernel.SIZES[name]:
                 two = name == "forward" and not (packed or drop) and size <= 64
-                found.append((name, [*flags, f"MIN_BLOCKS={2 if two else 1}"]))
-    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in found[:2] for n in BREAK]
+                for wgmma in (0, 1) if size == 64 else (0,):
+                    more = [f"WGMMA={wgmma}", f"MIN_BLOCKS={2 if two else 1}"]
+                    found.append((name, [*flags, *more]))
+    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in found[:4] for n in BREAK]
+    found.append(("forward", [*found[1][1][:-1], "MIN_BLOCKS=1"]))
     return found + broken
+
+
+def with_blocks(defines: Any) -> Any:
+    """``kernel.defines`` with FORWARD_BLOCKS blocks to a multiprocessor, if that is not 0."""
+
+    def changed(name: str, p: Any) -> list[str]:
+        found: list[str] = defines(name, p)
+        if FORWARD_BLOCKS and name == "forward":
+            found[-1] = f"MIN_BLOCKS={FORWARD_BLOCKS}"
+        return found
+
+    return changed
+
+
+def counted(launch: Any) -> Any:
+    """``kernel.launch`` that writes down what it started."""
+
+    def counting(name: str, *rest: Any) -> None:
+        launch(name, *rest)
+        LAUNCHED.append(name)
+
+    return counting
 
 
 def prepare(bench: Any) -> None:
     """Compile the kernels at the same time, and say what became of them."""
-    wanted = variants() if bench.gpu else variants()[:2]
-    architecture = driver.architecture(0) if bench.gpu else "sm_90"
-    say(f"NVRTC {compile.version()}, {architecture}")
+    wanted = variants() if bench.gpu else variants()[:4]
+
+    def architecture(flags: list[str]) -> str:
+        if bench.gpu:
+            return driver.architecture(0, flags)
+        return "sm_90a" if "WGMMA=1" in flags else "sm_90"
+
+    say(f"NVRTC {compile.version()}")
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
-        codes = [pool.submit(compile.machine_code, k, architecture, d) for k, d in wanted]
+        codes = [pool.submit(compile.machine_code, k, architecture(d), d) for k, d in wanted]
     for (name, flags), code in zip(wanted, codes):
         if error := code.exception():
             say(f"{name} {flags} does not compile: {short(error)}")
     say(f"{len(wanted)} kernels compiled")
     if bench.gpu:
-        for (name, flags), shared in zip(wanted[:2], (800 * 64, 1600 * 64 + 98304)):
+        for name, flags in wanted[:4]:
+            shared = 800 * 64 if name == "forward" else 1600 * 64 + 98304
             try:
-                say(f"{name}: {driver.attributes(name, flags, shared, 0)}")
+                say(f"{name} {flags[-2:]}: {driver.attributes(name, flags, shared, 0)}")
             except RuntimeError as error:
                 say(f"{name} cannot be loaded: {short(error)}")
 
@@ -72,16 +106,21 @@ def errors_of(bench: Any, length: int, rows: int, **kind: Any) -> dict[str, floa
     if packed:
         pieces = torch.randint(0, 3, (batch, length), device=bench.device).sort(1)[0]
     more = {"query_pieces": pieces, "key_pieces": pieces, "dropout": dropout}
-    run = bench.ours(True, not kind.get("mixed"), **more)
-    bench.at = "forward"
+    run = bench.ours(True, not kind.get("mixed"), kind.get("wgmma", False), **more)
+    bench.at = "wgmma" if kind.get("wgmma") else "forward"
     torch.manual_seed(7)
     got = [run(*(x.detach() for x in tensors))]
     bench.wait()
     if kind.get("size", bench.size) in kernel.SIZES["backward"] or kind.get("mixed"):
-        bench.at = "backward" if bench.has("backward") and not kind.get("mixed") else ""
+        if not kind.get("wgmma"):
+            bench.at = "" if kind.get("mixed") else "backward"
         torch.manual_seed(7)
+        before = len(LAUNCHED)
         got = step(run, tensors, upstream)
         bench.wait()
+        wanted = sum(map(bench.has, ("forward", "backward"))) - bool(kind.get("mixed"))
+        if len(LAUNCHED) - before != wanted:
+            raise RuntimeError(f"left to Triton, {kernel.FAILED}")
     kept = None
     if dropout:
         torch.manual_seed(7)
@@ -118,8 +157,9 @@ def check(bench: Any) -> bool:
             *({"length": 500, "rows": 500, "size": n, "dtype": brief} for n in (32, 128)),
             {"length": 1000, "rows": 1000, "mixed": True},
         ]
+    with_groups = [case | {"wgmma": True} for case in cases if case.get("size", 64) == 64]
     good = True
-    for case in cases:
+    for case in (*cases, *(with_groups if bench.has("wgmma") else [])):
         try:
             errors = errors_of(bench, **case)
         except Exception as error:

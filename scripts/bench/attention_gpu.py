@@ -8,6 +8,7 @@ Output and gradients are held against float64, also with planted faults, which m
 candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most telling shapes first:
 
     cuda       speed/cuda, forward and backward
+    wgmma      the same with products of warpgroups; wgmma1: one block to a multiprocessor
     mixed      speed/cuda forward, speed/fused backward
     triton     speed/fused alone
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
@@ -104,9 +105,13 @@ class Bench:
 
     # -- candidates
 
-    def ours(self, forward: bool, backward: bool, **more: Any) -> Run:
+    def ours(
+        self, forward: bool, backward: bool, wgmma: bool = False, blocks: int = 0, **more: Any
+    ) -> Run:
         def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-            kernel.chosen = True
+            kernel.chosen, kernel.warpgroups = True, wgmma
+            kernel.FAILED.clear()
+            attention_check.FORWARD_BLOCKS = blocks
             kernel.SIZES.update(
                 forward=(32, 64, 128) if forward and self.has("forward") else (),
                 backward=(32, 64) if backward and self.has("backward") else (),
@@ -122,6 +127,8 @@ class Bench:
             return {
                 "sdpa": plain,
                 "cuda": self.ours(True, True),
+                **({"wgmma": self.ours(True, True, True)} if self.has("wgmma") else {}),
+                **({"wgmma1": self.ours(True, True, True, 1)} if self.has("wgmma") else {}),
                 "mixed": self.ours(True, False),
                 "triton": self.ours(False, False),
             }
@@ -169,8 +176,14 @@ class Bench:
 
             try:
                 with at_most(COMPILE_SECONDS if comparisons else 60):
+                    before = len(attention_check.LAUNCHED)
                     act()
                     self.wait()
+                if name.startswith(("cuda", "wgmma")):
+                    kernels = ("forward", "backward")[: 2 if "+" in which else 1]
+                    wanted = sum(map(self.has, kernels))
+                    if len(attention_check.LAUNCHED) - before != wanted:
+                        raise RuntimeError(f"left to Triton, {kernel.FAILED}")
                 ready[name] = act
             except Exception as error:
                 say(f"without {name} at {length}: {short(error)}")
@@ -186,7 +199,7 @@ class Bench:
                 continue
             each.sort()
             key = (length, "all" if rows == length else str(rows), which)
-            self.times.setdefault(key, {})[name] = statistics.median(each)
+            self.times.setdefault(key, {}).setdefault(name, statistics.median(each))
             low, middle, high = spread(each)
             words.append(f"{name} {middle:.3f} ({low:.3f}-{high:.3f})")
         say(f"L={length} rows={rows} {which}: " + ", ".join(words))
@@ -256,14 +269,14 @@ class Bench:
 
     def table(self) -> None:
         """The short table: milliseconds, and times as long as sdpa."""
-        names = ("sdpa", "cuda", "mixed", "triton", "skew", "compiled", "flex")
+        names = ("sdpa", "cuda", "wgmma", "wgmma1", "mixed", "triton", "skew", "compiled", "flex")
         print(
-            "\nlength rows pass".ljust(32) + "".join(f"{name:>9}" for name in names) + "  cuda/sdpa"
+            "\nlength rows pass".ljust(32) + "".join(f"{name:>9}" for name in names) + "  best/sdpa"
         )
         for (length, rows, which), found in self.times.items():
             cells = "".join(f"{found[n]:9.3f}" if n in found else "        -" for n in names)
-            both = "cuda" in found and "sdpa" in found
-            ratio = f"{found['cuda'] / found['sdpa']:11.2f}" if both else ""
+            best = min((found[n] for n in names[1:4] if n in found), default=None)
+            ratio = f"{best / found['sdpa']:11.2f}" if best and "sdpa" in found else ""
             print(f"{length:5} {rows:>5} {which}".ljust(31) + cells + ratio, flush=True)
 
 
@@ -282,6 +295,8 @@ def main(words: list[str]) -> int:
         step(bench.ours(True, True), tensors, upstream)
         bench.wait()
         return 0
+    kernel.defines = attention_check.with_blocks(kernel.defines)
+    kernel.launch = attention_check.counted(kernel.launch)
     attention_check.prepare(bench)
     watch = threading.Timer(HANG_SECONDS, bench.again_without)
     watch.daemon = True

@@ -69,6 +69,7 @@ HIDDEN void add_rows(float* row0, float* row1, const float (&sum)[HEAD / 16][4])
 
 template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r, int P, int j0, int d0, const int* codes, const int* column_random, float* dk, float* dv, float* dtable) {
     copy_wait();
+    show_to_multiply();
     __syncthreads();            // buffers are full, and all warps have left the products of the step before
     if (!(MODE == LAST && P == 1)) {
         fetch_keys(t, AT_K + (1 - P) * TILE, AT_V + (1 - P) * TILE, j0 + 64);
@@ -106,8 +107,20 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     {
         u32 up[HEAD / 16][4];
         load_a(up, r.a_at + AT_UP);
+#if WGMMA
+        float dp[8][4];
+#pragma unroll
+        for (int n = 0; n < 8; n++) { dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0]; dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1]; }
+        multiply_begin(dp);
+#pragma unroll
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], t.base + AT_V + P * TILE + 32 * kk);
+        multiply_end(dp);
+#endif
 #pragma unroll
         for (int n = 0; n < 8; n++) {
+#if WGMMA
+            float (&d)[4] = dp[n];
+#else
             float d[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) d[i] = DROP ? 0.f : -r.delta[i >> 1];
@@ -118,6 +131,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
                 mma(d, up[2 * h], v[0], v[1]);
                 mma(d, up[2 * h + 1], v[2], v[3]);
             }
+#endif
             float used[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -157,6 +171,16 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
             }
         }
     }
+#if WGMMA
+    u32 dsa[4][4];
+#pragma unroll
+    for (int kk = 0; kk < 4; kk++) { dsa[kk][0] = ds[2 * kk][0]; dsa[kk][1] = ds[2 * kk][1]; dsa[kk][2] = ds[2 * kk + 1][0]; dsa[kk][3] = ds[2 * kk + 1][1]; }
+    settle(dsa);
+    multiply_begin(r.dq);
+#pragma unroll
+    for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, dsa[kk], t.base + AT_K + P * TILE + kk * 16 * PITCH);
+    multiply_end(r.dq);
+#else
 #pragma unroll
     for (int kk = 0; kk < 4; kk++) {
         const u32 a[4] = {ds[2 * kk][0], ds[2 * kk][1], ds[2 * kk + 1][0], ds[2 * kk + 1][1]};
@@ -168,14 +192,35 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
             mma(r.dq[2 * n + 1], a, k[2], k[3]);
         }
     }
+#endif
+    show_to_multiply();
     __syncthreads();            // P, dS and dG are complete
 
     const int group = b & 3, half = b >> 2;                         // 16 keys or distances, half of the head
     const int query = (lane & 7) + ((lane >> 4) << 3), second = (lane >> 3) & 1;    // of an A operand
+#if !WGMMA
     const u32 x_at = t.base + query * 128 + (((2 * group + second) ^ (query & 7)) << 4);
+#endif
     const int numbers = half * (HEAD / 16) + (lane >> 4);           // piece of a B operand
     const u32 y_at = t.base + (lane & 15) * PITCH + swizzled(lane & 15, numbers);
     const int offset = half * (HEAD / 2) + 4 * (lane & 3);
+#if WGMMA
+    {                           // the first 4 warps dV, the others dK: 64 keys x 64 numbers
+        float sum[8][4] = {};
+        multiply_begin(sum);
+#pragma unroll
+        for (int kk = 0; kk < BLOCK_M / 16; kk++)
+            multiply_tiles(sum, t.base + (half ? AT_DS : AT_P) + kk * 16 * 128, t.base + (half ? AT_Q : AT_UP) + kk * 16 * PITCH, kk > 0);
+        multiply_end(sum);
+        const int j = j0 + 16 * group + (lane >> 2);
+        float* to = (half ? dk : dv) + (long long)j * HEAD + 4 * (lane & 3);
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            if (j < t.length) add4(to + 16 * n, sum[2 * n][0], sum[2 * n][1], sum[2 * n + 1][0], sum[2 * n + 1][1]);
+            if (j + 8 < t.length) add4(to + 8 * HEAD + 16 * n, sum[2 * n][2], sum[2 * n][3], sum[2 * n + 1][2], sum[2 * n + 1][3]);
+        }
+    }
+#else
     {
         float sum[HEAD / 16][4] = {};
         contract(sum, x_at + AT_P, 16 * 128, y_at + AT_UP);
@@ -188,6 +233,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
         const int j = j0 + 16 * group + (lane >> 2);
         add_rows(j < t.length ? dk + (long long)j * HEAD + offset : 0, j + 8 < t.length ? dk + (long long)(j + 8) * HEAD + offset : 0, sum);
     }
+#endif
     if (MODE != FAR) {          // the distances from d0 + 64 on are complete
         const int chunk = d0 + 64, piece = (chunk >> 3) + 2 * group + second;
         float sum[HEAD / 16][4] = {};

@@ -31,6 +31,9 @@
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
+#ifndef WGMMA
+#define WGMMA 0                 // 1: products with keys and values by warpgroups (sm_90a, HEAD 64)
+#endif
 #ifndef BREAK_BARREL
 #define BREAK_BARREL 0          // 1, 2 or 3: that stage of the barrel is off by one (to see that the checks notice)
 #endif
@@ -121,7 +124,37 @@ HIDDEN void add4(float* to, float a, float b, float c, float d) {
     add1(to, a); add1(to + 1, b); add1(to + 2, c); add1(to + 3, d);
 #endif
 }
+#if WGMMA
+// Products of 4 warps with a tile of 64 rows of 128 bytes, as it lies here: in the layout that NVIDIA calls 128-byte swizzle.
+// c += a x with x^T (16 columns of the rows at `at`; rows are n) or, TRANS, x (16 rows at `at`; columns are n).
+#define SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
+HIDDEN unsigned long long described(u32 at) { return ((unsigned long long)(64u | 1u << 30) << 32) | ((at & 0x3ffffu) >> 4) | 0x10000u; }
+template <int TRANS> HIDDEN void multiply(float (&c)[8][4], const u32 (&a)[4], u32 at) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"
+                 : SUMS(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(at)), "n"(TRANS));
+}
+// c = (or +=, if more) x^T y: 16 rows of 64 numbers each, x at `x_at`, y at `y_at`.
+HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %34, 0;"
+                 " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 1, 1; }"
+                 : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
+}
+HIDDEN void multiply_begin(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
+// These are computed before what follows: a product reads its registers later than it is issued.
+HIDDEN void settle(u32 (&a)[4][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3]) :: "memory");
+}
+HIDDEN void multiply_end(float (&c)[8][4]) {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c) :: "memory");
+}
+HIDDEN void show_to_multiply() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // what this thread wrote
+#endif
 #define DYNAMIC_SHARED extern __shared__ __align__(1024) unsigned char shared[]
+#endif
+#if !WGMMA
+HIDDEN void show_to_multiply() {}
 #endif
 
 struct Tile {
@@ -213,6 +246,12 @@ HIDDEN void skew(const Tile& t, u32 table_at, const u32 (&q)[HEAD / 16][4], u32 
 
 // Relative logits to begin with, then + q k^T: 16 queries x 64 keys of the tile at `k_at`.
 HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&q)[HEAD / 16][4]) {
+#if WGMMA
+    multiply_begin(c);
+#pragma unroll
+    for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + k_at + 32 * kk);
+    multiply_end(c);
+#else
     u32 at[HEAD / 32];
 #pragma unroll
     for (int h = 0; h < HEAD / 32; h++) at[h] = next32(t.b_at, h);
@@ -226,6 +265,7 @@ HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&
             mma(c[n], q[2 * h + 1], b[2], b[3]);
         }
     }
+#endif
 }
 
 // Later keys out, in the two tiles at the diagonal: a cell of row g, column 8 n + w, is seen if 8 n + w <= D0 + b + 8 g.

@@ -47,16 +47,16 @@ def attributes(kernel: str, defines: Sequence[str], shared: int, index: int) -> 
     return found
 
 
-def architecture(index: int) -> str:
-    """Such as ``sm_90``."""
+def architecture(index: int, defines: Sequence[str] = ()) -> str:
+    """Such as ``sm_90``; with instructions of one generation alone ``sm_90a``."""
     major, minor = torch.cuda.get_device_capability(index)
-    return f"sm_{major}{minor}"
+    return f"sm_{major}{minor}" + ("a" if "WGMMA=1" in defines else "")
 
 
 @cache
 def _function(kernel: str, defines: tuple[str, ...], shared: int, index: int) -> ctypes.c_void_p:
     _enter(index)
-    code = compile.machine_code(kernel, architecture(index), defines)
+    code = compile.machine_code(kernel, architecture(index, defines), defines)
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     _checked("cuModuleLoadData", ctypes.byref(module), code)
     name = f"relative_{kernel}".encode()

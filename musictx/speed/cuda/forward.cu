@@ -23,6 +23,7 @@ struct Lane {
 // diagonal (P = 0: D0 = 0, P = 1: D0 = -64).
 template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r, int P, int j0, int d0, const int* codes, const int* column_random) {
     copy_wait();
+    show_to_multiply();
     __syncthreads();            // buffer P is full, and all warps have left buffer 1 - P
     if (!(MODE == LAST && P == 1)) {
         fetch_keys(t, AT_K + (1 - P) * TILE, AT_V + (1 - P) * TILE, j0 + 64);
@@ -67,6 +68,9 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
 #pragma unroll
         for (int n = 0; n < HEAD / 8; n++) { r.o[n][2 * i] *= fade; r.o[n][2 * i + 1] *= fade; }
     }
+#if WGMMA
+    u32 all_weights[4][4];
+#endif
     u32 v_at[HEAD / 16];
 #pragma unroll
     for (int n = 0; n < HEAD / 16; n++) v_at[n] = next16(t.v_at, n);
@@ -90,6 +94,10 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
         }
         const u32 weights[4] = {pack(c[2 * kk][0], c[2 * kk][1]), pack(c[2 * kk][2], c[2 * kk][3]),
                                 pack(c[2 * kk + 1][0], c[2 * kk + 1][1]), pack(c[2 * kk + 1][2], c[2 * kk + 1][3])};
+#if WGMMA
+#pragma unroll
+        for (int i = 0; i < 4; i++) all_weights[kk][i] = weights[i];
+#else
 #pragma unroll
         for (int n = 0; n < HEAD / 16; n++) {
             u32 b[4];
@@ -97,7 +105,15 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
             mma(r.o[2 * n], weights, b[0], b[1]);
             mma(r.o[2 * n + 1], weights, b[2], b[3]);
         }
+#endif
     }
+#if WGMMA
+    settle(all_weights);
+    multiply_begin(r.o);
+#pragma unroll
+    for (int kk = 0; kk < 4; kk++) multiply<1>(r.o, all_weights[kk], t.base + AT_V + P * TILE + kk * 16 * PITCH);
+    multiply_end(r.o);
+#endif
 }
 
 // grid (ceil(length / 128), batch * heads), 256 threads, SHARED_BYTES of dynamic shared memory.

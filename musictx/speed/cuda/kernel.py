@@ -41,6 +41,9 @@ class Arguments(ctypes.Structure):
 
 #: How kernels are started; tests put an emulation here.
 launch: Callable[..., None] = driver.launch
+#: Whether products with keys and values are those of warpgroups, which Hopper alone has (heads of
+#: 64): common.cuh.
+warpgroups = False
 #: Whether the kernels are taken at all; None: what their trial on this GPU finds.
 chosen: bool | None = None
 #: Kernels that could not be compiled or started in this process, and why.
@@ -119,6 +122,7 @@ def defines(kernel: str, p: Any) -> list[str]:
         "FLOAT16": int(p.q.dtype == torch.float16),
         "PACKED": int(p.query_codes is not None),
         "DROP": int(p.threshold > 0),
+        "WGMMA": int(warpgroups and p.size == 64),
     }
     # Two blocks to a multiprocessor, where 128 registers will do.
     plain = not (flags["PACKED"] or flags["DROP"])

@@ -30,6 +30,13 @@ const float *sums[3]; long long sum_counts[3];
 }
 void leave() { if (!_setjmp(fibers[current].place)) _longjmp(scheduler, 1); }
 
+// A number of a tile in the 128-byte swizzle: 8 rows of 128 bytes after 8 rows, pieces of 16 bytes turned by the row.
+float swizzled_value(uint32_t start, int row, int column) {
+    const uint32_t at = start + (row >> 3) * 1024 + (row & 7) * 128 + 2 * column, place = at ^ ((at >> 7 & 7) << 4);
+    check_shared(place, 2);
+    uint16_t bits; memcpy(&bits, shared_bytes + place, 2);
+    return value(bits);
+}
 void run_warp(Warp& w, unsigned turn) {
     Slot *in = w.in[turn & 1], *out = w.out[turn & 1];
     const Kind kind = in[0].kind;
@@ -61,6 +68,21 @@ void run_warp(Warp& w, unsigned turn) {
         }
         for (int l = 0; l < 32; l++) for (int i = 0; i < 4; i++) {
             const int r = l / 4 + 8 * (i >> 1), c = 2 * (l % 4) + (i & 1);
+            float s = in[l].f[i];
+            for (int k = 0; k < 16; k++) s += a[r][k] * b[k][c];
+            out[l].f[i] = s;
+        }
+    } else if (kind == ROWS || kind == TILES) {
+        static float a[16][16], b[16][64];
+        const uint32_t at = kind == ROWS ? in[0].u[4] : in[0].u[1];
+        const int first = (int)(&w - warps) % 4 * 16;       // of the warp's 16 rows
+        for (int k = 0; k < 16; k++) for (int n = 0; n < 64; n++)
+            b[k][n] = kind == ROWS && !in[0].n ? swizzled_value(at, n, k) : swizzled_value(at, k, n);
+        for (int l = 0; l < 32 && kind == ROWS; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
+            a[l / 4 + 8 * (i & 1)][2 * (l % 4) + e + 8 * (i >> 1)] = value(in[l].u[i] >> (16 * e) & 0xffff);
+        for (int m = 0; m < 16 && kind == TILES; m++) for (int k = 0; k < 16; k++) a[m][k] = swizzled_value(in[0].u[0], k, first + m);
+        for (int l = 0; l < 32; l++) for (int i = 0; i < 32; i++) {
+            const int r = l / 4 + 8 * (i >> 1 & 1), c = i / 4 * 8 + 2 * (l % 4) + (i & 1);
             float s = in[l].f[i];
             for (int k = 0; k < 16; k++) s += a[r][k] * b[k][c];
             out[l].f[i] = s;

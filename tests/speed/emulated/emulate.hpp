@@ -20,8 +20,8 @@ extern Dim threadIdx, blockIdx, gridDim;        // threadIdx is set at every swi
 extern unsigned char shared_bytes[];
 #define DYNAMIC_SHARED unsigned char* const shared = shared_bytes
 
-enum Kind { MATRICES = 1, TRANSPOSED, MMA, SHUFFLE, WARP };
-struct Slot { Kind kind; uint32_t u[10]; float f[4]; int n; };
+enum Kind { MATRICES = 1, TRANSPOSED, MMA, SHUFFLE, WARP, ROWS, TILES };
+struct Slot { Kind kind; uint32_t u[10]; float f[32]; int n; };
 Slot& collective(const Slot& in);               // waits for the 32 lanes, returns this lane's result
 void block_barrier();
 void copy_later(uint32_t to, const void* from, bool valid);
@@ -69,3 +69,19 @@ inline uint32_t bits_of(float f) { return FLOAT16 ? half_bits(f) : bf16_bits(f);
 inline uint32_t pack(float lo, float hi) { return bits_of(lo) | bits_of(hi) << 16; }
 inline float power2(float x) { return exp2f(x); }
 inline float log_2(float x) { return log2f(x); }
+
+// Products of warpgroups, warp by warp: each warp has 16 of the 64 rows.
+template <int TRANS> inline void multiply(float (&c)[8][4], const uint32_t (&a)[4], uint32_t at) {
+    Slot s{}; s.kind = ROWS; memcpy(s.u, a, 16); s.u[4] = at; s.n = TRANS; memcpy(s.f, c, 128);
+    Slot& o = collective(s); memcpy(c, o.f, 128);
+}
+inline void multiply_tiles(float (&c)[8][4], uint32_t x_at, uint32_t y_at, bool more) {
+    Slot s{}; s.kind = TILES; s.u[0] = x_at; s.u[1] = y_at; if (more) memcpy(s.f, c, 128);
+    Slot& o = collective(s); memcpy(c, o.f, 128);
+}
+inline void settle(uint32_t (&)[4][4]) {}
+inline void multiply_begin(float (&)[8][4]) {}
+inline void multiply_end(float (&)[8][4]) {}
+#if WGMMA
+inline void show_to_multiply() {}
+#endif
