@@ -162,7 +162,7 @@ def test_equal_bits_whenever_copies_land_and_warps_run(emulation):
 
 
 FAULTS = {
-    "table one row off": ("off = 7 - b + w", "off = 6 - b + w + (b > 5)"),
+    "table one row off": ("off = 8 + b - w", "off = 9 + b - w - (b > 5)"),
     "mask one key late": ("if (left < 0) c[n][0]", "if (left < -1) c[n][0]"),
     "pool mixed up": ("pick(t.g > j, n0[j], n1[6 - j])", "pick(t.g > j, n0[j], n1[j])"),
     "clipped too early": ("((i0 - 62 - rows) / 64 + 1)", "((i0 - 62 - rows) / 64 + 3)"),

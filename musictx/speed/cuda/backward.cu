@@ -242,20 +242,30 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
         add_rows(dtable + (long long)min(d, t.rows - 1) * HEAD + offset, dtable + (long long)min(d + 8, t.rows - 1) * HEAD + offset, sum);
 
         const int a = (lane & 8) ? 15 - (lane & 7) : lane & 7;      // row of the A operand: a = g, then a = 15 - g
-        const u32 rows = t.base + AT_T + ((chunk + 64) >> 6 & 3) * TABLE_TILE;
+        const u32 rows = AT_T + ((chunk + 64) >> 6 & 3) * TABLE_TILE;   // whose first 64 are this chunk's
+#if WGMMA
+        u32 x[4][4];
+#pragma unroll
+        for (int kk = 0; kk < 4; kk++)
+            load_matrices(x[kk], t.base + AT_DG + (16 * b + a) * 512 + (ring_piece(a, ((chunk >> 3) + 2 * kk + (lane >> 4)) & 31) << 4));
+        multiply_begin(r.dq);
+#pragma unroll
+        for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, x[kk], t.base + rows + kk * 16 * PITCH);
+        multiply_end(r.dq);
+#else
 #pragma unroll
         for (int kk = 0; kk < 4; kk++) {
             u32 x[4];
             load_matrices(x, t.base + AT_DG + (16 * b + a) * 512 + (ring_piece(a, ((chunk >> 3) + 2 * kk + (lane >> 4)) & 31) << 4));
-            const int row = 71 - (16 * kk + (lane & 15));           // the table tile of chunk + 64 is in descending distance
 #pragma unroll
             for (int n = 0; n < HEAD / 16; n++) {
                 u32 e[4];
-                load_transposed(e, rows + row * PITCH + swizzled(row, 2 * n + (lane >> 4)));
+                load_transposed(e, next16(t.v_at, n) + rows + kk * 16 * PITCH);
                 mma(r.dq[2 * n], x, e[0], e[1]);
                 mma(r.dq[2 * n + 1], x, e[2], e[3]);
             }
         }
+#endif
     }
 }
 

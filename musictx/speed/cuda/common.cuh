@@ -3,7 +3,7 @@
 // A block has 128 queries of one (batch row, head) and 8 warps; warp b owns the rows r = 8 a + b. Keys come in tiles of 64,
 // c = 8 t + w. The distance of a cell is (D0 + b - w) + 8 (a - t), D0 = first query - first key, so with
 //   G_b[a, u, w] = q_(8 a + b) . E[D0 + b + 8 u - w]        the relative logit of (a, t, w) is G_b[a, a - t, w].
-// G_b comes from mma with a B operand of table rows in descending distance, its row addresses moved by the warp's b. What is
+// G_b comes from mma with a B operand of table rows in descending distance, at row addresses of the warp's b. What is
 // left of the skew picks whole n-tiles u = a - t: a barrel of three stages of selects on packed halves, steered by three bits
 // of the lane.
 //
@@ -191,13 +191,13 @@ HIDDEN void fetch_keys(const Tile& t, u32 k_to, u32 v_to, int j0) {
     }
 }
 
-// Table rows of the distances d0 + 7 down to d0 - 64, clipped to 0..rows-1 (below 0 they are masked later).
+// Table rows of the distances d0 - 64 to d0 + 7, clipped to 0..rows-1 (below 0 they are masked later).
 HIDDEN void fetch_table(const Tile& t, u32 table_to, int d0) {
     const int thread = thread_now(), row = thread / PIECES, piece = thread % PIECES;
     const u32 to = t.base + row * PITCH + swizzled(row, piece);
 #pragma unroll
     for (int i = 0; i < (TABLE_ROWS + ROWS_A_PASS - 1) / ROWS_A_PASS; i++) {
-        const int d = min(max(d0 + 7 - (row + ROWS_A_PASS * i), 0), t.rows - 1);
+        const int d = min(max(d0 - 64 + row + ROWS_A_PASS * i, 0), t.rows - 1);
         copy16_if(to + table_to + i * ROWS_A_PASS * PITCH, t.table + (d * HEAD + piece * 8), ROWS_A_PASS * (i + 1) <= TABLE_ROWS || row < TABLE_ROWS - ROWS_A_PASS * i);
     }
 }
@@ -227,7 +227,7 @@ HIDDEN void skew(const Tile& t, u32 table_at, const u32 (&q)[HEAD / 16][4], u32 
 #pragma unroll
         for (int h = 0; h < HEAD / 32; h++) {
             u32 b[4];
-            load_matrices(b, at[h] + table_at + (7 - k) * 8 * PITCH);
+            load_matrices(b, at[h] + table_at + k * 8 * PITCH);
             mma(sum, q[2 * h], b[0], b[1]);
             mma(sum, q[2 * h + 1], b[2], b[3]);
         }
@@ -335,7 +335,7 @@ HIDDEN int query_of(int i0, int i) {
 }
 
 HIDDEN void set_up(Tile& t, const Arguments& p, u32 base, int batch, int head) {
-    const int lane = threadIdx.x & 31, b = threadIdx.x >> 5, w = lane & 7, first = lane >> 3, off = 7 - b + w;
+    const int lane = threadIdx.x & 31, b = threadIdx.x >> 5, w = lane & 7, first = lane >> 3, off = 8 + b - w;
     t.k = p.k + ((long long)batch * p.k_batch + (long long)head * p.k_head);
     t.v = p.v + ((long long)batch * p.v_batch + (long long)head * p.v_head);
     t.table = p.table + (long long)head * p.table_head;
