@@ -138,6 +138,16 @@ def test_it_is_what_plain_loops_compute(emulation, shape, how):
 
 @pytest.mark.slow
 @cxx.needed
+@pytest.mark.parametrize(("length", "rows"), [(330, 60), (200, 200)])
+def test_products_of_warpgroups(emulation, monkeypatch, length, rows):
+    monkeypatch.setattr(kernel, "warpgroups", True)
+    emulation(late=True)
+    inputs = tensors(length, rows, heads=2)
+    assert worst(computed(inputs), loops(inputs)) < 6e-3
+
+
+@pytest.mark.slow
+@cxx.needed
 @pytest.mark.parametrize("order", ["sorted", "any"])
 def test_pieces_and_dropout(emulation, order):
     """float16; the same weights are dropped as in Triton: speed/fused/tile.py has the same hash."""
@@ -244,6 +254,19 @@ nvrtc = pytest.mark.skipif(
 
 @nvrtc
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_warpgroups_are_not_made_to_wait(name):
+    """The compiler says so where it puts products of warpgroups in a row."""
+    code, said = compile.compiled(
+        compile.source(name),
+        [*compile.options_for("sm_90a", ["WGMMA=1", "MIN_BLOCKS=1"]), "--ptxas-options=-v"],
+    )
+    assert "serializ" not in said
+    assert code
+
+
+@nvrtc
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "flags", "registers"),
     [
@@ -254,8 +277,8 @@ nvrtc = pytest.mark.skipif(
     ],
 )
 def test_machine_code_for_hopper(name, flags, registers, tmp_path):
-    """Products by the matrix units, and hardly a register that has to wait in memory: the main loop
-    has some 600 instructions (forward) or 1,500."""
+    """Products by the matrix units, and hardly a register that has to wait in memory: of 2,700
+    instructions (forward) and 5,100."""
     import triton
 
     options = [*compile.options_for("sm_90", flags), "--ptxas-options=-v"]
@@ -267,4 +290,4 @@ def test_machine_code_for_hopper(name, flags, registers, tmp_path):
     names = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_]+)", done.stdout)
     assert sum(one == "HMMA" for one in names) >= 200
     assert sum(one == "LDSM" for one in names) >= 100
-    assert sum(one in ("LDL", "STL") for one in names) <= 40
+    assert sum(one in ("LDL", "STL") for one in names) <= 60

@@ -79,6 +79,9 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     const int thread = thread_now(), lane = thread & 31, b = thread >> 5, pair = 2 * (lane & 3);
 
     float c[8][4];
+#if WGMMA
+    float dp[8][4];
+#endif
     {
         u32 q[HEAD / 16][4], y[8], z[8];
         load_a(q, r.a_at + AT_Q);
@@ -96,7 +99,22 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
                 unpack_half(c[n][2], c[n][3], z[n]);
             }
         }
+#if WGMMA                       // q k^T and dO V^T at the same time
+        u32 up[HEAD / 16][4];
+        load_a(up, r.a_at + AT_UP);
+#pragma unroll
+        for (int n = 0; n < 8; n++) { dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0]; dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1]; }
+        multiply_begin(c);
+        multiply_begin(dp);
+#pragma unroll
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + AT_K + P * TILE + 32 * kk);
+#pragma unroll
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], t.base + AT_V + P * TILE + 32 * kk);
+        multiply_end(c);
+        multiply_wait(dp);
+#else
         add_products(c, t, AT_K + P * TILE, q);
+#endif
     }
     if (MODE == LAST) hide_later(c, P == 1, t.g);
 #if PACKED
@@ -105,16 +123,9 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
 
     u32 ds[8][2];
     {
+#if !WGMMA
         u32 up[HEAD / 16][4];
         load_a(up, r.a_at + AT_UP);
-#if WGMMA
-        float dp[8][4];
-#pragma unroll
-        for (int n = 0; n < 8; n++) { dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0]; dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1]; }
-        multiply_begin(dp);
-#pragma unroll
-        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], t.base + AT_V + P * TILE + 32 * kk);
-        multiply_end(dp);
 #endif
 #pragma unroll
         for (int n = 0; n < 8; n++) {
@@ -204,22 +215,13 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     const int numbers = half * (HEAD / 16) + (lane >> 4);           // piece of a B operand
     const u32 y_at = t.base + (lane & 15) * PITCH + swizzled(lane & 15, numbers);
     const int offset = half * (HEAD / 2) + 4 * (lane & 3);
-#if WGMMA
-    {                           // the first 4 warps dV, the others dK: 64 keys x 64 numbers
-        float sum[8][4] = {};
-        multiply_begin(sum);
+#if WGMMA                       // the first 4 warps dV, the others dK: 64 keys x 64 numbers, while they do what follows
+    float both[8][4] = {};
+    multiply_begin(both);
 #pragma unroll
-        for (int kk = 0; kk < BLOCK_M / 16; kk++)
-            multiply_tiles(sum, t.base + (half ? AT_DS : AT_P) + kk * 16 * 128, t.base + (half ? AT_Q : AT_UP) + kk * 16 * PITCH, kk > 0);
-        multiply_end(sum);
-        const int j = j0 + 16 * group + (lane >> 2);
-        float* to = (half ? dk : dv) + (long long)j * HEAD + 4 * (lane & 3);
-#pragma unroll
-        for (int n = 0; n < 4; n++) {
-            if (j < t.length) add4(to + 16 * n, sum[2 * n][0], sum[2 * n][1], sum[2 * n + 1][0], sum[2 * n + 1][1]);
-            if (j + 8 < t.length) add4(to + 8 * HEAD + 16 * n, sum[2 * n][2], sum[2 * n][3], sum[2 * n + 1][2], sum[2 * n + 1][3]);
-        }
-    }
+    for (int kk = 0; kk < BLOCK_M / 16; kk++)
+        multiply_tiles(both, t.base + (half ? AT_DS : AT_P) + kk * 16 * 128, t.base + (half ? AT_Q : AT_UP) + kk * 16 * PITCH, kk > 0);
+    multiply_commit();
 #else
     {
         float sum[HEAD / 16][4] = {};
@@ -240,7 +242,21 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
         contract(sum, t.base + AT_DG + query * 512 + (ring_piece(query, piece & 31) << 4), 16 * 512, y_at + AT_Q);
         const int d = chunk + 16 * group + (lane >> 2);
         add_rows(dtable + (long long)min(d, t.rows - 1) * HEAD + offset, dtable + (long long)min(d + 8, t.rows - 1) * HEAD + offset, sum);
-
+    }
+#if WGMMA
+    multiply_wait(both);
+    {
+        const int j = j0 + 16 * group + (lane >> 2);
+        float* to = (half ? dk : dv) + (long long)j * HEAD + 4 * (lane & 3);
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            if (j < t.length) add4(to + 16 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
+            if (j + 8 < t.length) add4(to + 8 * HEAD + 16 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
+        }
+    }
+#endif
+    if (MODE != FAR) {
+        const int chunk = d0 + 64;
         const int a = (lane & 8) ? 15 - (lane & 7) : lane & 7;      // row of the A operand: a = g, then a = 15 - g
         const u32 rows = AT_T + ((chunk + 64) >> 6 & 3) * TABLE_TILE;   // whose first 64 are this chunk's
 #if WGMMA

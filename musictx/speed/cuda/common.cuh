@@ -140,14 +140,16 @@ HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
                  : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
 }
 HIDDEN void multiply_begin(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
+HIDDEN void multiply_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c) :: "memory"); }
+HIDDEN void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // These are computed before what follows: a product reads its registers later than it is issued.
 HIDDEN void settle(u32 (&a)[4][4]) {
 #pragma unroll
     for (int k = 0; k < 4; k++) asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3]) :: "memory");
 }
 HIDDEN void multiply_end(float (&c)[8][4]) {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c) :: "memory");
+    multiply_commit();
+    multiply_wait(c);
 }
 HIDDEN void show_to_multiply() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // what this thread wrote
 #endif
