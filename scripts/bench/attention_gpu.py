@@ -297,7 +297,10 @@ def main(words: list[str]) -> int:
         return 0
     kernel.defines = attention_check.with_blocks(kernel.defines)
     kernel.launch = attention_check.counted(kernel.launch)
-    attention_check.prepare(bench)
+    try:
+        attention_check.prepare(bench)
+    except Exception as error:
+        say(f"not compiled ahead: {short(error)}")
     watch = threading.Timer(HANG_SECONDS, bench.again_without)
     watch.daemon = True
     if bench.gpu:
