@@ -2,7 +2,7 @@
 
     python -m scripts.bench.attention_gpu results=attention.csv [budget=120]
     python -m scripts.bench.attention_gpu rehearse=true             # no GPU: emulated, tiny
-    ncu ... python -m scripts.bench.attention_gpu profile=true      # one step of the kernels
+    ncu ... python -m scripts.bench.attention_gpu profile=true      # a step of each variant
 
 Output and gradients are held against float64, also with planted faults, which must be noticed. Then
 candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most telling shapes first:
@@ -291,9 +291,10 @@ def main(words: list[str]) -> int:
         kernel.launch = emulated.launcher()
         say("no GPU: a rehearsal")
     if given["profile"] == "true":
-        *tensors, upstream = bench.inputs(16, 2048, 2048)
-        step(bench.ours(True, True), tensors, upstream)
-        bench.wait()
+        *tensors, upstream = bench.inputs(*((16, 2048, 2048) if bench.gpu else (1, 64, 64)))
+        for wgmma in (False, True):
+            step(bench.ours(True, True, wgmma), tensors, upstream)
+            bench.wait()
         return 0
     kernel.defines = attention_check.with_blocks(kernel.defines)
     kernel.launch = attention_check.counted(kernel.launch)
