@@ -129,6 +129,13 @@ def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
 
 
+def test_a_target_by_the_former_name_of_the_package_is_made_with_a_line(tmp_path, capsys):
+    nodes = {"best": {"_target_": "musictx.train.callbacks.LastCheckpoint"}}
+    (last,) = instantiate("callbacks", nodes, tmp_path)
+    assert isinstance(last, LastCheckpoint)
+    assert "musictx.training.callbacks.LastCheckpoint" in capsys.readouterr().err
+
+
 def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
     nodes = {
         "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
