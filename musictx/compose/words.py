@@ -165,11 +165,10 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
             raise ConfigError(f"{name}=: the value is missing; expected {kind_of(field)}")
         if "${" not in bare:
             try:
-                made = converted(name, field, None if bare == "null" else bare)
+                converted(name, field, None if bare == "null" else bare)
             except ConfigError as error:
                 more = "; add -m to run each of these values" if "," in one and not sweep else ""
                 raise ConfigError(f"{error}{more}") from None
-            one = f"{made:g}" if field.metadata.get("level") and made is not None else one
         if field.metadata.get("path") == "in" and bare != "null" and bare[:1] != "[":
             check_path(name, field, bare)
         checked.append(quote(one) if "str" in kinds else one)

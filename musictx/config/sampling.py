@@ -51,10 +51,11 @@ class SamplingConfig(TokenSampling):
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
-    density: float | None = option(
+    density: float | str | None = option(
         None,
-        "notes per second to aim at, or sparse, medium, dense; null = as in the primer, without "
-        "one as in the training corpus (accompany: from the melody); 0 = no target",
+        "notes per second to aim at, of new parts alone in infill and with add, or sparse, medium, "
+        "dense, any (or 0: no target); null = as in the primer, without one as in the training "
+        "corpus (accompany: from the melody)",
         level="density",
     )
     temperatures: dict[str, float] = option(
