@@ -44,6 +44,12 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     ):
         wrong += [f"{name}={one}" for one in ("soon", "[1", "1_0", "\u0661")]
         wrong += [f"{name}={'9' * 5000}", f"{name}=nan"]
+        if (
+            field.metadata["bounds"] == (None,) * 4
+            and "bool" not in kinds
+            and "position" not in name
+        ):
+            wrong += [f"{name}=-1000000", f"{name}=1{'0' * 30}"]  # without bounds of its own
     if "int" in kinds and not {"float", "bool"} & {*kinds}:
         wrong.append(f"{name}=1.5")
     return wrong
@@ -138,6 +144,7 @@ def test_every_bound_is_held():
         ("prepare", "tokenizer.low=60 tokenizer.high=50", "tokenizer.high=50"),
         ("prepare", "tokenizer.max_shift_ms=15", "tokenizer.max_shift_ms=15"),
         ("prepare", "tokenizer.name=my:Own tokenizer.grid=25", "tokenizer.grid"),
+        ("generate", "seed=3 seed=[1 seed=3", "seed=[1"),
         ("generate", "zzz=4", "zzz: no such option of musictx generate"),
         ("generate", "loudness=loud", "loudness=loud: expected a number of MIDI velocity"),
         ("generate", "density=-1", "density=-1"),

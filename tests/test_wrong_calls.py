@@ -1,7 +1,7 @@
 """Wrong calls of the public functions: each argument with values of every kind that it cannot be.
 
 Whatever comes, it ends in one sentence that names the argument: no OverflowError, no TypeError out
-of the depth. Command lines are tried in test_wrong_commands.py.
+of the depth. Command lines are tried in test_options.py.
 """
 
 from __future__ import annotations
