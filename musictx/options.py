@@ -47,7 +47,7 @@ def request(
     values: dict[str, Any] = {}
     nested = _nested(COMMANDS[command].config)
     for name, value in sorted(options.items(), key=lambda one: one[0] not in nested):
-        if name in without:
+        if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
         for option, one in _single(command, name, value, folders):
             if isinstance(one, dict) and not isinstance(value, nested.get(name, ())):

@@ -119,6 +119,7 @@ def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
         ({"sampling": {"heat": 1}}, r"sampling\.heat: no such option"),
         ({"heat": 1}, "heat: no such option of musictx generate"),
         ({"out": "x.mid"}, "out: no such option here"),
+        ({"limits.notes": 5}, "limits.notes: no such option here"),
         ({"sampling": {"temperature": "hot"}}, r"sampling\.temperature=hot: expected a number"),
         ({"sampling": {"key": 5}}, r"sampling\.key=5: expected a key such as C"),
         ({"sampling": {"top_p": 2}}, r"sampling\.top_p=2.*: expected a number above 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from musictx.config.levels import LEVELS
 from musictx.mcp import work
 from musictx.mcp.places import Places
 from musictx.mcp.tools import arguments
-from musictx.studio.models import Model
-from musictx.studio.request import Request, command_line
+from musictx.studio.config import StudioConfig
+from musictx.studio.models import Models
+from musictx.studio.request import command_line, parse
 
 torch.set_num_threads(1)
 
@@ -91,17 +93,15 @@ def _word(value):
 
 
 def _page(command, given):
-    """The same by what a page sends: the rest comes from its selection."""
-    model = Model(
-        "m", "piano", Path(), "", "", command == "harmonise", True, False, None, False, ()
-    )
+    """The same by the JSON that a page sends; what is selected gives the rest."""
     sampling = {n.partition(".")[2]: v for n, v in given.items() if n.startswith("sampling.")}
     controls = {n: v for n, v in given.items() if n in LEVELS}
     parts = {n: v for n, v in given.items() if n in ("samples", "guidance", "quantise")}
     more = {n: v for n, v in given.items() if n not in {*controls, *parts} and "." not in n}
-    wish = Request(
-        TASKS.get(command, command), 0.0, 1.0, controls=controls, sampling=sampling, **parts
-    )
+    model = "chorale" if command == "harmonise" else "piano"
+    data = {"task": TASKS.get(command, command), "model": model, "begin": 0.0, "end": 1.0, **parts}
+    data |= {"controls": controls, "sampling": sampling}
+    wish, model, _ = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
     return wish, wish.config(model, 3, **more)
 
 
