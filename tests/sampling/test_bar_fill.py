@@ -233,7 +233,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
-    """By a network whose layers weigh a hundred times as much: else it hardly reads its controls."""
+    """By a network whose layers weigh a hundred times as much: else it hardly reads controls."""
     network = copy.deepcopy(NETWORK)
     with torch.no_grad():
         for weight in network.blocks.parameters():
