@@ -140,7 +140,7 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
         parts = [parts[0][5:-1]]
     types = [kinds[part] for part in parts if part in kinds]
     if field.metadata.get("level"):
-        types.append("string")
+        types = ["number", "string"]
     inner["type"] = types[0] if len(types) == 1 else types
     low, above, high, below = field.metadata.get("bounds", (None,) * 4)
     bounds = {"minimum": low, "exclusiveMinimum": above, "maximum": high, "exclusiveMaximum": below}
