@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from musictx.compose import COMMANDS, compose
 from musictx.compose.hints import unknown_option
 from musictx.config.checks import typed
 from musictx.config.limits import Limits, ServerLimits
-from musictx.data.apart import apart, listed
+from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
@@ -111,11 +112,11 @@ def perform(words: list[str], tell: Callable[[str, float, float | None], None]) 
     notices: list[str] = []
     program, _, _ = COMMANDS[words[0]].run.partition(":")
     results = load(f"{program}:results")  # what ``run`` writes
-    with _BUSY, listening(tell), formats.reading(partial(apart, limits=ServerLimits())):
+    with _BUSY, listening(tell), formats.reading(partial(run_isolated, limits=ServerLimits())):
         tell(words[0], 0.0, None)
         config = compose(words[0], words[1:])
         if words[0] == "render":
-            made = apart(listed, results, config, limits=RENDERING)
+            made = run_isolated(_listed, results, config, limits=RENDERING)
         else:
             made = list(results(config, notices.append))
     command = shlex.join(["musictx", *words])
@@ -123,6 +124,11 @@ def perform(words: list[str], tell: Callable[[str, float, float | None], None]) 
         return {"files": [str(path) for path in made], "command": command}
     answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": command}
     return answer | ({"notices": notices} if notices else {})
+
+
+def _listed(function: Callable[..., Iterable[Path]], config: Any) -> list[Path]:
+    """All that ``function(config)`` yields: a generator cannot come from another process."""
+    return list(function(config))
 
 
 def _piece(result: Result) -> dict[str, Any]:
