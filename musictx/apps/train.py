@@ -109,11 +109,11 @@ def run(config: TrainConfig) -> Trained:
 
         if trial:
             say("fast_dev_run: training and validation run through; no run folder was written")
-            return Trained(None, loss(trainer), trainer.global_step)
+            return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
             say(messages.summary(config, shards, lit, trainer, folder.path, before))
-        return Trained(folder.model, loss(trainer), trainer.global_step)
+        return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
 def _silent(text: str) -> None:
@@ -290,11 +290,11 @@ def keep_best(
         finished=True,
         step=trainer.global_step,
         seconds=clock(trainer).time_elapsed(),
-        validation_loss=loss(trainer),
+        validation_loss=validation_loss(trainer),
     )
 
 
-def loss(trainer: pl.Trainer) -> float | None:
+def validation_loss(trainer: pl.Trainer) -> float | None:
     """The best validation, or the latest where none was kept."""
     latest = trainer.callback_metrics.get("val/loss")
     return best(trainer)[0] or (None if latest is None else float(latest))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import check, option, require
+from musictx.config.checks import check, is_number, option, require, typed
 from musictx.config.scales import SCALES
+
+#: Words for notes a second.
+DENSITIES = {"sparse": 2.4, "medium": 6.8, "dense": 13.5}
 
 
 @dataclass
@@ -66,6 +69,13 @@ class SamplingConfig(TokenSampling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.density, str) and (number := typed(self.density)) is not None:
+            self.density = number
+        words = (*DENSITIES, "any")
+        right = is_number(self.density) and self.density >= 0  # type: ignore[operator]
+        right = right or (isinstance(self.density, str) and self.density in words)
+        expected = f"a number of notes a second, or {', '.join(words)}"
+        require(right or self.density is None, "sampling.density", self.density, expected)
         if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
         low, high = (

@@ -51,7 +51,6 @@ class BarPart:
     habits  of some of them: how many of its notes sound at once, between which pitches
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
-    alone   what the steering asks is asked of ``parts`` alone, else of all music
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class BarPart:
         habits: Mapping[int, Habit] | None = None,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
-        alone: bool = False,
         steering: Steering | None = None,
         context: int | None = None,
     ) -> None:
@@ -96,8 +94,6 @@ class BarPart:
             )
             self.told = np.concatenate([mine, known])
         chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
-        #: Of what the steering speaks; None: of all.
-        self.steered = {*parts} if alone else None
         self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
         #: The number of the bar in which it goes on, and the ids of the piece so far.
         self.bar = self._bar_of(self.begin)
@@ -114,6 +110,8 @@ class BarPart:
         #: Of each note of the piece whether it is new.
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
         self.done = False
+        #: Another version, and the nats that its new notes cost where it has them.
+        self.unlike: tuple[BarPart, float] | None = None
 
     def _known(self, placed: np.ndarray, named: bool) -> np.ndarray:
         """The groups that are known: chords of bars that are composed only if the file names
@@ -254,7 +252,24 @@ class BarPart:
             habits,
             self.varies,
             pitches.pitch_sets(sampling, [self.around])[0],
+            *self._avoided(),
         )
+
+    def _avoided(self) -> tuple[frozenset[tuple[int, Key]], float]:
+        """Bar and key of the new notes of another version, and the nats that each costs."""
+        if self.unlike is None:
+            return frozenset(), 0.0
+        other, nats = self.unlike
+        keyed = self._keyed(other.piece)
+        known = [
+            {key for key, _ in bar} for bar in self._keyed(write(self.bars, self.known, self.table))
+        ]
+        return frozenset(
+            (bar, key)
+            for bar, groups in enumerate(keyed)
+            for key, _ in groups
+            if key not in known[bar]
+        ), nats
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
         """The constraint that goes on after the piece so far."""
@@ -300,7 +315,7 @@ def segment(
     rows = len(known.rows)
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
     constraints += group_costs.of(
-        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steered
+        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
     )
     steps = engine.generate(
         part.model,

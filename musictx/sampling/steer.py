@@ -30,12 +30,14 @@ class Steering:
     density   notes a second that are asked for, kept by soft constraints too, 0 for no such
               constraint; None: not asked
     values    of the controls that are asked for, in the tokens' own time; none without controls
+    parts     whose notes they are asked of, where tokens are in groups; None: all
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
     density: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
+    parts: frozenset[int] | None = None
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
