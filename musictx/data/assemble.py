@@ -102,8 +102,9 @@ class Assembly:
         rows = [usable.row for usable in self._usable.values()]
         published = [usable.published for usable in self._usable.values()]
         corpus = self._corpus
+        remarks: list[str] = []
         if self._source.published:
-            divided, remarks = [split or "train" for split in published], []
+            divided = [split or "train" for split in published]
         elif len(rows) == 1 and published[0] is None and corpus.validation > 0:
             return _cut(rows[0], corpus.validation), [
                 "a single piece: its end is held out as validation"

@@ -81,14 +81,14 @@ def run(
             if not pending:
                 return
             item, future = pending[0]
-            error = _error(pool, future)
-            if isinstance(error, BrokenProcessPool):
+            failure = _error(pool, future)
+            if isinstance(failure, BrokenProcessPool):
                 broken += 1
                 if broken == ATTEMPTS:
                     raise UserError(
                         "corpus.workers: processes cannot be started here (a script that prepares "
                         'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
-                    ) from error
+                    ) from failure
                 _stop(pool)
                 pool = _pool(workers, start_method)
                 again = partial(_schedule, pool, limits, function)
@@ -96,8 +96,8 @@ def run(
                 continue
             broken = 0
             pending.popleft()
-            if isinstance(error, (TimeoutError, MemoryError, ProcessExpired)):
-                yield item, failed(item, error)
+            if isinstance(failure, (TimeoutError, MemoryError, ProcessExpired)):
+                yield item, failed(item, failure)
             else:
                 yield item, future.result()
     finally:

@@ -7,7 +7,6 @@ import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,7 +125,7 @@ def perform(words: list[str], tell: Callable[[str, float, float | None], None]) 
     return answer | ({"notices": notices} if notices else {})
 
 
-def _listed(function: Callable[..., Iterable[Path]], config: Any) -> list[Path]:
+def _listed(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
     """All that ``function(config)`` yields: a generator cannot come from another process."""
     return list(function(config))
 
