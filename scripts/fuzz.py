@@ -15,29 +15,26 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
 
 import torch
 
-from musictx.data import parallel
-from musictx.data.budget import Budget, TookTooLong, within
+from musictx.config import Limits
+from musictx.data import workers
 from musictx.errors import UserError
 from scripts.fuzzing.kinds import KINDS
 from scripts.words import options, run
 
-#: Cases of a kind before the next kind has its turn, and the state is written; and in one go.
-ROUND, CHUNK = 250, 50
+#: Cases of a kind before the next kind has its turn, and the state is written.
+ROUND = 250
 DEFAULTS = {"out": "", "n": "1000", "seed": "0", "kinds": ",".join(KINDS)}
 DEFAULTS |= {"seconds": "10", "mb": "1024"}
 
@@ -83,48 +80,45 @@ def work(
     kind: str, until: int, seed: int, examples: Path, entry: dict[str, Any], seconds: float, mb: int
 ) -> None:
     """Cases up to ``until`` in two processes; one that dies or hangs costs only its own case."""
-    numbers = range(entry["cases"], until)
-    chunks = (numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK))
-    job = partial(tried, kind=kind, seed=seed, examples=examples, seconds=seconds, mb=mb)
-    died = "the process died, or hung", float(seconds)
-    with mock.patch.object(parallel, "START_METHOD", "fork"):
-        for chunk, outcomes in parallel.run(job, chunks, lambda number: died, workers=2):
-            for number, (outcome, took) in zip(chunk, outcomes, strict=True):
-                if outcome in ("refused", "accepted"):
-                    entry[outcome] += 1
-                else:
-                    entry["escapes"][str(number)] = outcome
-                if took > entry["slowest"]:
-                    entry["slowest"], entry["slow_case"] = took, number
+    job = partial(case, kind=kind, seed=seed, examples=examples)
+    limits = Limits(read_seconds=seconds, read_mb=mb)
+    died = partial(failed, seconds=seconds)
+    cases = workers.run(
+        job, range(entry["cases"], until), died, limits=limits, workers=2, start_method="fork"
+    )
+    for number, (outcome, took) in cases:
+        if outcome in ("refused", "accepted"):
+            entry[outcome] += 1
+        else:
+            entry["escapes"][str(number)] = outcome
+        if took > entry["slowest"]:
+            entry["slowest"], entry["slow_case"] = took, number
     entry["cases"] = until
 
 
-def tried(
-    numbers: Iterable[int], *, kind: str, seed: int, examples: Path, seconds: float, mb: int
-) -> list[tuple[str, float]]:
-    """(outcome, seconds of processor time) of each case."""
+def case(number: int, *, kind: str, seed: int, examples: Path) -> tuple[str, float]:
+    """(outcome, seconds of processor time) of a case."""
     warnings.simplefilter("ignore")
-    found = []
-    for number in numbers:
-        with tempfile.TemporaryDirectory() as scratch:
-            path = make(kind, number, seed, examples, Path(scratch))
-            began = time.process_time()
-            signal.setitimer(signal.ITIMER_VIRTUAL, 2 * seconds)  # ends what no exception can end
-            try:
-                with within(Budget(seconds, mb)):
-                    KINDS[kind].use(path)
-                outcome = "accepted"
-            except UserError:
-                outcome = "refused"
-            except TookTooLong:
-                outcome = f"not done after {seconds:g} s"
-            except BaseException as error:
-                place = traceback.extract_tb(error.__traceback__)[-1]
-                where = f"{Path(place.filename).name}:{place.lineno}"
-                outcome = f"{type(error).__name__}: {str(error)[:100]} ({where})"
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            found.append((outcome, time.process_time() - began))
-    return found
+    with tempfile.TemporaryDirectory() as scratch:
+        path = make(kind, number, seed, examples, Path(scratch))
+        began = time.process_time()
+        try:
+            KINDS[kind].use(path)
+            outcome = "accepted"
+        except UserError:
+            outcome = "refused"
+        except BaseException as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            outcome = f"{type(error).__name__}: {str(error)[:100]} ({where})"
+        return outcome, time.process_time() - began
+
+
+def failed(number: int, error: BaseException, *, seconds: float) -> tuple[str, float]:
+    """The same of a case that was ended from outside."""
+    if isinstance(error, TimeoutError):
+        return f"not done after {seconds:g} s", float(seconds)
+    return "the process died", float(seconds)
 
 
 def make(kind: str, number: int, seed: int, examples: Path, folder: Path) -> Path:

@@ -1,114 +1,149 @@
-"""Encoded pieces -> a shard folder: duplicates out, the split made, everything accounted for."""
+"""Encoded pieces -> a shard folder, one after the other: ids are written at once, the table with
+splits and without duplicates at the end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from musictx.config import CorpusConfig
 from musictx.data import splits
 from musictx.data.corpora import Corpus, digest
 from musictx.data.encode import Outcome
 from musictx.data.report import JSON, LeftOut, Report
-from musictx.data.shards import SPLITS
+from musictx.data.shards import Piece
 from musictx.data.writer import Writer
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.
 FEWEST_HELD_OUT = 8
 
 
-class PrepareJob(NamedTuple):
-    """A corpus on its way to the shard folder ``target``."""
+class Usable(NamedTuple):
+    """A piece whose ids are written. ``published``: the split that a table gives it, if any."""
 
-    source: Corpus
-    corpus: CorpusConfig
-    tokenizer: Tokenizer
-    target: Path
-    key: str
+    row: Piece
+    published: str | None
+    lossy: dict[str, int]
 
 
-def assemble(
-    job: PrepareJob, outcomes: Iterable[Outcome], hashes: np.ndarray, official: np.ndarray
-) -> Report:
-    """Take out duplicates, split, write; see :class:`musictx.data.prepare.Encoded`.
+class Copy(NamedTuple):
+    """A piece that is left out, since another has the same notes (``hash``)."""
 
-    Raises ``UserError`` if no piece can be used.
-    """
-    corpus = job.corpus
-    usable = np.flatnonzero(hashes != b"")
-    split = np.full(len(hashes), splits.NONE, np.int8)
-    first = np.arange(len(hashes))
-    remarks: list[str] = []
-    if job.source.published:
-        split[usable] = official[usable]
-    else:
-        divided = splits.divide(
-            hashes[usable],
-            official[usable],
-            validation=corpus.validation,
-            test=corpus.test,
-        )
-        split[usable], first[usable] = divided.split, usable[divided.first]
-        remarks = divided.remarks
-    kept = np.flatnonzero(split != splits.NONE)
-    alone = len(kept) == 1 and official[kept[0]] == splits.NONE and corpus.validation > 0
-    if alone:
-        remarks.append("a single piece: its end is held out as validation")
-    originals = dict.fromkeys(first[usable][split[usable] == splits.NONE].tolist(), "")
-    left_out: list[LeftOut] = []
-    copies: list[tuple[str, int]] = []
-    lossy: Counter[str] = Counter()
-    description = {
-        "name": job.source.label,
-        "kind": corpus.name,
-        "validation": corpus.validation,
-        "test": corpus.test,
-    }
-    with Writer(
-        job.target,
-        fingerprint=job.tokenizer.fingerprint,
-        tokenizer_config=job.tokenizer.to_config(),
-        vocabulary=job.tokenizer.size,
-        corpus=description,
-        key=job.key,
-    ) as writer:
-        for i, outcome in enumerate(outcomes):
-            if i in originals:
-                originals[i] = outcome.name
-            if outcome.reason:
-                left_out.append(LeftOut(outcome.name, outcome.reason, outcome.detail))
-            elif split[i] == splits.NONE:
-                copies.append((outcome.name, int(first[i])))
-            else:
-                lossy.update(outcome.lossy)
-                held_out = corpus.validation if alone else 0.0
-                content = outcome.hash
-                if job.source.published:  # twins are told apart
-                    content = digest([outcome.name, content])
-                for row in _rows(outcome, SPLITS[split[i]], held_out):
-                    writer.add(name=outcome.name, hash=content, **row)
-        left_out += [
-            LeftOut(name, "duplicate", f"the same notes as {originals[i]}") for name, i in copies
-        ]
-        if not len(kept):
-            raise UserError(_nothing_usable(corpus, left_out))
+    name: str
+    published: str | None
+    hash: str
+
+
+class Assembly:
+    """The outcomes of a corpus, added in its order, then :meth:`finish`."""
+
+    def __init__(self, source: Corpus, corpus: CorpusConfig, writer: Writer) -> None:
+        self._source, self._corpus, self._writer = source, corpus, writer
+        #: by hash, in the order of the corpus
+        self._usable: dict[str, Usable] = {}
+        self._copies: list[Copy] = []
+        self._left_out: list[LeftOut] = []
+        self._files = 0
+
+    def add(self, outcome: Outcome, published: str | None) -> None:
+        """Write the ids of a piece unless it is unusable or a duplicate.
+
+        Of pieces with the same notes the one with the lowest ``splits.RANK`` is kept, then the
+        first; a later one of lower rank takes the place of an earlier one, whose ids stay in the
+        file unused.
+        """
+        self._files += 1
+        name = outcome.name
+        if outcome.reason:
+            self._left_out.append(LeftOut(name, outcome.reason, outcome.detail))
+            return
+        content = outcome.hash
+        if self._source.published:  # every piece counts, those with equal notes too
+            content = digest([name, content])
+        earlier = self._usable.get(content)
+        if earlier is not None:
+            if splits.RANK[earlier.published] <= splits.RANK[published]:
+                self._copies.append(Copy(name, published, content))
+                return
+            self._copies.append(Copy(earlier.row.name, earlier.published, content))
+            del self._usable[content]
+        offset, tokens = self._writer.append(outcome.ids, name)
+        row = Piece(0, name, "train", content, offset, tokens, outcome.notes, outcome.seconds)
+        self._usable[content] = Usable(row, published, outcome.lossy)
+
+    def finish(self) -> Report:
+        """Split, write the table and the report. Raises ``UserError`` if no piece can be used."""
+        if not self._usable:
+            raise UserError(_nothing_usable(self._corpus, self._left_out))
+        rows, remarks = self._rows()
+        for row in rows:
+            self._writer.write_row(row)
+        lossy: Counter[str] = Counter()
+        for usable in self._usable.values():
+            lossy.update(usable.lossy)
+        for name, _, content in self._copies:
+            detail = f"the same notes as {self._usable[content].row.name}"
+            self._left_out.append(LeftOut(name, "duplicate", detail))
         report = Report(
-            job.target,
-            job.source.label,
-            len(hashes),
-            writer.totals,
-            sorted(left_out),
+            self._writer.folder,
+            self._source.label,
+            self._files,
+            self._writer.totals,
+            sorted(self._left_out),
             dict(sorted(lossy.items())),
             remarks,
         )
-        writer.write_text(JSON, report.to_json())
-    return report
+        self._writer.write_text(JSON, report.to_json())
+        return report
+
+    def _rows(self) -> tuple[list[Piece], list[str]]:
+        """The rows of the table, each with its split, and remarks on how it came about."""
+        rows = [usable.row for usable in self._usable.values()]
+        published = [usable.published for usable in self._usable.values()]
+        corpus = self._corpus
+        remarks: list[str] = []
+        if self._source.published:
+            divided = [split or "train" for split in published]
+        elif len(rows) == 1 and published[0] is None and corpus.validation > 0:
+            return _cut(rows[0], corpus.validation), [
+                "a single piece: its end is held out as validation"
+            ]
+        else:
+            hashes = [row.hash for row in rows]
+            divided, remarks = splits.divide(
+                hashes, published, validation=corpus.validation, test=corpus.test
+            )
+        moved = sum(
+            copy.published not in (None, self._usable[copy.hash].published) for copy in self._copies
+        )
+        if moved:
+            remarks.append(
+                f"{moved} pieces appear in more than one official split; kept in the held-out one"
+            )
+        return [row._replace(split=s) for row, s in zip(rows, divided, strict=True)], remarks
+
+
+def _cut(row: Piece, held_out: float) -> list[Piece]:
+    """A corpus of one piece: its end, the share ``held_out`` of its tokens, is for validation.
+
+    At least a few tokens and at most half. The two parts share notes and seconds in proportion to
+    their tokens. The second does not begin a piece, the first does not end one.
+    """
+    count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
+    tokens = row.tokens - min(count, row.tokens // 2)
+    notes = round(row.notes * tokens / row.tokens)
+    seconds = row.seconds * tokens / row.tokens
+    head = row._replace(split="train", tokens=tokens, notes=notes, seconds=seconds, ends=False)
+    tail = row._replace(
+        split="validation",
+        offset=row.offset + tokens,
+        tokens=row.tokens - tokens,
+        notes=row.notes - notes,
+        seconds=row.seconds - seconds,
+        begins=False,
+    )
+    return [head, tail]
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
@@ -124,30 +159,3 @@ def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     path, name = corpus.path, corpus.name
     where = f"corpus.path={path}" if path is not None else f"corpus={name}"
     return f"{where}: none of its {len(left_out)} files can be used: {why}"
-
-
-def _rows(outcome: Outcome, split: str, held_out: float) -> list[dict[str, Any]]:
-    """The piece as it goes to the shards: whole, or in two if a share of it is ``held_out``.
-
-    A lone piece trains up to an event near ``1 - held_out`` of its tokens; the rest is validation,
-    at least a few tokens and at most half. The two share notes and seconds in proportion to their
-    tokens. The second does not begin a piece, the first does not end one.
-    """
-    ids = outcome.ids
-    whole = {"ids": ids, "split": split, "notes": outcome.notes, "seconds": outcome.seconds}
-    count = max(round(len(ids) * held_out), FEWEST_HELD_OUT) if held_out else 0
-    count = min(count, len(ids) // 2)
-    if not count:
-        return [whole]
-    at = len(ids) - count
-    notes = round(outcome.notes * at / len(ids))
-    seconds = outcome.seconds * at / len(ids)
-    head = {"ids": ids[:at], "split": "train", "notes": notes, "seconds": seconds, "ends": False}
-    tail = {
-        "ids": ids[at:],
-        "split": "validation",
-        "notes": outcome.notes - notes,
-        "seconds": outcome.seconds - seconds,
-        "begins": False,
-    }
-    return [head, tail]

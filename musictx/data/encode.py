@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from musictx import formats
 from musictx.config import CorpusConfig, Limits
-from musictx.data.budget import Budget, TookTooLong, within
 from musictx.data.corpora import Item, Reader
 from musictx.data.shards import checked
 from musictx.errors import ReadError, UserError
@@ -48,23 +47,43 @@ class Outcome:
     detail: str = ""
 
 
-def encode_items(
-    items: Sequence[Item],
-    *,
-    read: Reader,
-    config: str,
-    fingerprint: str,
-    corpus: CorpusConfig,
-) -> list[Outcome]:
-    """Each item -> its outcome. ``config`` is the tokenizer's, as JSON.
+def encode_item(
+    item: Item, *, read: Reader, config: str, fingerprint: str, corpus: CorpusConfig
+) -> Outcome:
+    """Read and encode one item. ``config`` is the tokenizer's, as JSON.
 
-    Never raises for an item: whatever goes wrong with one is its outcome. Raises ``ValueError`` if
-    the tokenizer built from ``config`` is not the one of ``fingerprint``.
+    Whatever goes wrong with the item is its outcome, but for ``MemoryError``, which is raised, as
+    is ``ValueError`` if the tokenizer built from ``config`` is not the one of ``fingerprint``.
     """
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
         raise ValueError(f"tokens.build does not make {tokenizer.name} again from its to_config()")
-    return [_bounded(item, read, tokenizer, corpus) for item in items]
+    repairs: Counter[str] = Counter()
+    reason = "unreadable"
+    try:
+        score, ids = read(item.source, tokenizer, repairs, corpus.limits)
+        if corpus.programs:
+            score = programmed(score, corpus.programs)
+        reason = "not encodable"
+        return _encoded(item.name, score, ids, tokenizer, repairs)
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = error.reason if isinstance(error, ReadError) else reason
+        return Outcome(item.name, reason=reason, detail=_sentence(error))
+
+
+def failed(item: Item, error: BaseException, limits: Limits) -> Outcome:
+    """The outcome of an item that passed a limit or crashed its process, see ``workers.run``."""
+    if isinstance(error, TimeoutError):
+        seconds = f"{limits.read_seconds:g}"
+        detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
+        return Outcome(item.name, reason="took too long", detail=detail)
+    if isinstance(error, MemoryError):
+        detail = f"it needs more memory than corpus.limits.read_mb={limits.read_mb}"
+        return Outcome(item.name, reason="too large", detail=detail)
+    detail = "the process that read it died; please report this file"
+    return Outcome(item.name, reason="crashed the reader", detail=detail)
 
 
 def programmed(score: Score, programs: Mapping[str, int]) -> Score:
@@ -85,36 +104,6 @@ def _tokenizer(config: str) -> Tokenizer:
     return build(**arguments)
 
 
-def _bounded(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
-    seconds, megabytes = corpus.limits.read_seconds, corpus.limits.read_mb
-    try:
-        with within(Budget(seconds, megabytes)):
-            return encode(item, read, tokenizer, corpus)
-    except TookTooLong:
-        detail = f"not read after {seconds:g} s, corpus.limits.read_seconds={seconds:g}"
-        return Outcome(item.name, reason="took too long", detail=detail)
-    except MemoryError:
-        detail = f"it needs more memory than corpus.limits.read_mb={megabytes}"
-        return Outcome(item.name, reason="too large", detail=detail)
-
-
-def encode(item: Item, read: Reader, tokenizer: Tokenizer, corpus: CorpusConfig) -> Outcome:
-    """Read and encode one piece; see :class:`Outcome`. Raises what :func:`within` does."""
-    repairs: Counter[str] = Counter()
-    reason = "unreadable"
-    try:
-        score, ids = read(item.source, tokenizer, repairs, corpus.limits)
-        if corpus.programs:
-            score = programmed(score, corpus.programs)
-        reason = "not encodable"
-        return _encoded(item.name, score, ids, tokenizer, repairs)
-    except (TookTooLong, MemoryError):
-        raise
-    except Exception as error:
-        reason = error.reason if isinstance(error, ReadError) else reason
-        return Outcome(item.name, reason=reason, detail=_said(error))
-
-
 def _encoded(
     name: str,
     score: Score,
@@ -124,8 +113,8 @@ def _encoded(
 ) -> Outcome:
     """``ids``: those that the corpus gives, if any."""
     if len(score) < FEWEST_NOTES:
-        found = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
-        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{found}"
+        repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
+        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}"
         return Outcome(name, reason="too short", detail=detail)
     if tokenizer.beats:
         score = in_time(score)
@@ -164,13 +153,7 @@ def read_file(
     return formats.read(path, limits=limits, repairs=repairs), None
 
 
-def crashed(item: Item) -> Outcome:
-    """The outcome of an item that took its whole process down."""
-    detail = "the process that read it died; please report this file"
-    return Outcome(item.name, reason="crashed the reader", detail=detail)
-
-
-def _said(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     if isinstance(error, UserError):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")

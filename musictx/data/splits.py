@@ -1,66 +1,35 @@
-"""Which pieces train, which measure, and which are the same piece again.
+"""Which pieces are for training, which for validation and test.
 
-The split of a piece follows from what sounds in it (``Score.content_hash``), not from its name or
-its place in the list: adding files never moves the others, and copies of one piece always fall on
-one side. Where a published table gives a piece a split, that goes first, and no piece of a
-published test or validation split ever trains.
+The split of a piece follows from its notes (``Score.content_hash``), not from its name or its
+place in the list: adding files never moves the others. Where a published table gives a piece a
+split, that has priority.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
-import numpy as np
-
-from musictx.data.shards import SPLITS
-
-TRAIN, VALIDATION, TEST = range(3)
-#: The code of a piece to which no table gives a split.
-NONE = -1
-_RANK = np.array([2, 1, 0, 3], np.int8)  # by code; the last for NONE
-#: A hash by content: sixteen bytes, the 32 hexadecimal digits of ``Score.content_hash``.
-HASH = np.dtype("S16")
+#: Of pieces with the same notes the one with the lowest rank is kept: so that no piece of a
+#: published test or validation split ever trains.
+RANK = {"test": 0, "validation": 1, "train": 2, None: 3}
 
 
-class Division(NamedTuple):
-    """split  (n,) int8, an index into ``SPLITS``, or -1: left out
-    first  (n,) int64, for each piece the one kept of those with its content (itself, if it is)
-    remarks  what was not the usual way"""
-
-    split: np.ndarray
-    first: np.ndarray
-    remarks: list[str]
-
-
-def code(split: str | None) -> int:
-    """The index of a split in ``SPLITS``; :data:`NONE` for None."""
-    return NONE if split is None else SPLITS.index(split)
-
-
-def hashed(hashes: np.ndarray, validation: float, test: float) -> np.ndarray:
-    """The split by content, int8, of each hash ((n,) :data:`HASH`): a number in [0, 1) from it,
-    below ``validation`` -> validation, below their sum -> test, else train."""
-    numbers = (np.frombuffer(hashes.tobytes(), ">u8")[::2] >> 12) / 2.0**52  # 52 bits: exact
-    split = np.full(len(hashes), TRAIN, np.int8)
-    split[numbers < validation + test] = TEST
-    split[numbers < validation] = VALIDATION
-    return split
+def by_content(content: str, validation: float, test: float) -> str:
+    """The split of a piece by its hash (32 hexadecimal digits): a number in [0, 1) from the first
+    13 digits, below ``validation`` -> validation, below their sum -> test, else train."""
+    number = int(content[:13], 16) / 2.0**52  # 52 bits: exact
+    if number < validation:
+        return "validation"
+    return "test" if number < validation + test else "train"
 
 
 def divide(
-    hashes: np.ndarray,
-    official: np.ndarray,
-    *,
-    validation: float,
-    test: float,
-) -> Division:
-    """Take out duplicates and split.
+    hashes: Sequence[str], published: Sequence[str | None], *, validation: float, test: float
+) -> tuple[list[str], list[str]]:
+    """(split of each piece, remarks) of pieces with different hashes.
 
-    hashes    (n,) :data:`HASH`;  official  (n,) int8, codes of the published split, or NONE
-
-    Of pieces with equal notes the one kept is one with a published split if there is one, of these
-    one in test before validation before train (what measures stays what it is; training loses a
-    copy), and then the first in the list. Then, so that small corpora work:
+    ``published`` holds the split that a table gives each piece, or None. Otherwise the hash decides
+    (:func:`by_content`). Then, so that small corpora work:
 
     - if validation is asked for and the published split leaves it empty, published training pieces
       are split by content;
@@ -68,37 +37,24 @@ def divide(
     - if validation is still empty, the piece of train with the smallest hash goes there (if train
       has but one, an unpublished one of test).
     """
-    # Stable: of equals the first in the list comes first. A corpus may have millions of pieces:
-    # few arrays of its length live at a time.
-    order = np.lexsort((_RANK[official], hashes))
-    sorted_hashes = hashes[order]
-    head = np.ones(len(hashes), bool)
-    head[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
-    del sorted_hashes
-    kept = order[head]
-    first = np.empty_like(order)
-    first[order] = np.repeat(kept, np.diff(np.flatnonzero(head), append=len(head)))
-    given, remarks = official[kept], []
-    split = np.where(given == NONE, hashed(hashes[kept], validation, test), given)
-    if validation > 0 and not np.any(split == VALIDATION) and np.any(given != NONE):
-        ours = given == TRAIN
-        split[ours] = hashed(hashes[kept][ours], validation, 0.0)
-        if np.any(split == VALIDATION):
+    given, remarks = list(published), []
+    splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
+    if validation > 0 and "validation" not in splits and any(given):
+        for i, split in enumerate(given):
+            if split == "train":
+                splits[i] = by_content(hashes[i], validation, 0.0)
+        if "validation" in splits:
             remarks.append("no file of the official validation split is here: split by content")
-    free = np.flatnonzero(given == NONE)
-    if len(free) and not np.any(split == TRAIN):
-        split[free[-1]] = TRAIN
-        remarks.append("train would have been empty: a held-out piece trains")
-    givers = np.flatnonzero(split == TRAIN)
-    if len(givers) < 2:
-        givers = np.flatnonzero((split == TEST) & (given == NONE))
-    if validation > 0 and len(givers) and not np.any(split == VALIDATION):
-        giver = SPLITS[split[givers[0]]]
-        split[givers[0]] = VALIDATION
-        remarks.append(f"validation would have been empty: a piece of {giver} measures")
-    astray = np.count_nonzero((official != NONE) & (official != official[first]))
-    if astray:
-        remarks.append(f"{astray} pieces stand in several official splits: kept where they measure")
-    everywhere = np.full(len(hashes), NONE, np.int8)
-    everywhere[kept] = split
-    return Division(everywhere, first, remarks)
+    order = sorted(range(len(hashes)), key=hashes.__getitem__)
+    free = [i for i in order if given[i] is None]
+    if free and "train" not in splits:
+        splits[free[-1]] = "train"
+        remarks.append("the training split was empty, so one held-out piece was moved to it")
+    donors = [i for i in order if splits[i] == "train"]
+    if len(donors) < 2:
+        donors = [i for i in free if splits[i] == "test"]
+    if validation > 0 and donors and "validation" not in splits:
+        donor = splits[donors[0]]
+        splits[donors[0]] = "validation"
+        remarks.append(f"the validation split was empty, so one {donor} piece was moved to it")
+    return splits, remarks

@@ -29,12 +29,12 @@ from musictx.errors import UserError
 
 
 class Writer:
-    """``with Writer(folder, ...) as out: out.add(ids, ...)``.
+    """``with Writer(folder, ...) as out``: ``out.append(ids, name)`` for each piece, then
+    ``out.write_row(piece)`` for each row of the table; ``out.add`` does both.
 
     Leaving the block normally puts the folder in its place (an older shard folder there goes);
-    leaving it by an exception removes what was written. The bytes depend on the arguments alone,
-    and no more than one piece is held in memory. Raises ``UserError`` if the place holds something
-    else or cannot be written.
+    leaving it by an exception removes what was written. The bytes depend on the arguments alone.
+    Raises ``UserError`` if the place holds something else or cannot be written.
     """
 
     def __init__(
@@ -71,32 +71,28 @@ class Writer:
             self._stack = stack.pop_all()
         return self
 
-    def add(
-        self,
-        ids: np.ndarray,
-        *,
-        name: str,
-        split: str,
-        hash: str = "",
-        notes: int = 0,
-        seconds: float = 0.0,
-        begins: bool = True,
-        ends: bool = True,
-    ) -> None:
-        """Append a piece of ``ids`` (n,) of the vocabulary; the rest as in ``Piece``."""
-        if split not in SPLITS:
-            raise ValueError(f"split {split!r}: expected one of {', '.join(SPLITS)}")
-        data = checked(ids, self._vocabulary, f"ids of {name}").tobytes()
-        crc = zlib.crc32(data)
-        place = (self._offset, len(ids))
-        piece = Piece(0, name, split, hash, *place, notes, seconds, begins, ends, crc)
+    def append(self, ids: np.ndarray, name: str) -> tuple[int, int]:
+        """Write ``ids`` (n,) of the vocabulary, of the piece ``name``; (their offset, n)."""
+        offset = self._offset
+        self._tokens.write(checked(ids, self._vocabulary, f"ids of {name}").tobytes())
+        self._offset += len(ids)
+        return offset, len(ids)
+
+    def write_row(self, piece: Piece) -> None:
+        """A row of the table, whose ids are written; rows come in the order of their offsets."""
+        if piece.split not in SPLITS:
+            raise ValueError(f"split {piece.split!r}: expected one of {', '.join(SPLITS)}")
         # ASCII, so that any file name the system can hold (also one that is no text) can be written
         line = json.dumps({f: getattr(piece, f) for f in Piece._fields[1:]}).encode() + b"\n"
-        self._tokens.write(data)
         self._table.write(line)
         self._crc = zlib.crc32(line, self._crc)
-        self._offset += len(ids)
-        self.totals[split] = self.totals[split].plus(piece)
+        self.totals[piece.split] = self.totals[piece.split].plus(piece)
+
+    def add(self, ids: np.ndarray, *, name: str, split: str, hash: str = "", **fields: Any) -> None:
+        """Append a piece and its row; ``fields``: the others of ``Piece``."""
+        offset, tokens = self.append(ids, name)
+        fields = {"notes": 0, "seconds": 0.0} | fields
+        self.write_row(Piece(0, name, split, hash, offset, tokens, **fields))
 
     def write_text(self, name: str, text: str) -> None:
         """A further file of the folder, such as a report."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from musictx import files, formats, shipped
 from musictx.config.checks import ROOM, named
 from musictx.config.limits import ServerLimits
-from musictx.data.apart import apart
+from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import SUFFIXES
 
@@ -72,7 +72,8 @@ class Places:
         if len(content) > most * 2**20:
             raise UserError(f"{option}: {len(content) >> 20} MB, expected at most {most} MB")
         try:
-            apart(formats.read, content, limits=ServerLimits())  # what is no music leaves no file
+            # what is no music leaves no file
+            run_isolated(formats.read, content, limits=ServerLimits())
         except UserError as error:
             raise UserError(f"{option}: {error}") from None
         xml = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from musictx import formats, shipped
 from musictx.apps.results import Result, fresh_seed, new_notes
 from musictx.commands import COMMANDS
 from musictx.config.limits import Limits, ServerLimits
-from musictx.data.apart import apart, listed
+from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
@@ -98,10 +98,10 @@ def perform(
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{program}:results")  # what ``run`` writes
-    with _BUSY, listening(tell), formats.reading(partial(apart, limits=ServerLimits())):
+    with _BUSY, listening(tell), formats.reading(partial(run_isolated, limits=ServerLimits())):
         tell(command, 0.0, None)
         if command == "render":
-            made = apart(listed, results, config, limits=RENDERING)
+            made = run_isolated(_listed, results, config, limits=RENDERING)
         else:
             made = list(results(config, notices.append))
     line = shlex.join(["musictx", command, *words(command, config)])
@@ -109,6 +109,11 @@ def perform(
         return {"files": [str(path) for path in made], "command": line}
     answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": line}
     return answer | ({"notices": notices} if notices else {})
+
+
+def _listed(function: Callable[..., Iterable[Any]], config: Any) -> list[Any]:
+    """All that ``function(config)`` yields: a generator cannot come from another process."""
+    return list(function(config))
 
 
 def _piece(result: Result) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from musictx import shipped
-from musictx.data.apart import apart
+from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange, original, uploads
 from musictx.studio.bodies import body, json_object, part_wanted, whole_number
@@ -104,7 +104,7 @@ class Studio:
 
     def _create(self, name: str, data: bytes) -> tuple[Session, str | None]:
         limits = self._config.limits
-        document, remark = apart(
+        document, remark = run_isolated(
             uploads.document_of, data, uploads.title(name), limits, limits=limits
         )
         start = (uploads.ending(data), data) if data else None

@@ -26,7 +26,7 @@ import numpy as np
 
 from musictx import files, midi
 from musictx.compose.own import contents_of, nearer
-from musictx.data.apart import apart
+from musictx.data.workers import run_isolated
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
 from musictx.studio.errors import Refused
@@ -74,7 +74,7 @@ class Trainings:
         """What the folder holds, and the command that trains on it."""
         folder = self._folder(typed)
         limits = dataclasses.replace(self._config.limits, read_seconds=LOOK_SECONDS)
-        found: dict[str, Any] = apart(held, str(folder), limits=limits)
+        found: dict[str, Any] = run_isolated(held, str(folder), limits=limits)
         if not found["files"]:
             raise Refused(f"{typed}: there is no MIDI or MusicXML file in this folder or below")
         if not found["read"]:

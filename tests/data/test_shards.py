@@ -9,8 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from musictx.data import shards as module
-from musictx.data.shards import FORMAT, Shards
+from musictx.data.shards import FORMAT, Piece, Shards
 from musictx.data.writer import Writer
 from musictx.errors import UserError
 from tests.data.helpers import TOKENIZER, write_shards
@@ -151,7 +150,6 @@ DAMAGE = {
             lambda b: b"",
         ],
         "tokens.bin is missing": [None],
-        "the tokens of ö.mid have another check sum": [lambda b: b[:-1] + bytes([b[-1] ^ 1])],
     },
     "pieces.jsonl": {
         "pieces.jsonl": [
@@ -163,12 +161,13 @@ DAMAGE = {
             in_lines(lambda lines: [lines[0].replace(b'"notes": 2', b'"notes": true'), lines[1]]),
             in_lines(lambda lines: [lines[0].replace(b'"notes": 2', b'"notes": 1e400'), lines[1]]),
             in_lines(lambda lines: [lines[1], lines[0]]),
+            in_lines(lambda lines: [lines[0], lines[1].replace(b'"tokens": 3', b'"tokens": 4')]),
             in_lines(lambda lines: [b"\xff\xfe", lines[1]]),
         ]
     },
     "header.json": {
         "header.json": [
-            *(lambda b, text=text: text for text in (b"", b"{}", b"[1]", b'{"format": 2}')),
+            *(lambda b, text=text: text for text in (b"", b"{}", b"[1]", b'{"format": 3}')),
             *(lambda b, text=text: text for text in (b"\xff", b"[" * 200_000)),
         ],
         "header.json lacks": [
@@ -200,7 +199,17 @@ def test_another_format_version_is_refused(folder):
 
 @pytest.mark.parametrize(
     "change",
-    [{"seconds": []}, {"seconds": float("nan")}, {"seconds": -1}, {"name": 5}, {"begins": "no"}],
+    [
+        {"offset": 1},
+        {"tokens": 9},
+        {"tokens": -1},
+        {"split": "x"},
+        {"seconds": []},
+        {"seconds": float("nan")},
+        {"seconds": -1},
+        {"name": 5},
+        {"begins": "no"},
+    ],
     ids=str,
 )
 def test_a_piece_table_that_was_repaired_after_a_change_is_refused(folder, change):
@@ -210,7 +219,7 @@ def test_a_piece_table_that_was_repaired_after_a_change_is_refused(folder, chang
     (folder / "pieces.jsonl").write_text(text)
     header = (folder / "header.json").read_bytes()
     (folder / "header.json").write_bytes(in_header(crc=zlib.crc32(text.encode()))(header))
-    with pytest.raises(UserError, match=r"damaged token shards, pieces.jsonl cannot be read"):
+    with pytest.raises(UserError, match=r"damaged token shards, pieces.jsonl"):
         Shards(folder)
 
 
@@ -228,27 +237,26 @@ def test_an_unknown_split_is_named(folder):
         Shards(folder).pieces("val")
 
 
-def test_in_a_large_corpus_it_is_told_when_the_piece_is_looked_at(folder, monkeypatch):
-    monkeypatch.setattr(module, "CHECKED_AT_ONCE", 0)
-    data = bytearray((folder / "tokens.bin").read_bytes())
-    data[-1] ^= 1
-    (folder / "tokens.bin").write_bytes(data)
-    shards = Shards(folder)
-    np.testing.assert_array_equal(shards.tokens(0), PIECES[0])
-    for _ in range(2):
-        with pytest.raises(UserError, match=r"damaged token shards"):
-            shards.tokens(1)
+def test_ids_that_no_row_names_are_passed_over(tmp_path):
+    """Duplicates whose better copy came later."""
+    with writer(tmp_path / "s") as out:
+        rows = []
+        for name in "abc":
+            offset, tokens = out.append(np.array([ord(name)] * 3), name)
+            rows.append(Piece(0, name, "train", "", offset, tokens, 1, 1.0))
+        for row in (rows[0], rows[2]):
+            out.write_row(row)
+    shards = Shards(tmp_path / "s")
+    assert [shards.tokens(p.number).tolist() for p in shards.pieces()] == [[97] * 3, [99] * 3]
+    assert shards.totals() == (2, 6, 2, 2.0)
 
 
-def test_ids_beyond_the_vocabulary_are_refused(tmp_path, monkeypatch):
-    """Whether the shards admit to a larger vocabulary or not, and with right check sums."""
+def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
     small = Writer(tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10)
-    with small, pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to 9"):
+    with small, pytest.raises(ValueError, match="ids of b"):
         small.add(np.array([10]), name="b", split="train")
-    shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size])]))
+    shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])]))
+    shards.check(TOKENIZER)
+    assert shards.tokens(1).tolist() == [1]
     with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):
-        shards.check(TOKENIZER)
-    header = json.loads((tmp_path / "s" / "header.json").read_text()) | {"vocabulary": 100}
-    (tmp_path / "s" / "header.json").write_text(json.dumps(header))
-    with pytest.raises(UserError, match="train-0 has ids beyond its vocabulary"):
-        Shards(tmp_path / "s")
+        shards.tokens(0)

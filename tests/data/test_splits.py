@@ -1,116 +1,200 @@
+"""Which pieces are kept, and which are for training, validation and test."""
+
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data import splits
-from musictx.data.splits import NONE, TEST, TRAIN, VALIDATION
+from musictx.config import CorpusConfig
+from musictx.data.corpora import Item
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
+from musictx.data.splits import by_content, divide
+from tests.data.helpers import TOKENIZER, run, song, write_songs
+
+SHARES = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)]
+shares = st.sampled_from(SHARES)
+official = st.sampled_from([None, None, None, "train", "validation", "test"])
 
 
-def hashed(contents: list[int]) -> np.ndarray:
-    return np.array([hashlib.sha256(str(c).encode()).digest()[:16] for c in contents], splits.HASH)
+def hashed(contents) -> list[str]:
+    return [hashlib.sha256(str(c).encode()).hexdigest()[:32] for c in contents]
 
 
-def by_content(content: int, validation: float, test: float) -> int:
-    """The rule in plain words, exact."""
-    number = int(hashed([content])[0].hex()[:13], 16)
-    if number < validation * 16**13:
-        return VALIDATION
-    return TEST if number < (validation + test) * 16**13 else TRAIN
+def split(contents, share, published=None) -> list[str]:
+    contents = list(contents)
+    published = published or [None] * len(contents)
+    return divide(hashed(contents), published, validation=share[0], test=share[1])[0]
 
 
-#: (content, published split) of each piece; some contents come several times.
-pieces = st.lists(
-    st.tuples(st.integers(0, 60), st.sampled_from([NONE, NONE, NONE, TRAIN, VALIDATION, TEST])),
-    min_size=1,
-    max_size=60,
-)
-shares = st.sampled_from([(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)])
+class Given:
+    """A corpus of one's own: ``corpus.path`` is JSON, a list of (content, published split)."""
+
+    label = "given"
+    published = False
+
+    def __init__(self, path):
+        self.pieces = json.loads(path)
+
+    def __len__(self):
+        return len(self.pieces)
+
+    def identity(self):
+        return str(self.pieces)
+
+    def items(self):
+        return (Item(str(i), content, 0, s) for i, (content, s) in enumerate(self.pieces))
+
+    @staticmethod
+    def read(content, tokenizer, repairs, limits):
+        return song(content, notes=6), None
 
 
-def divide(found, share, **options):
-    contents, official = (list(column) for column in zip(*found))
-    return splits.divide(
-        hashed(contents), np.array(official, np.int8), validation=share[0], test=share[1], **options
-    )
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 12), official), min_size=2, max_size=20), shares)
+def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
+    tmp_path_factory, pieces, share
+):
+    out = tmp_path_factory.mktemp("out") / "shards"
+    config = CorpusConfig(
+        name="tests.data.test_splits:Given", path=json.dumps(pieces), workers=1,
+        validation=share[0], test=share[1],
+    )  # fmt: skip
+    report = prepare(config, TOKENIZER, out, progress=False)
+    shards = Shards(out)
+    kept = {}
+    for content in {c for c, _ in pieces}:
+        same = [i for i, (c, _) in enumerate(pieces) if c == content]
+        order = ["test", "validation", "train", None]
+        kept[content] = min(same, key=lambda i: (order.index(pieces[i][1]), i))
+    rows = shards.pieces()
+    assert list(dict.fromkeys(int(row.name) for row in rows)) == sorted(kept.values())
+    copies = {int(item.name): item.detail for item in report.left_out}
+    assert copies == {
+        i: f"the same notes as {kept[content]}"
+        for i, (content, _) in enumerate(pieces)
+        if i != kept[content]
+    }
+    for name in {row.name for row in rows}:
+        ids = [shards.tokens(row.number) for row in rows if row.name == name]
+        expected = TOKENIZER.encode(song(pieces[int(name)][0], notes=6))
+        np.testing.assert_array_equal(np.concatenate(ids), expected)
+    for row in rows:  # no published piece that measures ever trains
+        published = pieces[int(row.name)][1]
+        assert published not in ("validation", "test") or row.split == published
+    conflicts = sum(s not in (None, pieces[kept[c]][1]) for c, s in pieces)
+    assert any(f"{conflicts} pieces" in r for r in report.remarks) == (conflicts > 0)
 
 
-@settings(deadline=None, max_examples=80)
-@given(pieces, shares)
-def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(found, share):
-    division = divide(found, share)
-    for content in {c for c, _ in found}:
-        same = [i for i, (c, _) in enumerate(found) if c == content]
-        best = min(same, key=lambda i: ([TEST, VALIDATION, TRAIN, NONE].index(found[i][1]), i))
-        assert [division.first[i] for i in same] == [best] * len(same)
-        assert [i for i in same if division.split[i] != NONE] == [best]
+def test_pieces_of_a_published_corpus_are_never_taken_for_duplicates(tmp_path, monkeypatch):
+    monkeypatch.setattr(Given, "published", True)
+    pieces = [(1, "train"), (1, "test"), (2, "validation"), (1, "train")]
+    config = CorpusConfig(name="tests.data.test_splits:Given", path=json.dumps(pieces), workers=1)
+    prepare(config, TOKENIZER, tmp_path / "out", progress=False)
+    rows = Shards(tmp_path / "out").pieces()
+    assert [row.split for row in rows] == [s for _, s in pieces]
+    assert len({row.hash for row in rows}) == 4
 
 
-@settings(deadline=None, max_examples=80)
-@given(pieces, shares)
-def test_no_published_piece_that_measures_ever_trains(found, share):
-    division = divide(found, share)
-    measuring = {c for c, split in found if split in (VALIDATION, TEST)}
-    for (content, split), now in zip(found, division.split):
-        if now != NONE and content in measuring:
-            assert now == split != TRAIN
+# --------------------------------------------------------------------------------------- by content
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.sets(st.integers(0, 200), min_size=1, max_size=60), shares)
 def test_neither_training_nor_validation_is_ever_empty_without_a_published_split(contents, share):
-    division = divide([(c, NONE) for c in contents], share)
-    assert TRAIN in division.split
-    assert len(contents) == 1 or not share[0] or VALIDATION in division.split
+    splits = split(contents, share)
+    assert "train" in splits
+    assert len(contents) == 1 or not share[0] or "validation" in splits
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.sets(st.integers(0, 99)), st.sets(st.integers(100, 199)), shares)
 def test_adding_pieces_never_moves_the_others(old, new, share):
     """Once the hash itself has filled validation and train (small corpora borrow a piece)."""
-    expected = {c: by_content(c, *share) for c in old}
-    if not {TRAIN, VALIDATION} <= set(expected.values()):
-        return
-    division = divide([(c, NONE) for c in [*new, *old]], share)
-    assert expected == dict(zip(old, division.split[len(new) :].tolist()))
-
-
-def test_published_test_pieces_alone_give_none_to_training():
-    for share in ((0.1, 0.0), (0.3, 0.3), (0.0, 0.0)):
-        division = divide([(c, TEST) for c in range(177)], share)
-        assert set(division.split.tolist()) == {TEST}
+    expected = [by_content(h, *share) for h in hashed(old)]
+    if {"train", "validation"} <= set(expected):
+        assert split([*new, *old], share)[len(new) :] == expected
 
 
 def test_the_shares_are_as_asked():
-    division = divide([(c, NONE) for c in range(10000)], (0.1, 0.05))
-    assert abs(np.count_nonzero(division.split == VALIDATION) - 1000) < 5 * 30
-    assert abs(np.count_nonzero(division.split == TEST) - 500) < 5 * 22
+    splits = Counter(split(range(10000), (0.1, 0.05)))
+    assert abs(splits["validation"] - 1000) < 5 * 30
+    assert abs(splits["test"] - 500) < 5 * 22
 
 
 def test_a_larger_share_only_adds_to_validation():
-    contents = hashed(list(range(1000)))
-    small, large = (splits.hashed(contents, share, 0.0) == VALIDATION for share in (0.1, 0.2))
-    assert not np.any(small & ~large)
+    for content in hashed(range(1000)):
+        if by_content(content, 0.1, 0.0) == "validation":
+            assert by_content(content, 0.2, 0.0) == "validation"
+
+
+def test_the_rule_stays_as_it_is():
+    """By it trained models were separated from their test pieces: a number in [0, 1) from the first
+    13 digits."""
+    digits = ["0" * 13, "1999999999999", "199999999999a", "3333333333333", "f" * 13]
+    splits = [by_content(d + "0" * 19, 0.1, 0.1) for d in digits]
+    assert splits == ["validation", "validation", "test", "test", "train"]
 
 
 def test_no_validation_where_none_is_asked():
-    division = divide([(c, NONE) for c in range(50)], (0.0, 0.0))
-    assert set(division.split.tolist()) == {TRAIN}
-    assert not division.remarks
+    assert set(split(range(50), (0.0, 0.0))) == {"train"}
 
 
-def test_where_no_official_validation_file_is_here_content_decides():
-    division = divide([(c, TRAIN) for c in range(100)], (0.2, 0.0))
-    assert 5 < np.count_nonzero(division.split == VALIDATION) < 40
-    assert "no file of the official validation split" in division.remarks[0]
+# --------------------------------------------------------------------------------- published splits
 
 
-def test_a_piece_in_two_published_splits_is_told():
-    division = divide([(1, TRAIN), (1, TEST), (2, NONE), (1, NONE)], (0.0, 0.0))
-    assert division.split.tolist() == [NONE, TEST, TRAIN, NONE]
-    assert division.remarks == [
-        "1 pieces stand in several official splits: kept where they measure"
-    ]
+def test_the_official_split_is_kept_and_the_rest_goes_by_content(tmp_path):
+    root = write_songs(tmp_path / "c", range(20))
+    names = ["test", "validation", "train", "train"]
+    rows = [f"{names[i % 4]},song-{i:03}.mid" for i in range(12)]
+    (root / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
+    run(root, tmp_path / "out", validation=0.0)
+    splits = {p.name: p.split for p in Shards(tmp_path / "out").pieces()}
+    for i in range(20):
+        assert splits[f"song-{i:03}.mid"] == (names[i % 4] if i < 12 else "train")
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_published_test_pieces_alone_give_none_to_training(share):
+    assert set(split(range(177), share, ["test"] * 177)) == {"test"}
+
+
+def test_where_no_official_validation_file_is_there_content_decides():
+    splits, remarks = divide(hashed(range(100)), ["train"] * 100, validation=0.2, test=0.0)
+    assert 5 < splits.count("validation") < 40
+    assert len(remarks) == 1
+
+
+# --------------------------------------------------------------------------------------- one piece
+
+
+def test_one_piece_is_cut_near_its_end(tmp_path):
+    root = write_songs(tmp_path / "c", [7], notes=50)
+    report = run(root, tmp_path / "out", validation=0.1)
+    shards = Shards(tmp_path / "out")
+    head, tail = shards.pieces()
+    whole = TOKENIZER.encode(song(7, notes=50))
+    np.testing.assert_array_equal(np.concatenate([shards.tokens(0), shards.tokens(1)]), whole)
+    assert (head.split, tail.split) == ("train", "validation")
+    assert (head.begins, head.ends, tail.begins, tail.ends) == (True, False, False, True)
+    assert tail.tokens == round(len(whole) * 0.1)
+    assert head.notes + tail.notes == 50
+    assert len(report.remarks) == 1
+
+
+def test_the_smallest_corpus_trains(tmp_path):
+    report = run(write_songs(tmp_path / "c", [7], notes=2), tmp_path / "out")
+    assert report.splits["train"].tokens >= 1
+    assert report.splits["validation"].tokens >= 1
+
+
+def test_one_piece_without_validation_stays_whole(tmp_path):
+    run(write_songs(tmp_path / "c", [7]), tmp_path / "out", validation=0.0)
+    (piece,) = Shards(tmp_path / "out").pieces()
+    assert (piece.split, piece.begins, piece.ends) == ("train", True, True)

@@ -6,7 +6,7 @@ import pytest
 
 import musictx
 from musictx import midi, shipped
-from musictx.data.apart import apart
+from musictx.data.workers import run_isolated
 from musictx.mcp import work
 from musictx.mcp.places import Places
 from musictx.mcp.tools import KINDS
@@ -63,12 +63,12 @@ def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, mon
 
     def recorded(function, *arguments, limits):
         calls.append((function.__name__, limits.read_seconds))
-        return apart(function, *arguments, limits=limits)
+        return run_isolated(function, *arguments, limits=limits)
 
     def read_here(*arguments):
         raise AssertionError("read in the process that serves")
 
-    monkeypatch.setattr(work, "apart", recorded)
+    monkeypatch.setattr(work, "run_isolated", recorded)
     monkeypatch.setattr(midi, "read", read_here)
     monkeypatch.setattr(SoundFont, "__init__", read_here)
     tune = str(shipped.examples()["ode_to_joy"])
@@ -76,4 +76,4 @@ def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, mon
     assert calls == [("_read_file", 10)]
     made = call("render", tmp_path, files=[tune], png=False, soundfont=str(OURS))
     assert [Path(path).suffix for path in made["files"]] == [".wav"]
-    assert calls[1:] == [("listed", 900)]
+    assert calls[1:] == [("_listed", 900)]

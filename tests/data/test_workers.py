@@ -1,0 +1,155 @@
+"""Worker processes: each task has its time and memory, and a crash costs only its task."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from musictx.config.limits import Limits, ServerLimits
+from musictx.data import workers
+from musictx.data.workers import memory_limit, run_isolated
+from musictx.errors import ReadError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+FEW = Limits(read_seconds=2, read_mb=512)
+
+
+def act(how):
+    """What a file may do to its reader."""
+    if how == "stay in C":  # where no handler of a signal runs
+        sum(itertools.repeat(0))
+    if how == "stay in Python":
+        all(x == 0 for x in itertools.repeat(0))
+    if how == "fill the memory":
+        return len(bytearray(2**31))
+    if how == "die":
+        os._exit(11)
+    if how == "be killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "raise":
+        raise ReadError(how, "no music")
+    return how
+
+
+def named(item, error):
+    return type(error).__name__
+
+
+EXPECTED = {
+    "stay in C": "TimeoutError",
+    "stay in Python": "TimeoutError",
+    "fill the memory": "MemoryError",
+    "die": "ProcessExpired",
+    "be killed": "ProcessExpired",
+}
+
+
+@linux
+def test_whatever_a_task_does_costs_only_itself():
+    items = [str(n) for n in range(40)]
+    for place, how in zip((0, 9, 10, 25, 39), EXPECTED, strict=True):
+        items[place] = how
+    done = list(workers.run(act, items, named, limits=FEW, workers=2))
+    assert done == [(item, EXPECTED.get(item, item)) for item in items]
+
+
+def test_results_come_in_order_and_items_are_taken_as_needed():
+    taken = []
+    items = (taken.append(n) or n for n in itertools.count())
+    running = workers.run(partial(pow, 2), items, named, limits=FEW, workers=2)
+    assert [next(running) for _ in range(30)] == [(n, 2**n) for n in range(30)]
+    running.close()
+    assert len(taken) <= 30 + 2 * workers.AHEAD
+
+
+@linux
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_exception_of_the_function_ends_the_run(count):
+    with pytest.raises(ReadError, match="raise"):
+        list(workers.run(act, ["a", "raise", "b"], named, limits=FEW, workers=count))
+
+
+@linux
+def test_memory_is_limited_without_other_processes_too():
+    done = list(workers.run(act, ["a", "fill the memory", "b"], named, limits=FEW, workers=0))
+    assert [result for _, result in done] == ["a", "MemoryError", "b"]
+
+
+@linux
+def test_a_limit_of_memory_ends_with_its_block():
+    with pytest.raises(MemoryError), memory_limit(64):
+        np.ones(2**25)
+    with memory_limit(64):
+        np.ones(2**20)
+    assert len(np.ones(2**25)) == 2**25
+
+
+@linux
+@pytest.mark.parametrize("how", [*EXPECTED, "raise"])
+def test_an_isolated_call_is_ended_and_the_next_one_is_done(how):
+    with pytest.raises(ReadError) as caught:
+        run_isolated(act, how, limits=FEW)
+    assert caught.value.reason == ("no music" if how == "raise" else "took too long")
+    assert run_isolated(sum, range(5), limits=ServerLimits()) == 10
+
+
+@linux
+def test_workers_that_are_killed_while_idle_are_replaced():
+    for _ in range(3):
+        process = run_isolated(os.getpid, limits=ServerLimits())
+        os.kill(process, signal.SIGKILL)
+        time.sleep(0.3)
+        assert run_isolated(os.getpid, limits=ServerLimits()) != process
+
+
+SCRIPT = """
+from functools import partial
+from musictx.config.limits import Limits
+from musictx.data import workers
+{guard}print(list(workers.run(abs, [-1], partial(print), limits=Limits(), workers=1)))
+"""
+
+
+@pytest.mark.parametrize("guard", ["if __name__ == '__main__': ", ""])
+def test_a_script_without_a_guard_is_one_sentence(tmp_path, guard):
+    (tmp_path / "s.py").write_text(SCRIPT.format(guard=guard))
+    done = subprocess.run(
+        [sys.executable, tmp_path / "s.py"], capture_output=True, text=True, check=False
+    )
+    if guard:
+        assert (done.returncode, done.stdout) == (0, "[(-1, 1)]\n")
+    else:
+        assert done.returncode != 0
+        assert "__main__" in done.stderr.strip().splitlines()[-1]
+
+
+@linux
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    code = """
+import os, time
+from musictx.config.limits import Limits
+from musictx.data import workers
+if __name__ == '__main__':
+    for _, pid in workers.run(wait, range(2), None, limits=Limits(), workers=2): pass
+"""
+    (tmp_path / "s.py").write_text(
+        code.replace("if __name__", f"def wait(n):\n    open('{tmp_path}/' + str(n), 'w')"
+                     ".write(str(os.getpid()))\n    time.sleep(300)\nif __name__")
+    )  # fmt: skip
+    parent = subprocess.Popen([sys.executable, tmp_path / "s.py"])
+    deadline = time.monotonic() + 60
+    files = [tmp_path / "0", tmp_path / "1"]
+    while not all(f.exists() and f.read_text() for f in files) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    pids = [int(f.read_text()) for f in files]
+    parent.kill()
+    parent.wait()
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
