@@ -77,6 +77,22 @@ def test_a_session_read_again_has_its_state_and_its_whole_history(tmp_path_facto
     assert not session.json()["can_redo"]
 
 
+def test_accepted_proposals_and_locks_are_read_again(tmp_path):
+    session = begun(tmp_path / "s", ODE)
+    rows = [(2.0, 2.5, 60, 80, 0), (3.0, 3.5, 62, 80, 0)]
+    session.accept(1, {"number": 2, "notes": rows, "removes": [4]}, "replace", 0)
+    for revision, change in enumerate([{"lock": (3, 5)}, {"remove": (3,)}, {"unlock": (5,)}], 1):
+        session.do(Change(**change), revision)
+        assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
+    for _ in range(5):
+        again = Session(tmp_path / "s", LIMITS)
+        assert standing(again) == standing(session)
+        if again.json()["can_undo"]:
+            session.undo(session.document.revision)
+    assert not session.document.accepted
+    assert not session.document.locked
+
+
 WORK = """
 import sys
 from pathlib import Path
