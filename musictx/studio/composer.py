@@ -1,18 +1,17 @@
 """One thread that composes: it owns torch and the models; everybody else asks it.
 
-Requests wait in a fair queue (:mod:`musictx.studio.queue`); those of one kind run together. All
-that a page may see of a take is changed under one lock and told to ``publish`` afterwards.
+Takes are composed in the order in which they were asked for. All that a page may see of a take is
+changed under one lock and told to ``publish`` afterwards.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,6 @@ from musictx.studio.inputs import prepare
 from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Outcome, Tracks
-from musictx.studio.queue import Queue
 from musictx.studio.request import command_line, label, parse
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
@@ -52,9 +50,8 @@ class Composer:
         self._sessions, self._publish, self._config = sessions, publish, config
         self._models = Models(config)
         self._lock = threading.RLock()
-        self._work = threading.Condition(self._lock)
-        self._queue: Queue[Job] = Queue()
-        self._jobs: dict[tuple[str, int], Job] = {}  # that wait or are composed
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None: it closes
+        self._jobs: dict[tuple[str, int], Job] = {}  # that are composed or wait, in this order
         self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
         self._bundles: dict[str, Bundle] = {}
         self._closing = False
@@ -96,9 +93,10 @@ class Composer:
         with self._lock:
             if self._closing:
                 raise Refused("the studio is closing", 503)
-            if len(self._queue.waiting(session.id)) >= MOST_OF_SESSION:
+            waiting = [job.session for job in self._waiting()]
+            if waiting.count(session) >= MOST_OF_SESSION:
                 raise Refused(f"{MOST_OF_SESSION} takes are waiting already; stop one first", 429)
-            if len(self._queue) >= MOST:
+            if len(waiting) >= MOST:
                 raise Refused(f"{MOST} takes of everybody are waiting; try again later", 429)
             takes = self._of(session)
             number, takes.following = takes.following, takes.following + 1
@@ -133,9 +131,8 @@ class Composer:
             takes.all.append(take)
             takes.all.sort(key=lambda one: one.id)  # others may have been quicker
             self._jobs[session.id, number] = job
-            self._queue.add(session.id, job)
+            self._queue.put(job)
             self._tell_places()
-            self._work.notify()
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
@@ -147,7 +144,6 @@ class Composer:
             job = self._jobs.pop((session.id, number), None)
             if job is not None:
                 job.stopped = True
-                self._queue.remove(session.id, job)
                 take.finish("stopped")
             else:
                 take.aside = True
@@ -160,7 +156,7 @@ class Composer:
             self._closing = True
             for job in [*self._jobs.values()]:
                 self.cancel(job.session, job.take.id)
-            self._work.notify()
+            self._queue.put(None)
         self._thread.join(LEAVE_SECONDS)
 
     def _of(self, session: Session) -> Takes:
@@ -184,11 +180,13 @@ class Composer:
             self._publish(session.id, "proposal", data)
         self._publish(session.id, "take", take.json(notes=False))
 
+    def _waiting(self) -> list[Job]:
+        return [job for job in self._jobs.values() if job.take.state == "waiting"]
+
     def _tell_places(self) -> None:
         """Those whose place in the queue has changed."""
-        for job in self._jobs.values():
-            place = self._queue.place(job.session.id, job)
-            if job.take.place != place and job.take.state == "waiting":
+        for place, job in enumerate(self._waiting(), 1):
+            if job.take.place != place:
                 job.take.place = place
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
@@ -206,19 +204,14 @@ class Composer:
             self._warm()
         except Exception as error:  # said to whoever asks for it
             print(f"musictx studio: {error}", file=sys.stderr)
-        while True:
-            with self._work:
-                while not self._closing and not len(self._queue):
-                    self._work.wait()
-                if self._closing:
-                    return
-                batch = self._queue.take(self._fits)
-                for job in batch:
-                    job.take.state, job.take.place = "composing", 0
-                    self._publish(job.session.id, "take", job.take.json(notes=False))
+        while (job := self._queue.get()) is not None:
+            with self._lock:
+                if job.stopped:
+                    continue
+                job.take.state, job.take.place = "composing", 0
+                self._publish(job.session.id, "take", job.take.json(notes=False))
                 self._tell_places()
-            self._compose(batch)
-            _give_back()
+            self._compose(job)
 
     def _warm(self) -> None:
         """Load the default model, and all that composing needs, and try it."""
@@ -236,46 +229,26 @@ class Composer:
             self._bundles[model.name] = load(model.folder, self._config.device)
         return self._bundles[model.name]
 
-    def _fits(self, chosen: list[Job], other: Job) -> bool:
-        """Whether ``other`` can run with those that are chosen: takes of one kind, length and
-        settings by one model that is loaded."""
-        from musictx.config import GenerateConfig
-        from musictx.studio import performing
+    def _compose(self, job: Job) -> None:
+        from musictx.studio.listening import Cancelled, Listening
 
-        some = [*chosen, other]
-        if any(not isinstance(job.source.config, GenerateConfig) for job in some):
-            return False
-        bundle = self._bundles.get(chosen[0].model.name)
-        if other.model != chosen[0].model or bundle is None:
-            return False
+        listening = Listening(self.finished, job, self._publish)
+        error = None
         try:
-            for job in some:
-                job.ready = job.ready or performing.ready(job.source, bundle)
-        except UserError:  # it will be told when its own turn comes
-            return False
-        return performing.fit([job.ready for job in chosen if job.ready], some[-1].ready)  # type: ignore[arg-type]
-
-    def _compose(self, batch: list[Job]) -> None:
-        from musictx.studio.listening import Listening, Stopped
-
-        listening = Listening(self.finished, batch, self._publish)
-        try:
-            listening.compose(self._bundle(batch[0].model))
-            error = None
-        except Stopped:
-            error = None
+            listening.compose(self._bundle(job.model))
+        except Cancelled:
+            pass
         except UserError as fault:
-            error = self._plain(fault, batch[0].session)
+            error = self._plain(fault, job.session)
         except MemoryError:
             error = "this machine has too little memory for it; ask for less"
         except Exception as fault:
             traceback.print_exc()
             error = f"a fault of musictx ({type(fault).__name__}); the terminal says more"
         with self._lock:
-            for job in batch:
-                if self._jobs.pop((job.session.id, job.take.id), None) is not None:
-                    job.take.finish("failed", error or "it was not finished")
-                    self._keep(job.session, job.take)
+            if self._jobs.pop((job.session.id, job.take.id), None) is not None:
+                job.take.finish("failed", error or "it was not finished")
+                self._keep(job.session, job.take)
             self._tell_places()
 
     def finished(self, job: Job, proposal: Proposal, outcome: Outcome, remark: str | None) -> None:
@@ -292,10 +265,3 @@ class Composer:
                 job.take.progress = 1.0
                 job.take.finish("done")
             self._keep(job.session, job.take, proposal)
-
-
-def _give_back() -> None:
-    """Memory that is free goes to the system. glibc keeps it: each take leaves holes in its heap
-    that the next ones, of other sizes, do not fill."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)

@@ -227,11 +227,14 @@ class Document:
 
     def state(self) -> dict[str, Any]:
         """Everything, for JSON; :meth:`restored` is the inverse."""
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        found["notes"] = self.rows()
-        found["locked"], found["accepted"] = sorted(self.locked), sorted(self.accepted)
-        found["tracks"] = [track._asdict() for track in self.tracks]
-        return found
+        return {"notes": self.rows()} | {name: self.field(name) for name in FIELDS}
+
+    def field(self, name: str) -> Any:
+        """One of the :data:`FIELDS`, for JSON."""
+        if name == "tracks":
+            return [track._asdict() for track in self.tracks]
+        value = getattr(self, name)
+        return sorted(value) if isinstance(value, set) else value
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Document:
@@ -253,6 +256,10 @@ class Document:
         )
         document.fits(Change(tracks=document.tracks))
         return document
+
+
+#: All of a document but its notes.
+FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes")
 
 
 def _places(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from musictx import formats, midi
-from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.midi.write import losses_of
@@ -92,9 +91,9 @@ class Exports:
                 part = piece.part(wanted)
                 formats.writer(path)(part, path, limits=self._limits, on_block=go_on, mix=mix)
             elif wanted.kind == "mid":
-                write_bytes(path, run_isolated(piece.midi, wanted, limits=self._limits).data)
+                write_bytes(path, piece.midi(wanted).data)
             else:
-                run_isolated(formats.write, piece.part(wanted), path, limits=self._limits)
+                formats.write(piece.part(wanted), path)
         except UserError as error:
             if wanted.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from musictx.studio.inputs import Input
 from musictx.studio.models import Model
 from musictx.studio.outcomes import Tracks
 from musictx.studio.session import Session
 from musictx.studio.takes import Take
-
-if TYPE_CHECKING:
-    from musictx.studio.performing import Ready
 
 
 @dataclass(eq=False)
@@ -24,5 +20,4 @@ class Job:
     model: Model
     source: Input
     tracks: list[Tracks] = field(default_factory=list)
-    ready: Ready | None = None
     stopped: bool = False

@@ -25,25 +25,25 @@ NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
 Finished = Callable[[Job, Proposal, Outcome, str | None], None]
 
 
-class Stopped(Exception):
-    """Nobody waits any more for what is composed."""
+class Cancelled(Exception):
+    """The take was cancelled."""
 
 
 class Listening:
-    """Told of all that happens to a batch (:class:`~musictx.studio.performing.Listener`); raises
-    :class:`Stopped` once all its takes are stopped or done."""
+    """Called with all that happens to a take (:class:`~musictx.studio.performing.Listener`); raises
+    :class:`Cancelled` once it is stopped or done."""
 
-    def __init__(self, finished: Finished, batch: list[Job], publish: Publish) -> None:
-        self._finished, self._batch, self._publish = finished, batch, publish
-        self._waiting: defaultdict[tuple[int, int], list[list[Any]]] = defaultdict(list)
+    def __init__(self, finished: Finished, job: Job, publish: Publish) -> None:
+        self._finished, self._job, self._publish = finished, job, publish
+        self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
         self._progress_at, self._last = 0.0, 0.0
 
     def compose(self, bundle: Bundle) -> None:
-        performing.perform([job.source for job in self._batch], bundle, self)
+        performing.perform(self._job.source, bundle, self)
 
-    def event(self, take: int, proposal: int, event: Event) -> None:
+    def event(self, proposal: int, event: Event) -> None:
         """A note begins or ends."""
-        job = self._batch[take]
+        job = self._job
         if job.stopped:
             return
         one = job.take.proposals[proposal]
@@ -52,8 +52,8 @@ class Listening:
         first = one.state == "waiting"
         if first:
             one.state, one.notes = "composing", []
-        told = ["on", at, event.pitch, event.velocity, track]
-        self._waiting[take, proposal].append(told if event.on else ["off", at, event.pitch, track])
+        begins = ["on", at, event.pitch, event.velocity, track]
+        self._waiting[proposal].append(begins if event.on else ["off", at, event.pitch, track])
         if first:
             self._flush()
 
@@ -72,22 +72,21 @@ class Listening:
 
     def step(self, share: float) -> None:
         """After each step: ``share`` of all is done."""
-        if all(job.stopped or not job.take.running for job in self._batch):
-            raise Stopped
+        job = self._job
+        if job.stopped or not job.take.running:
+            raise Cancelled
         now = time.monotonic()
         if self._waiting and now - self._last >= NOTES_EVERY:
             self._flush()
         if now - self._progress_at >= PROGRESS_EVERY:
             self._progress_at = now
-            for job in self._batch:
-                if not job.stopped and job.take.running:
-                    job.take.progress = round(min(share, 0.99), 3)
-                    self._publish(job.session.id, "take", job.take.json(notes=False))
+            job.take.progress = round(min(share, 0.99), 3)
+            self._publish(job.session.id, "take", job.take.json(notes=False))
             time.sleep(0)  # the server's threads wait for the interpreter
 
-    def finished(self, take: int, proposal: int, sample: Sample) -> None:
+    def finished(self, proposal: int, sample: Sample) -> None:
         """A proposal is there: on disk, then told."""
-        job = self._batch[take]
+        job = self._job
         self._flush()
         if job.stopped:
             return
@@ -103,12 +102,12 @@ class Listening:
     def _flush(self) -> None:
         """Tell the notes that wait."""
         self._last = time.monotonic()
-        for (take, proposal), events in self._waiting.items():
-            job = self._batch[take]
+        job = self._job
+        for proposal, events in self._waiting.items():
             rows = job.take.proposals[proposal].notes
             if not job.stopped:
-                for told in events:
-                    self._so_far(rows, *told)
+                for event in events:
+                    self._so_far(rows, *event)
                 data = {"take": job.take.id, "proposal": proposal + 1, "events": events}
                 self._publish(job.session.id, "note", data)
         self._waiting.clear()

@@ -1,9 +1,8 @@
-"""A document and its journal: every operation is on the disk before it is acknowledged.
+"""A document and its history: every operation is on the disk before it is acknowledged.
 
 Folder of a session:
     start.mid, start.musicxml   the file that it began with, if there was one
-    journal.jsonl               a line an operation, forwards and backwards
-    document.json               the document as of some byte of the journal, so that reading is fast
+    piece.sqlite                the document and every operation (musictx/studio/store.py)
     takes/                      what was composed (musictx/studio/composer.py)
 """
 
@@ -11,120 +10,37 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from musictx.errors import UserError
-from musictx.files import read_bytes, tidy, write_bytes, write_text
-from musictx.formats import read
-from musictx.studio import exchange
-from musictx.studio.change import Change, clean_name, recorded, whole
+from musictx.files import tidy, write_bytes
+from musictx.studio import exchange, legacy, store
+from musictx.studio.change import Change, recorded
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.journal import MOST_MB, Journal, last_line
 
-JOURNAL, SNAPSHOT, START = "journal.jsonl", "document.json", "start"
-#: A snapshot is written when the journal has grown by so many bytes, and by half of its own size.
-SNAPSHOT_BYTES = 200_000
-#: What an operation in the journal says for going back to before it, and for doing it again.
-_DIRECTION = {"undo": "back", "redo": "do"}
-DAMAGED = "The journal of this piece is damaged. What can be read of it is here."
+START = "start"
 
 
 class Session:
     """One session, from its folder. ``lock`` is held by whoever reads or changes it; every method
-    takes it itself."""
+    takes it itself. :class:`Refused` (404) for one that is damaged."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.id = folder.name
         self.folder = folder
         self.lock = threading.RLock()
         self.deleted = False
-        self.damaged = 0  # lines of the journal that say nothing that can be done
         self._limits = limits
-        self._done: list[int] = []  # places in the journal of the operations that can be undone
-        self._undone: list[int] = []
-        self._snapshot_at, self._snapshot_size = 0, 0
         for place in (folder, folder / "takes"):
             tidy(place)
-        self._read()
-
-    # --------------------------------------------------------------------------------- reading
-
-    def _read(self) -> None:
-        """The snapshot and the lines after it; else the file it began with, and all lines."""
-        newest = self._from_snapshot()
-        self._journal = Journal(self.folder / JOURNAL, self._snapshot_at)
-        if newest is not None and self._journal.since == self._snapshot_at:
-            self.document = newest
-        else:
-            self._done, self._undone, self._snapshot_at = [], [], 0
-            starts = sorted(self.folder.glob(START + ".*"))
-            scores = [read(start, limits=self._limits) for start in starts]
-            self.document = exchange.document_of(scores[0]) if scores else Document()
-        for place, line in self._journal.lines():
-            try:
-                self._replay(place, line)
-            except (UserError, LookupError, TypeError):
-                self.damaged += 1
-        lost = not self._journal.size or (newest and newest.revision > self.document.revision)
-        if newest is not None and newest is not self.document and lost:
-            # The end of the journal was lost from the disk: the snapshot stands, and no history.
-            self.document, self._done, self._undone = newest, [], []
-            self.snapshot()
-
-    def _from_snapshot(self) -> Document | None:
-        """The document, its history and its place in the journal; None where they are damaged."""
-        try:
-            text = read_bytes(self.folder / SNAPSHOT, MOST_MB, "the size of a snapshot")
-            data = json.loads(text)
-            document = Document.restored(data["document"])
-            places = [data["done"], data["undone"], [data["size"]]]
-            done, undone, (at,) = ([whole(n, 0, 2**53, "place") for n in row] for row in places)
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return None
-        self._done, self._undone = done, undone
-        self._snapshot_at, self._snapshot_size = at, len(text)
-        return document
-
-    def _replay(self, place: int, line: dict[str, Any] | None) -> None:
-        """What a line says; an error of those that :meth:`_read` counts where that cannot be, and
-        then nothing is changed."""
-        if line is None:
-            raise Refused("it is damaged")
-        revision = whole(line["revision"], 0, 2**53, "revision")
-        if "do" in line:
-            self._apply(recorded(line["do"]))
-            self._done.append(place)
-            self._undone.clear()
-        elif "undo" in line or "redo" in line:
-            word, source, target = "undo", self._done, self._undone
-            if word not in line:
-                word, source, target = "redo", self._undone, self._done
-            if source[-1:] != [line[word]]:
-                raise Refused(f"{word}: another operation was the last")
-            self._apply(self._step(word, line[word]))
-            target.append(source.pop())
-        else:
-            self.document.name = clean_name(line["name"])
-        self.document.revision = revision
-
-    def _apply(self, change: Change) -> Change:
-        self.document.fits(change)
-        return self.document.apply(change)
-
-    def _step(self, word: str, place: int) -> Change:
-        """What undoes, or does again, the operation at ``place``."""
-        try:
-            return recorded(self._journal.at(place)[_DIRECTION[word]])
-        except (KeyError, UserError):
-            raise Refused(f"the journal of this session is damaged; {word} ends here") from None
+        legacy.convert(folder, limits)
+        self.document, self._history, self._remark = store.load(folder / store.DATABASE)
 
     # ------------------------------------------------------------------------------ operations
 
@@ -141,14 +57,12 @@ class Session:
             change = self.document.check(change, self._limits)
             next_id = self.document.next_id
             back = self.document.apply(change)
+            place = self._history.done + 1
             try:
-                place = self._written({"do": change.json(), "back": back.json()}, back)
+                self._write(change, back, store.History(place, place), new=True)
             except BaseException:
                 self.document.next_id = next_id
                 raise
-            self._done.append(place)
-            self._undone.clear()
-            self._maybe_snapshot()
             after = exchange.horizon(self.document)
             answer = self._standing() | {"next_id": self.document.next_id}
             answer["duration"] = self.document.duration
@@ -158,11 +72,11 @@ class Session:
 
     def undo(self, revision: int) -> dict[str, Any]:
         """Take back the last operation that stands; the document (see :meth:`json`)."""
-        return self._move(revision, "undo", self._done, self._undone)
+        return self._move(revision, "undo")
 
     def redo(self, revision: int) -> dict[str, Any]:
         """Do again what was undone last; the document."""
-        return self._move(revision, "redo", self._undone, self._done)
+        return self._move(revision, "redo")
 
     def accept(
         self, take: int, proposal: dict[str, Any], label: str, revision: int
@@ -173,19 +87,27 @@ class Session:
             self.do(self.document.accepting(take, proposal, label), revision)
             return self.json()
 
-    def _move(
-        self, revision: int, word: str, source: list[int], target: list[int]
-    ) -> dict[str, Any]:
+    def _move(self, revision: int, word: str) -> dict[str, Any]:
         with self.held():
             self._fresh(revision)
-            if not source:
+            done, length = self._history
+            if done == (0 if word == "undo" else length):
                 raise Refused(f"there is nothing to {word}", 409, revision=self.document.revision)
-            place = source[-1]
-            back = self._apply(self._step(word, place))
-            self._written({word: place}, back)
-            target.append(source.pop())
-            self._maybe_snapshot()
+            change = self._step(word)
+            self.document.fits(change)
+            back = self.document.apply(change)
+            after = store.History(done - 1 if word == "undo" else done + 1, length)
+            self._write(change, back, after)
             return self.json()
+
+    def _step(self, word: str) -> Change:
+        """What undoes the last operation that stands, or does the next one again."""
+        place = self._history.done + (word == "redo")
+        try:
+            change, back = store.operation(self.folder / store.DATABASE, place)
+            return recorded(back if word == "undo" else change)
+        except UserError:
+            raise Refused(f"the history of this session is damaged; {word} ends here") from None
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Path]:
@@ -201,14 +123,18 @@ class Session:
             sentence = "another page changed this music in between; it is read again"
             raise Refused(sentence, 409, revision=self.document.revision)
 
-    def _written(self, line: dict[str, Any], back: Change) -> int:
-        """Acknowledge what was just applied; ``back`` takes it away if the disk does not."""
+    def _write(
+        self, change: Change, back: Change, history: store.History, new: bool = False
+    ) -> None:
+        """Acknowledge ``change``, just applied; ``back`` takes it away if the disk does not."""
+        place = self.folder / store.DATABASE
         try:
-            return self._journal.append(summary(self.document) | line)
+            store.write(place, self.document, change, back, history.done, new)
         except BaseException:
             self.document.apply(back)
             self.document.revision -= 2
             raise
+        self._history = history
 
     # --------------------------------------------------------------------------------- answers
 
@@ -216,7 +142,7 @@ class Session:
         """The document as a page gets it, without takes."""
         with self.lock:
             found = {"id": self.id} | exchange.view(self.document) | self._standing()
-            return found | ({"remark": DAMAGED} if self.damaged else {})
+            return found | ({"remark": self._remark} if self._remark else {})
 
     def start(self) -> bytes:
         """The MIDI file that it began with; nothing of another, or none."""
@@ -239,30 +165,9 @@ class Session:
         return {
             "revision": self.document.revision,
             "music": exchange.music_of(self.document),
-            "can_undo": bool(self._done),
-            "can_redo": bool(self._undone),
+            "can_undo": self._history.done > 0,
+            "can_redo": self._history.done < self._history.length,
         }
-
-    # -------------------------------------------------------------------------------- snapshot
-
-    def _maybe_snapshot(self) -> None:
-        grown = self._journal.size - self._snapshot_at
-        if grown > max(SNAPSHOT_BYTES, self._snapshot_size // 2):
-            with contextlib.suppress(UserError):  # the journal has it all
-                self.snapshot()
-
-    def snapshot(self) -> None:
-        """Write ``document.json``, so that the next start reads less."""
-        with self.held() as folder:
-            data = {
-                "size": self._journal.size,
-                "done": self._done,
-                "undone": self._undone,
-                "document": self.document.state(),
-            }
-            text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-            write_text(folder / SNAPSHOT, text)
-            self._snapshot_at, self._snapshot_size = self._journal.size, len(text)
 
 
 def fill_folder(folder: Path, document: Document, start: tuple[str, bytes] | None) -> None:
@@ -270,40 +175,7 @@ def fill_folder(folder: Path, document: Document, start: tuple[str, bytes] | Non
     ``start``, (".mid", bytes), if there are any."""
     if start is not None:
         write_bytes(folder / (START + start[0]), start[1])
-    journal = Journal(folder / JOURNAL)
-    journal.append(summary(document))
-    state = {"size": journal.size, "done": [], "undone": [], "document": document.state()}
-    write_text(folder / SNAPSHOT, json.dumps(state, separators=(",", ":"), allow_nan=False))
-
-
-def summary(document: Document) -> dict[str, Any]:
-    """What the list of sessions says, in every line of the journal."""
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "revision": document.revision,
-        "name": document.name,
-        "notes": len(document.notes),
-        "duration": document.duration,
-    }
-
-
-def listed(folder: Path) -> dict[str, Any] | None:
-    """The line of a session in the list of all; None for a folder that holds none."""
-    try:
-        line = last_line(folder / JOURNAL)
-        if line is None:
-            return None
-        found = {
-            "id": folder.name,
-            "name": str(line["name"]),
-            "changed": line["at"],
-            "notes": int(line["notes"]),
-            "duration": float(line["duration"]),
-        }
-        json.dumps(found, allow_nan=False)
-        return found
-    except (OSError, KeyError, TypeError, ValueError, OverflowError):
-        return None
+    store.create(folder / store.DATABASE, document)
 
 
 def sync(folder: Path) -> None:

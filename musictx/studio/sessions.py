@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import stat
 import threading
 import unicodedata
 import weakref
@@ -15,10 +14,11 @@ from typing import Any
 
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, tidy
+from musictx.studio import legacy, store
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.session import JOURNAL, Session, fill_folder, listed, sync
+from musictx.studio.session import Session, fill_folder, sync
 
 #: Names of folders that are sessions.
 ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
@@ -60,16 +60,7 @@ class Sessions:
                 folder = self.folder / name
                 if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
                     raise Refused("there is no such session; it may have been deleted", 404)
-                journal = folder / JOURNAL
-                if journal.exists() and not journal.is_file():
-                    raise Refused("this session is damaged: its journal is no regular file", 404)
-                try:
-                    session = self._all[name] = Session(folder, self.limits)
-                except UserError:
-                    raise
-                except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
-                    sentence = "this session is damaged: its journal says what cannot be"
-                    raise Refused(sentence, 404) from None
+                session = self._all[name] = Session(folder, self.limits)
             self._recent[name] = session
             self._recent.move_to_end(name)
             while len(self._recent) > KEPT:
@@ -78,23 +69,23 @@ class Sessions:
 
     def list(self) -> list[dict[str, Any]]:
         """A line for each session, the one changed last first; read anew only where it changed."""
-        lines: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
-        for journal in self.folder.glob("*/journal.jsonl"):
-            name = journal.parent.name
+        lines = {}
+        for folder in self.folder.iterdir():
+            name = folder.name
+            if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
+                continue
             try:
-                state = journal.stat()
-            except OSError:
+                legacy.convert(folder, self.limits)
+                state = (folder / store.DATABASE).stat()
+                stamp = (state.st_mtime_ns, state.st_size)
+                line = self._listed.get(name)
+                if line is None or line[0] != stamp:
+                    line = stamp, {"id": name} | store.summary(folder / store.DATABASE)
+                lines[name] = line
+            except (OSError, UserError):  # damaged, or just deleted
                 continue
-            if not stat.S_ISREG(state.st_mode):  # a pipe would never answer
-                continue
-            stamp = (state.st_mtime_ns, state.st_size)
-            known = self._listed.get(name)
-            line = known[1] if known and known[0] == stamp else listed(journal.parent)
-            if re.fullmatch(ID, name) and line is not None:
-                lines[name] = (stamp, line)
         self._listed = lines
-        newest = sorted(lines.values(), key=lambda entry: entry[0], reverse=True)
-        return [line for _, line in newest]
+        return sorted((line for _, line in lines.values()), key=_changed, reverse=True)
 
     def delete(self, session: Session) -> None:
         """Move the session to ``deleted/``, from where :meth:`restore` brings it back."""
@@ -122,6 +113,10 @@ class Sessions:
                 source.rename(target)
             except OSError as error:
                 raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
+
+
+def _changed(line: dict[str, Any]) -> str:
+    return str(line["changed"])
 
 
 def _slug(name: str) -> str:

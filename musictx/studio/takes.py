@@ -21,9 +21,10 @@ from musictx import midi
 from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
 from musictx.studio.change import note, track, whole
-from musictx.studio.journal import MOST_MB
 from musictx.studio.outcomes import Outcome
 
+#: A larger take is none, MB: a damaged one fills the memory.
+MOST_MB = 64
 #: States of a take that are not over; of a take that is.
 RUNNING = ("waiting", "composing")
 OVER = ("done", "failed", "stopped")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import sqlite3
 
 import mido
 import numpy as np
@@ -239,10 +241,13 @@ def test_what_was_done_is_said_beside_the_ruler_and_in_plain_words(desk):
     for key in ("l", "l", "Delete"):
         page.keyboard.press(key)
     desk.settle()
-    journal = (page.context.studio_folder / desk.id / "journal.jsonl").read_text()
-    said = re.findall(r'"label": ?"([^"]*)"', journal)
-    assert any(re.fullmatch(r"\d+ notes locked", one) for one in said)
-    assert any(re.fullmatch(r"\d+ notes deleted", one) for one in said)
+    with sqlite3.connect(page.context.studio_folder / desk.id / "piece.sqlite") as database:
+        changes = [
+            json.loads(text) for (text,) in database.execute("SELECT change FROM operations")
+        ]
+    labels = [change["label"] for change in changes]
+    assert any(re.fullmatch(r"\d+ notes locked", label) for label in labels)
+    assert any(re.fullmatch(r"\d+ notes deleted", label) for label in labels)
 
 
 def test_a_table_and_names_say_what_a_musician_says(desk, tmp_path):

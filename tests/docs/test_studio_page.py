@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from musictx import cli
-from musictx.studio import session
+from musictx.studio import session, store
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def test_pictures_and_files_are_there():
     assert len(LINES) == 4
     for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", PAGE):
         assert (ROOT / "docs" / name).is_file(), name
-    for name in (session.JOURNAL, session.SNAPSHOT, f"{session.START}.mid"):
+    for name in (store.DATABASE, f"{session.START}.mid"):
         assert name in PAGE
 
 

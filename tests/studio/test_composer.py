@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
-import sys
 import threading
 import time
 from collections import Counter
@@ -29,52 +27,53 @@ pytestmark = pytest.mark.usefixtures("only_tiny")
 
 
 class Held:
-    """The composing thread waits before each batch, and batches are counted."""
+    """The composing thread waits before each take, and they are counted."""
 
     def __init__(self, monkeypatch) -> None:
-        self.go, self.batches = threading.Event(), []
+        self.go, self.order = threading.Event(), []
         real = listening.Listening.compose
 
         def compose(hearing, bundle):
-            self.batches.append([(job.session.id, job.take.id) for job in hearing._batch])
+            self.order.append((hearing._job.session.id, hearing._job.take.id))
             assert self.go.wait(20)
             real(hearing, bundle)
 
         monkeypatch.setattr(listening.Listening, "compose", compose)
 
 
-def test_takes_of_one_kind_are_rows_of_one_engine_and_each_is_as_alone(studio, monkeypatch):
+def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, monkeypatch):
     composer, new_session, told = studio
     held = Held(monkeypatch)
-    one, two, three = (new_session() for _ in range(3))
+    one, two = new_session(), new_session()
     first = composer.submit(one, {"task": "new", "seconds": 1})
     told.wait(one, first["id"], ("composing",))
-    same, all_three = {"task": "continue", "seconds": 1, "samples": 2}, (one, two, three)
-    numbers = [composer.submit(s, same | {"seed": i})["id"] for i, s in enumerate(all_three)]
-    other = composer.submit(two, same | {"seconds": 1.5, "seed": 9})["id"]
-    places = [take_of(composer, s, n)["place"] for s, n in zip(all_three, numbers)]
-    assert places == [1, 2, 3]
-    assert take_of(composer, two, other)["place"] == 4
+    wish = {"task": "continue", "seconds": 1, "samples": 2}
+    takes = [
+        (session, composer.submit(session, wish | {"seed": seed})["id"])
+        for seed, session in enumerate((one, two, two, one))
+    ]
+    assert [take_of(composer, *take)["place"] for take in takes] == [1, 2, 3, 4]
+    composer.cancel(*takes.pop(1))
+    assert [take_of(composer, *take)["place"] for take in takes] == [1, 2, 3]
 
     def stop(_, kind, data):  # the second is cancelled as soon as one of its notes is told
-        if kind == "note" and data["take"] == numbers[1] and _ == two.id:
-            composer.cancel(two, numbers[1])
+        if kind == "note" and (_, data["take"]) == (two.id, takes[1][1]):
+            composer.cancel(*takes[1])
 
     told.look = stop
     held.go.set()
-    ends = [told.wait(s, n)["state"] for s, n in zip(all_three, numbers)]
+    ends = [told.wait(*take)["state"] for take in takes]
     assert ends == ["done", "stopped", "done"]
-    told.wait(two, other)
-    assert held.batches[1] == list(zip((one.id, two.id, three.id), numbers))
-    assert held.batches[2] == [(two.id, other)]
+    asked = [(one, first["id"]), *takes]
+    assert held.order == [(session.id, number) for session, number in asked]
     told.look = None
-    for seed, session, number in ((0, one, numbers[0]), (2, three, numbers[2])):
-        alone = finished(studio, session, **same, seed=seed)
-        together = take_of(composer, session, number)
-        assert alone["proposals"] == together["proposals"]
-        assert alone["proposals"][0]["notes"] != alone["proposals"][1]["notes"]
-    stopped = take_of(composer, two, numbers[1])
-    assert {one["state"] for one in stopped["proposals"]} <= {"failed", "done"}
+    for seed, (session, number) in ((0, takes[0]), (3, takes[2])):
+        alone = finished(studio, session, **wish, seed=seed)
+        proposals = take_of(composer, session, number)["proposals"]
+        assert alone["proposals"] == proposals
+        assert proposals[0]["notes"] != proposals[1]["notes"]
+    stopped = take_of(composer, *takes[1])
+    assert {each["state"] for each in stopped["proposals"]} <= {"failed", "done"}
 
 
 def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):
@@ -253,7 +252,7 @@ def test_nothing_is_lost_whoever_asks_and_stops_at_once(studio):
     takes = [take for session in sessions for take in composer.takes(session)]
     assert len(takes) == 60 - ends["refused"]
     assert not composer._jobs
-    assert not len(composer._queue)
+    assert composer._queue.empty()
     for session in sessions:
         own = composer.takes(session)
         assert [take["id"] for take in own] == list(range(1, len(own) + 1))
@@ -320,33 +319,3 @@ def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
     others = [f"the same notes as proposal {one['number']}" for one in same]
     assert [one["remark"] in others for one in take["proposals"]].count(True) == 1
     assert same[0]["remark"] == others[1] or same[1]["remark"] == others[0]
-
-
-def resident() -> float:
-    """Megabytes of memory of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"),
-    reason="memory is measured where there is /proc, and given back by glibc",
-)
-def test_holes_that_a_take_leaves_in_the_heap_go_to_the_system(studio, monkeypatch):
-    composer, new_session, _ = studio
-    session, kept, real = new_session(), [], performing.perform
-
-    def perform(*arguments):
-        large = []
-        for _ in range(2_500):  # too small for pages of their own, each beside one that stays
-            large.append(bytearray(100_000))
-            kept.append(bytearray(1_000))
-        del large
-        real(*arguments)
-
-    finished(studio, session, task="new", seconds=0.5)
-    monkeypatch.setattr(performing, "perform", perform)
-    before = resident()
-    finished(studio, session, task="new", seconds=0.5)
-    composer.close()  # the thread is done with the take
-    assert resident() < before + 50

@@ -143,7 +143,7 @@ def test_nothing_else_of_the_machine_is_served(tmp_path, path):
 def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):
     home = str(Path.home())
     faults = {
-        WriteError(f"{tmp_path}/20261122-x/journal.jsonl: No space left on device"): 507,
+        WriteError(f"{tmp_path}/20261122-x/piece.sqlite: No space left on device"): 507,
         UserError(f"{home}/models/mine: 4/4 of {tmp_path} missing, a model/folder"): 400,
         OSError(13, "Permission denied", f"{home}/secret"): 500,
     }
@@ -162,7 +162,7 @@ def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):
             if status == 400:
                 assert sentence == "mine: 4/4 of the folder missing, a model/folder"
             if status == 507:
-                assert sentence.endswith("journal.jsonl: No space left on device")
+                assert sentence.endswith("piece.sqlite: No space left on device")
 
     with_studio(tmp_path, script)
     assert "Permission denied" in capsys.readouterr().err  # whoever runs it sees it all

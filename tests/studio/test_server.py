@@ -61,7 +61,7 @@ def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         assert client.composer.cancelled == [(second["id"], 1)]
         await asked(client, "GET", f"/api/sessions/{second['id']}", 404)
         await asked(client, "DELETE", f"/api/sessions/{second['id']}", 404)
-        assert (tmp_path / "deleted" / second["id"] / "journal.jsonl").is_file()
+        assert (tmp_path / "deleted" / second["id"] / "piece.sqlite").is_file()
         assert len(await asked(client, "GET", "/api/sessions")) == 2
         await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 204)
         await asked(client, "POST", f"/api/sessions/{second['id']}/restore", 404)

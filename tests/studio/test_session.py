@@ -1,8 +1,11 @@
-"""What was acknowledged is on the disk: journals, snapshots, torn ends, failing disks."""
+"""What was acknowledged is on the disk: killed processes, full disks, damaged files."""
 
 import json
 import os
 import shutil
+import sqlite3
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,16 +13,16 @@ from hypothesis import strategies as st
 
 from musictx import shipped
 from musictx.errors import WriteError
-from musictx.studio import session as sessions
+from musictx.lazy import optional
 from musictx.studio.change import Change, parse
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
-from musictx.studio.journal import Journal, last_line
 from musictx.studio.session import Session, fill_folder
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
 
+resource = optional("resource")  # not on Windows
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 
@@ -30,200 +33,178 @@ def begun(folder, data=b"") -> Session:
     return Session(folder, LIMITS)
 
 
-def played(session: Session, data, steps: int) -> list[dict]:
-    """Random operations, undone and redone; the states that were acknowledged, by revision."""
-    states = [session.document.state()]
-    for _ in range(steps):
-        revision = session.document.revision
-        words = ["do", *["undo"] * bool(session._done), *["redo"] * bool(session._undone)]
-        word = data.draw(st.sampled_from(words))
-        if word == "do":
-            session.do(data.draw(changes(session.document)), revision)
-        else:
-            getattr(session, word)(revision)
-        states.append(session.document.state())
-    return states
-
-
 def standing(session: Session) -> tuple:
-    return session.document.state(), session._done, session._undone
+    answer = session.json()
+    return session.document.state(), answer["can_undo"], answer["can_redo"]
+
+
+def sql(session: Session, command: str) -> None:
+    with sqlite3.connect(session.folder / "piece.sqlite") as database:
+        database.execute(command)
+    database.close()
 
 
 @settings(max_examples=25)
-@given(st.data(), st.sampled_from([200, 1000, 10**9]))
-def test_a_journal_read_again_gives_the_state_and_its_whole_history(tmp_path_factory, data, often):
+@given(st.data())
+def test_a_session_read_again_has_its_state_and_its_whole_history(tmp_path_factory, data):
+    """Against a model: the list of states, and a place in it."""
     folder = tmp_path_factory.getbasetemp() / "replay"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "SNAPSHOT_BYTES", often)
-        session = begun(folder)
-        first = music(session.document)
-        played(session, data, data.draw(st.integers(1, 6)))
-        again = Session(folder, LIMITS)
-        assert standing(again) == standing(session)
-        last = music(again.document)
-        undone = 0
-        while again._done:
-            again.undo(again.document.revision)
-            undone += 1
-        assert music(again.document) == first
-        for _ in range(undone):
-            again.redo(again.document.revision)
-        assert music(again.document) == last
+    session = begun(folder)
+    states, at = [music(session.document)], 0
+    for _ in range(data.draw(st.integers(1, 8))):
+        revision = session.document.revision
+        word = data.draw(
+            st.sampled_from(["do", *["undo"] * (at > 0), *["redo"] * (at < len(states) - 1)])
+        )
+        if word == "do":
+            session.do(data.draw(changes(session.document)), revision)
+            at += 1
+            states[at:] = [music(session.document)]
+        else:
+            getattr(session, word)(revision)
+            at += 1 if word == "redo" else -1
+        assert standing(session)[1:] == (at > 0, at < len(states) - 1)
+        if data.draw(st.booleans()):
+            again = Session(folder, LIMITS)
+            assert standing(again) == standing(session)
+            session = again
+        assert music(session.document) == states[at]
+    session = Session(folder, LIMITS)
+    for word, places in (("undo", range(at - 1, -1, -1)), ("redo", range(1, len(states)))):
+        for place in places:
+            getattr(session, word)(session.document.revision)
+            assert music(session.document) == states[place]
+    assert not session.json()["can_redo"]
 
 
-@settings(max_examples=4)
-@given(st.data(), st.booleans())
-def test_any_prefix_of_a_journal_is_a_state_that_was_acknowledged(tmp_path_factory, data, snapshot):
-    """Of a torn line nothing is done; what stands then can be worked on, and is read again."""
-    folder = tmp_path_factory.getbasetemp() / "prefix"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "SNAPSHOT_BYTES", 300 if snapshot else 10**9)
-        states = played(begun(folder), data, 4)
-        whole = (folder / "journal.jsonl").read_bytes()
-        document = (folder / "document.json").read_bytes()
-        oldest = json.loads(document)["document"]["revision"]
-        for size in range(0, len(whole) + 1, data.draw(st.integers(23, 41))):
-            (folder / "journal.jsonl").write_bytes(whole[:size])
-            (folder / "document.json").write_bytes(document)
-            session = Session(folder, LIMITS)
-            lines = whole[:size].count(b"\n")
-            assert session.document.state() == states[max(lines - 1, oldest, 0)]
-            if size % 3 == 0:
-                note = (session.document.next_id, 0.0, 1.0, 60, 80, session.document.tracks[0].id)
-                session.do(Change(add=(note,)), session.document.revision)
-                assert standing(Session(folder, LIMITS)) == standing(session)
-
-
-def test_without_a_snapshot_the_imported_file_and_the_journal_say_it_all(tmp_path):
+def test_accepted_proposals_and_locks_are_read_again(tmp_path):
     session = begun(tmp_path / "s", ODE)
-    session.do(Change(remove=(0, 1), name="shorter"), 0)
-    state = session.document.state()
-    (tmp_path / "s" / "document.json").write_bytes(b"{damaged")
-    assert Session(tmp_path / "s", LIMITS).document.state() == state
+    rows = [(2.0, 2.5, 60, 80, 0), (3.0, 3.5, 62, 80, 0)]
+    session.accept(1, {"number": 2, "notes": rows, "removes": [4]}, "replace", 0)
+    for revision, change in enumerate([{"lock": (3, 5)}, {"remove": (3,)}, {"unlock": (5,)}], 1):
+        session.do(Change(**change), revision)
+        assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
+    for _ in range(5):
+        again = Session(tmp_path / "s", LIMITS)
+        assert standing(again) == standing(session)
+        if again.json()["can_undo"]:
+            session.undo(session.document.revision)
+    assert not session.document.accepted
+    assert not session.document.locked
+
+
+WORK = """
+import sys
+from pathlib import Path
+from musictx.studio.config import StudioLimits
+from musictx.studio.change import Change
+from musictx.studio.session import Session
+session = Session(Path(sys.argv[1]), StudioLimits())
+for number in range(session.document.revision, 10**6):
+    session.do(Change(add=((number, 0.0, 1.0, 60, 80, 0),)), number)
+    print(session.document.revision, flush=True)
+"""
+
+
+@pytest.mark.parametrize("operations", [1, 40])
+def test_a_killed_process_loses_nothing_acknowledged(tmp_path, operations):
+    begun(tmp_path / "s")
+    command = [sys.executable, "-c", WORK, str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(operations):
+            process.stdout.readline()
+        process.kill()
+        told = [int(line) for line in process.stdout if line.endswith("\n")]
+    acknowledged = max([operations, *told])
+    session = Session(tmp_path / "s", LIMITS)
+    revision = session.document.revision
+    assert revision in (acknowledged, acknowledged + 1)  # killed before it could tell
+    assert sorted(session.document.notes) == list(range(revision))
+    for number in range(revision):
+        session.undo(revision + number)
+    assert not session.document.notes
+
+
+@pytest.mark.skipif(resource is None, reason="no limits")
+@pytest.mark.parametrize("size", ["tiny", "as it is"])
+def test_a_full_disk_changes_nothing(tmp_path, size):
+    """Full for the rollback journal already, and once the transaction is committed."""
+    session = begun(tmp_path / "s", ODE)
+    session.do(Change(remove=(0,)), 0)
+    before = standing(session)
+    many = tuple((62 + n, 0.0, 1.0, 60, 80, 0) for n in range(5000))
+    works = [lambda: session.do(Change(add=many, lock=(3,)), 1)]
+    works += [lambda: session.undo(1)] if size == "tiny" else []
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = 100 if size == "tiny" else (session.folder / "piece.sqlite").stat().st_size
+    for work in works:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, usual[1]))
+        try:
+            with pytest.raises(WriteError, match=r"cannot be written: .*; nothing was changed"):
+                work()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        assert standing(session) == standing(Session(tmp_path / "s", LIMITS)) == before
+    session.do(Change(add=many), 1)
+    assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
+
+
+def test_of_two_programs_the_later_one_overwrites_nothing(tmp_path):
+    first = begun(tmp_path / "s")
+    second = Session(tmp_path / "s", LIMITS)
+    first.do(Change(add=((0, 0.0, 1.0, 60, 80, 0),)), 0)
+    before = standing(second)
+    with pytest.raises(WriteError, match="another program"):
+        second.do(Change(add=((0, 0.0, 1.0, 72, 80, 0),)), 0)
+    assert standing(second) == before
+    assert standing(Session(tmp_path / "s", LIMITS)) == standing(first)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "damage",
     [
-        {"size": -5},
-        {"size": 10**12},
-        {"size": 2**50},
-        {"size": 10**30},
-        {"document": {}},
-        {"document": {"notes": 5}},
-        {"document": None},
-        {"size": [1]},
-        {"size": "0"},
-        {"done": [-1]},
-        {"undone": 5},
-        {"done": {}},
-        {"program": 10**30},
-        {"meters": [[0.0, 4, 2**16]]},
-        {"keys": [[0.0, 128, False]]},
-        {"done": "_" * 64_000_000},
+        b"",
+        b"garbage" * 1000,
+        slice(0, 5000),
+        slice(100, None),
+        "UPDATE notes SET pitch = 300 WHERE id = 5",
+        "UPDATE notes SET start = 'x' WHERE id = 5",
+        "UPDATE notes SET track = 9 WHERE id = 5",
+        "UPDATE notes SET stop = 9e999 WHERE id = 5",
+        "UPDATE fields SET value = '-1' WHERE name = 'done'",
+        "UPDATE fields SET value = '2' WHERE name = 'done'",
+        "UPDATE fields SET value = '[1' WHERE name = 'locked'",
+        "UPDATE fields SET value = '5' WHERE name = 'tracks'",
+        f"UPDATE fields SET value = '{'[' * 100_000}' WHERE name = 'tracks'",
+        "UPDATE fields SET value = '[[0,4,65536]]' WHERE name = 'meters'",
+        "DELETE FROM fields WHERE name = 'revision'",
+        "DROP TABLE operations",
     ],
 )
-def test_a_snapshot_with_wrong_places_is_none(tmp_path, wrong):
-    session = begun(tmp_path / "s", ODE)
-    session.snapshot()
-    session.do(Change(remove=(0, 1), name="shorter"), 0)
-    state = session.document.state()
-    snapshot = json.loads((tmp_path / "s" / "document.json").read_text())
-    if "program" in wrong:
-        snapshot["document"]["tracks"][0] |= wrong
-    snapshot["document"] |= {name: wrong[name] for name in ("meters", "keys") if name in wrong}
-    if isinstance(wrong.get("done"), str):  # what could be read, if it were not so much
-        snapshot["document"]["notes"], wrong = [], {wrong["done"]: 5}
-    (tmp_path / "s" / "document.json").write_text(json.dumps({**snapshot, **wrong}))
-    again = Session(tmp_path / "s", LIMITS)
-    assert again.document.state() == state
-    again.undo(again.document.revision)
-    assert len(again.document.notes) == len(session.document.notes) + 2
-
-
-def test_a_disk_that_fails_changes_nothing(tmp_path, monkeypatch):
+def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)
-    before, journal = standing(session), (tmp_path / "s" / "journal.jsonl").read_bytes()
-
-    def full(handle):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        for failing in (
-            lambda: session.do(Change(add=((62, 0.0, 1.0, 60, 80, 0),), lock=(3,)), 1),
-            lambda: session.undo(1),
-        ):
-            with pytest.raises(WriteError, match="No space left on device; nothing was changed"):
-                failing()
-            assert standing(session) == before
-            assert (tmp_path / "s" / "journal.jsonl").read_bytes() == journal
-    session.do(Change(add=((62, 0.0, 1.0, 60, 80, 0),)), 1)
-    assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
+    path = tmp_path / "s" / "piece.sqlite"
+    if isinstance(damage, str):
+        sql(session, damage)
+    else:
+        path.write_bytes(path.read_bytes()[damage] if isinstance(damage, slice) else damage)
+    before = path.read_bytes()
+    with pytest.raises(Refused, match="this session is damaged") as refused:
+        Session(tmp_path / "s", LIMITS)
+    assert refused.value.http == 404
+    assert path.read_bytes() == before
 
 
-def test_what_cannot_be_read_is_kept_beside(tmp_path):
-    session = begun(tmp_path / "s", ODE)
-    for revision in range(3):
-        session.do(Change(remove=(revision,)), revision)
-    path = tmp_path / "s" / "journal.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:3]) + b"garbage\n" + lines[3][:-5])
-    session = Session(tmp_path / "s", LIMITS)
-    assert session.document.revision == 2
-    session.do(Change(remove=(5,)), 2)
-    assert (tmp_path / "s" / "journal.rest").read_bytes() == b"garbage\n" + lines[3][:-5]
-    assert Session(tmp_path / "s", LIMITS).document.state() == session.document.state()
-
-
-DAMAGE = {
-    "garbage": lambda line: b"garbage\n",
-    "deep": lambda line: b"[" * 100_000 + b"\n",
-    "row": lambda line: line.replace(b'"remove":[1]', b'"remove":[[1]]'),
-    "note": lambda line: line.replace(b'"remove":[1]', b'"remove":[999]'),
-    "pitch": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1,300,80,0]]'),
-    "track": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1,60,80,9]]'),
-    "time": lambda line: line.replace(b'"remove":[1]', b'"add":[[70,0,1e999,60,80,0]]'),
-    "tempo": lambda line: line.replace(b'"remove":[1]', b'"tempos":[[0,0]]'),
-    "meter": lambda line: line.replace(b'"remove":[1]', b'"meters":[[0,4,65536]]'),
-    "endless": lambda line: b" " * 64_000_000 + line,
-    "part": lambda line: line.replace(b'"remove":[1]', b'"evil":[1]'),
-    "number": lambda line: line.replace(b'"revision":2', b'"revision":null'),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_line_hides_no_good_one_and_is_said(tmp_path, damage):
-    session = begun(tmp_path / "s", ODE)
-    for revision in range(4):
-        session.do(Change(remove=(revision,)), revision)
-    path = tmp_path / "s" / "journal.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    lines[2] = DAMAGE[damage](lines[2])
-    path.write_bytes(b"".join(lines))
-    for _ in range(2):
-        session = Session(tmp_path / "s", LIMITS)
-        assert sorted({0, 1, 2, 3, 5} & session.document.notes.keys()) == [1, 5]
-        assert (session.document.revision, session.json()["remark"]) == (4, sessions.DAMAGED)
-    assert path.read_bytes() == b"".join(lines)
-    session.do(Change(remove=(5,)), 4)
-    for number, revision in zip((5, 3, 2, 0), range(5, 9)):
-        assert number not in session.document.notes
-        session.undo(revision)
-        assert number in session.document.notes
-    assert standing(Session(tmp_path / "s", LIMITS)) == standing(session)
-
-
-def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path):
+@pytest.mark.parametrize("back", ["null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'])
+def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path, back):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)
     session.do(Change(remove=(1,)), 1)
-    path = tmp_path / "s" / "journal.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"back":{"add":[[1,', b'"back":{"add":[[-1,'))
+    sql(session, f"UPDATE operations SET back = '{back}' WHERE number = 2")
     session = Session(tmp_path / "s", LIMITS)
     before = standing(session)
-    with pytest.raises(Refused, match="the journal of this session is damaged; undo ends here"):
+    with pytest.raises(Refused, match="the history of this session is damaged; undo ends here"):
         session.undo(2)
     assert standing(session) == before
 
@@ -268,19 +249,6 @@ def test_a_stale_revision_and_an_end_of_history_are_conflicts(tmp_path):
             asked()
         assert (refused.value.http, refused.value.more) == (409, {"revision": 1})
     assert session.document.revision == 1
-
-
-@settings(max_examples=40)
-@given(st.lists(st.text(max_size=300), max_size=6), st.binary(max_size=20), st.integers(1, 400))
-def test_the_last_line_is_found_from_the_end(tmp_path_factory, texts, torn, long):
-    path = tmp_path_factory.getbasetemp() / "lines.jsonl"
-    path.unlink(missing_ok=True)
-    journal = Journal(path)
-    for text in texts:
-        journal.append({"text": text * long})
-    with path.open("ab") as file:
-        file.write(torn.replace(b"\n", b""))
-    assert last_line(path) == ({"text": texts[-1] * long} if texts else None)
 
 
 def test_a_new_session_begins_with_nothing_to_undo(tmp_path):

@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from musictx.studio import sessions as room
+from musictx.studio import store
 from musictx.studio.change import Change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -44,23 +45,25 @@ def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
     sessions.delete(sessions.get(session.id))
     shutil.copytree(tmp_path / "deleted" / session.id, tmp_path / session.id)
     sessions.delete(sessions.get(session.id))
-    assert len(list((tmp_path / "deleted").glob(f"{session.id}*/journal.jsonl"))) == 2
+    assert len(list((tmp_path / "deleted").glob(f"{session.id}*/piece.sqlite"))) == 2
 
 
-def test_the_list_is_kept_while_journals_are_and_leaves_out_what_is_no_session(
+def test_the_list_is_kept_while_databases_are_and_leaves_out_what_is_no_session(
     tmp_path, monkeypatch
 ):
     sessions = Sessions(tmp_path, LIMITS)
     first, second = (sessions.create(Document(name=name)) for name in "ab")
     for name in ("Not one", ".hidden", "empty"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "journal.jsonl").write_text("" if name == "empty" else "{}\n")
+        shutil.copytree(first.folder, tmp_path / name)
+    (tmp_path / "empty" / "piece.sqlite").write_bytes(b"")
     assert [line["id"] for line in sessions.list()] == [second.id, first.id]
     read = []
-    monkeypatch.setattr(room, "listed", lambda f: read.append(f.name) or {"id": f.name})
+    summary = store.summary
+    monkeypatch.setattr(
+        store, "summary", lambda path: read.append(path.parent.name) or summary(path)
+    )
     first.do(Change(name="c"), 0)
-    found = [line["id"] for line in sessions.list() if line["id"] != "empty"]
-    assert found == [first.id, second.id]
+    assert [line["id"] for line in sessions.list()] == [first.id, second.id]
     assert second.id not in read
 
 
@@ -70,28 +73,30 @@ def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
     session = sessions.create(Document(name="a"))
     there = sorted(session.folder.iterdir())
-    (session.folder / ".part-12345678-document.json").touch()
+    (session.folder / ".part-12345678-piece.sqlite").touch()
     assert Sessions(tmp_path, LIMITS).get(session.id).folder == session.folder
     assert sorted(session.folder.iterdir()) == there
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
-@pytest.mark.parametrize(
-    "line", ["[" * 100_000, "{}", '{"name":"x","at":1,"notes":[],"duration":{}}', None]
-)
-def test_a_damaged_session_never_hides_the_others(tmp_path, line):
+@pytest.mark.parametrize("name", ["piece.sqlite", "journal.jsonl"])
+@pytest.mark.parametrize("what", ["garbage", "nothing", "pipe"])
+def test_a_damaged_session_never_hides_the_others(tmp_path, name, what):
     first = Sessions(tmp_path, LIMITS)
     good, bad = first.create(Document(name="good")), first.create(Document(name="bad"))
-    journal = bad.folder / "journal.jsonl"
-    bad_id = bad.id
+    bad_id, database = bad.id, bad.folder / "piece.sqlite"
     del bad
-    if line is None:
-        journal.unlink()
-        os.mkfifo(journal)
-    else:
-        journal.write_text(line + "\n")
+    database.unlink()
+    file = database.with_name(name)
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "garbage":
+        file.write_bytes(b"[" * 100_000)
     again = Sessions(tmp_path, LIMITS)
     assert good.id in [entry["id"] for entry in again.list()]
-    if line is None:
+    if what == "pipe":
         with pytest.raises(Refused, match="no regular file"):
+            again.get(bad_id)
+    elif name == "piece.sqlite":
+        with pytest.raises(Refused, match="cannot be read"):
             again.get(bad_id)

@@ -258,9 +258,9 @@ def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played
     session = SimpleNamespace(id="s")
     job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
     told: list = []
-    listening = Listening(None, [job], lambda _, kind, data: told.extend(data["events"]))
+    listening = Listening(None, job, lambda _, kind, data: told.extend(data["events"]))
     for seconds, on, pitch in played:
-        listening.event(0, 0, Event(seconds / 10, on, pitch, 80, 0))
+        listening.event(0, Event(seconds / 10, on, pitch, 80, 0))
         begun = [(at, pitch) for kind, at, pitch, *_ in told if kind == "on"]
         assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
     listening._flush()

@@ -1,0 +1,162 @@
+"""The database of a session: its document and its history, in one file of SQLite.
+
+An operation is one transaction, on the disk before it is acknowledged. A rollback journal rather
+than a write-ahead log: between two operations the piece is one file, which anybody may copy or
+move. ``synchronous=EXTRA`` is FULL, and brings the removal of that journal to the disk too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from musictx.errors import WriteError
+from musictx.studio.change import WHOLE, Change
+from musictx.studio.document import FIELDS, Document
+from musictx.studio.errors import Refused
+
+DATABASE = "piece.sqlite"
+_TABLES = """
+CREATE TABLE fields (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE notes (
+    id INTEGER PRIMARY KEY, start REAL, stop REAL, pitch INTEGER, velocity INTEGER, track INTEGER
+);
+CREATE TABLE operations (number INTEGER PRIMARY KEY, change TEXT NOT NULL, back TEXT NOT NULL);
+"""
+_SUMMARY = """
+SELECT (SELECT value FROM fields WHERE name = 'name'),
+       (SELECT value FROM fields WHERE name = 'changed'),
+       (SELECT count(*) FROM notes), (SELECT coalesce(max(stop), 0.0) FROM notes)
+"""
+
+
+class History(NamedTuple):
+    """Operations 1 to ``length``, of which the first ``done`` stand and the others are undone."""
+
+    done: int = 0
+    length: int = 0
+
+
+def create(
+    path: Path,
+    document: Document,
+    operations: Iterable[tuple[str, str]] = (),
+    done: int = 0,
+    remark: str | None = None,
+    changed: datetime | None = None,
+) -> None:
+    """A new database at ``path`` of ``document`` with its history: each operation and its inverse
+    as JSON, the first ``done`` of them standing; last ``changed`` now, or then."""
+    with _writing(path, "rwc") as database:
+        for statement in _TABLES.split(";"):
+            database.execute(statement)
+        fields = {name: document.field(name) for name in FIELDS}
+        _set(database, fields | {"done": done, "remark": remark, "changed": _time(changed)})
+        database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", document.rows())
+        rows = ((number, *both) for number, both in enumerate(operations, 1))
+        database.executemany("INSERT INTO operations VALUES (?, ?, ?)", rows)
+
+
+def load(path: Path) -> tuple[Document, History, str | None]:
+    """The document, its history, and a remark on it; :class:`Refused` (404) for what is damaged."""
+    with _reading(path) as database:
+        fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
+        notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
+        document = Document.restored(fields | {"notes": notes.fetchall()})
+        (length,) = database.execute("SELECT count(*) FROM operations").fetchone()
+        history = History(int(fields["done"]), length)
+        if not 0 <= history.done <= length:
+            raise ValueError("a place beyond the history")
+        remark = fields["remark"]
+        return document, history, None if remark is None else str(remark)
+
+
+def summary(path: Path) -> dict[str, Any]:
+    """What the list of sessions says of one; :class:`Refused` (404) for what is damaged."""
+    with _reading(path) as database:
+        name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
+        name, changed = str(json.loads(name)), str(json.loads(changed))
+        return {"name": name, "changed": changed, "notes": notes, "duration": float(duration)}
+
+
+def operation(path: Path, number: int) -> tuple[Any, Any]:
+    """The JSON of an operation and of its inverse."""
+    with _reading(path) as database:
+        query = "SELECT change, back FROM operations WHERE number = ?"
+        change, back = database.execute(query, (number,)).fetchone()
+        return json.loads(change), json.loads(back)
+
+
+def write(
+    path: Path, document: Document, change: Change, back: Change, done: int, new: bool
+) -> None:
+    """Write down that ``change``, whose inverse is ``back``, was just applied to ``document``, and
+    that the first ``done`` operations stand now. A ``new`` one is the last of them, and what was
+    undone before it is gone. :class:`WriteError` where the machine cannot write; then the database
+    is as it was."""
+    names = {"revision", "next_id"} | {n for n in WHOLE if getattr(change, n) is not None}
+    if change.lock or change.unlock or back.lock:
+        names.add("locked")
+    if change.accept or change.reject:
+        names.add("accepted")
+    rows = [*change.add, *change.change]
+    with _writing(path) as database:
+        query = "SELECT value FROM fields WHERE name = 'revision'"
+        if database.execute(query).fetchone() != (str(document.revision - 1),):
+            raise WriteError("this piece was changed by another program; start the studio again")
+        _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _time()})
+        database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
+        database.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", rows)
+        if new:
+            database.execute("DELETE FROM operations WHERE number >= ?", (done,))
+            both = _text(change.json()), _text(back.json())
+            database.execute("INSERT INTO operations VALUES (?, ?, ?)", (done, *both))
+
+
+def _set(database: sqlite3.Connection, fields: dict[str, Any]) -> None:
+    rows = ((name, _text(value)) for name, value in fields.items())
+    database.executemany("REPLACE INTO fields VALUES (?, ?)", rows)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _time(moment: datetime | None = None) -> str:
+    return (moment or datetime.now(UTC)).isoformat(timespec="milliseconds")
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    if path.exists() and not path.is_file():  # a pipe would never answer
+        raise Refused("this session is damaged: its database is no regular file", 404)
+    try:
+        with contextlib.closing(_connect(path, "rw")) as database:  # "ro" could repair nothing
+            yield database
+    except Refused:
+        raise Refused("this session is damaged: its database says what cannot be", 404) from None
+    except (sqlite3.Error, ValueError, TypeError, LookupError, RecursionError, OverflowError):
+        raise Refused("this session is damaged: its database cannot be read", 404) from None
+
+
+@contextlib.contextmanager
+def _writing(path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+    """A transaction: all of it is on the disk when the block ends, or nothing if it raises."""
+    try:
+        with contextlib.closing(_connect(path, mode)) as database, database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+    except sqlite3.Error as error:
+        raise WriteError(f"this piece cannot be written: {error}; nothing was changed") from error
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection for one block: a file that stays open could not be moved."""
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+    database.execute("PRAGMA synchronous = EXTRA")
+    return database

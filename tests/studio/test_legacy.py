@@ -1,0 +1,123 @@
+"""Sessions that were lines of JSON are taken over with their state and their history.
+
+``before_sqlite/`` was written by the studio of 26 November 2026, with its state in expected.json.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from musictx import shipped
+from musictx.studio import legacy
+from musictx.studio.change import Change
+from musictx.studio.session import Session
+from musictx.studio.sessions import Sessions
+from tests.studio.changes import LIMITS, music
+
+OLD = Path(__file__).parent / "before_sqlite"
+EXPECTED = json.loads((OLD / "expected.json").read_text())
+JOURNAL = (OLD / "journal.jsonl").read_bytes()
+LINES = JOURNAL.splitlines(keepends=True)
+
+
+def old(folder, journal=JOURNAL, snapshot=None) -> Path:
+    shutil.copytree(OLD, folder)
+    (folder / "expected.json").unlink()
+    (folder / "journal.jsonl").write_bytes(journal)
+    if snapshot is not None:
+        (folder / "document.json").write_text(snapshot)
+    return folder
+
+
+def state(session: Session) -> object:
+    return json.loads(json.dumps(session.document.state()))
+
+
+@pytest.mark.parametrize("snapshot", [None, "{damaged", '{"size": -5}'])
+def test_the_state_and_the_whole_history_are_those_of_before(tmp_path, snapshot):
+    folder = old(tmp_path / "s", snapshot=snapshot)
+    session = Session(folder, LIMITS)
+    assert state(session) == EXPECTED["state"]
+    assert session.json().get("remark") is None
+    assert (folder / "journal.jsonl").read_bytes() == JOURNAL
+    last, revision = music(session.document), session.document.revision
+    for _ in range(EXPECTED["done"]):
+        session.undo(session.document.revision)
+    assert not session.json()["can_undo"]
+    assert (session.document.notes, session.document.name) == ({}, "before")
+    for _ in range(EXPECTED["done"]):
+        session.redo(session.document.revision)
+    assert music(session.document) == last
+    for _ in range(EXPECTED["undone"]):
+        session.redo(session.document.revision)
+    assert not session.json()["can_redo"]
+    assert sorted(session.document.notes) == [0, 5, 6]
+    assert session.document.name == "renamed"
+    assert session.document.revision > revision
+
+
+def test_it_is_taken_over_once(tmp_path):
+    session = Session(old(tmp_path / "s"), LIMITS)
+    session.do(Change(name="after"), 16)
+    (session.folder / "journal.jsonl").write_bytes(b"")
+    assert Session(session.folder, LIMITS).document.name == "after"
+
+
+def test_any_prefix_of_the_lines_is_a_state(tmp_path):
+    """What is torn at the end is no line; a snapshot that is newer than the lines stands."""
+    revision = json.loads((OLD / "document.json").read_text())["document"]["revision"]
+    for size in range(0, len(JOURNAL) + 1, 97):
+        folder = old(tmp_path / str(size), JOURNAL[:size])
+        session = Session(folder, LIMITS)
+        assert session.document.revision == max(JOURNAL[:size].count(b"\n") - 1, revision)
+        session.do(Change(name="goes on"), session.document.revision)
+        assert Session(folder, LIMITS).document.state() == session.document.state()
+
+
+DAMAGE = {
+    "garbage": lambda line: b"garbage\n",
+    "deep": lambda line: b"[" * 100_000 + b"\n",
+    "row": lambda line: line.replace(b'"remove":[2,3]', b'"remove":[[2]]'),
+    "note": lambda line: line.replace(b'"remove":[2,3]', b'"remove":[999]'),
+    "pitch": lambda line: line.replace(b'"remove":[2,3]', b'"add":[[70,0,1,300,80,0]]'),
+    "time": lambda line: line.replace(b'"remove":[2,3]', b'"add":[[70,0,1e999,60,80,0]]'),
+    "part": lambda line: line.replace(b'"remove":[2,3]', b'"evil":[1]'),
+    "number": lambda line: line.replace(b'"revision":14', b'"revision":null'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_line_hides_no_good_one_and_the_page_says_so(tmp_path, damage):
+    """Of the last lines "gone" is damaged, so that its undoing is none, and "name" is undone."""
+    lines = [*LINES[:14], DAMAGE[damage](LINES[14]), *LINES[15:]]
+    assert lines != LINES
+    folder = old(tmp_path / "s", b"".join(lines[:15]))
+    for _ in range(2):
+        session = Session(folder, LIMITS)
+        assert session.json()["remark"] == legacy.DAMAGED
+        assert sorted(session.document.notes) == [0, 2, 3, 5, 6]
+        assert (session.document.revision, session.document.name) == (13, "renamed")
+    session.undo(13)
+    assert session.document.name == "before"
+
+
+def test_without_a_snapshot_it_begins_with_its_file(tmp_path):
+    (tmp_path / "s").mkdir()
+    ode = shipped.examples()["ode_to_joy"].read_bytes()
+    (tmp_path / "s" / "start.mid").write_bytes(ode)
+    line = {"revision": 1, "do": {"remove": [0]}, "back": {}}
+    (tmp_path / "s" / "journal.jsonl").write_text(json.dumps(line) + "\n")
+    assert sorted(Session(tmp_path / "s", LIMITS).document.notes) == list(range(1, 62))
+
+
+def test_the_list_has_it_at_the_time_when_it_was_changed(tmp_path):
+    os.utime(old(tmp_path / "old") / "journal.jsonl", (1e9, 1e9))
+    sessions = Sessions(tmp_path, LIMITS)
+    new = sessions.create(Session(tmp_path / "old", LIMITS).copy())
+    first, second = sessions.list()
+    assert (first["id"], second["id"]) == (new.id, "old")
+    assert second["changed"].startswith("2001-09-09")
+    assert (second["name"], second["notes"], second["duration"]) == ("before", 5, 1.5)
