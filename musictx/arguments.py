@@ -92,7 +92,7 @@ def sampling_of(sampling: Any, kind: type[Sampling]) -> Sampling:
     for name, value in sampling.items():
         if name not in known:
             raise UserError(f"sampling.{name}: no such option; expected {', '.join(known)}")
-        texts = (str,) if name in ("key", "scale", "low", "high") else ()
+        texts = (str,) if name in ("key", "scale", "low", "high", "density") else ()
         kinds = (dict,) if name == "temperatures" else (bool, int, float, *texts)
         if value is not None and not isinstance(value, kinds):
             expected = "numbers by kind" if name == "temperatures" else "a number"

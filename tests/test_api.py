@@ -279,3 +279,24 @@ def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
 def test_wrong_models_get_one_sentence(call, message):
     with pytest.raises(UserError, match=message):
         call()
+
+
+@pytest.mark.parametrize("word", ["dense", "sparse", "any"])
+def test_a_density_is_said_in_words_wherever_it_is_said(word, tmp_path):
+    number = {"dense": 13.5, "sparse": 2.4, "any": 0}[word]
+    (said,) = musictx.generate("piano", seconds=1, seed=3, density=number)
+    assert musictx.generate("piano", seconds=1, seed=3, density=word)[0].score == said.score
+    (other,) = musictx.generate("piano", seconds=1, seed=3, sampling={"density": word})
+    assert other.score == said.score
+    words = ["generate", "model=piano", "seconds=1", "seed=3", f"out={tmp_path / 'x.mid'}"]
+    assert cli.main([*words, f"density={word}"]) == 0
+    written, same = musictx.read(tmp_path / "x.mid"), musictx.write(said.score, tmp_path / "y.mid")
+    assert written.notes.tolist() == musictx.read(same).notes.tolist()
+    assert next(iter(musictx.stream("piano", seed=3, sampling={"density": word}))).on
+
+
+def test_a_density_that_means_nothing_is_refused_on_the_command_line(capsys, tmp_path):
+    words = ["generate", "model=piano", "seconds=1", "seed=3", f"out={tmp_path / 'x.mid'}"]
+    assert cli.main([*words, "density=thick"]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "density=thick: expected a number of notes a second, or sparse, medium" in printed

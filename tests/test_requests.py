@@ -46,7 +46,7 @@ MORE = {
     ("accompany", "style"): {"add": "drums", "style": "rock"},
 }
 #: Music, the machine and files: beside the request.
-OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out")
+OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out", "repeats")
 COMMANDS = {
     "generate": (GenerateConfig, {"seconds": 0.8}, "musictx.apps.generate"),
     "infill": (InfillConfig, {"begin": "2", "end": "2"}, "musictx.apps.infill"),

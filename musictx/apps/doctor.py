@@ -14,7 +14,7 @@ import torch
 from musictx import attention, bundle, shipped, wings
 from musictx.apps.results import say
 from musictx.attention import api
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.config import DoctorConfig
 from musictx.device import choose_device
@@ -24,14 +24,20 @@ from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
 #: How long the self-test composes, and what it may be off by, relative to the norm.
-SECONDS, CLOSE = 5.0, 0.01
+SECONDS = 5.0
+CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
 def run(config: DoctorConfig) -> bool:
     """Print the page; whether the self-test is right. ``UserError`` where it is not."""
     for what, found in (*_machine(), *_added(), *_paths()):
         say(f"{what:<11} {found}")
-    wrong = [name for name, off in _errors().items() if not off < CLOSE]
+    wrong = [
+        f"{name} in {str(dtype).removeprefix('torch.')}"
+        for dtype, close in CLOSE.items()
+        for name, off in _errors(dtype).items()
+        if not off < close  # also NaN
+    ]
     if wrong:
         raise UserError(
             f"self-test: attention on this machine is wrong: {', '.join(wrong)}; use "
@@ -74,8 +80,7 @@ def _paths() -> Iterator[tuple[str, str]]:
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
     terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
-    job = attention.capabilities.job(terms, Setting((span,), (span,), True), q)
-    taken = api.chosen("auto", job)
+    taken = api.chosen("auto", Job.of(terms, Setting((span,), (span,)), q))
     yield "attention", f"{taken}: model.attention=auto, with relative positions"
     for name in wings.everywhere("attention"):
         if name not in (taken, "decode"):
@@ -85,19 +90,22 @@ def _paths() -> Iterator[tuple[str, str]]:
     yield "a step", f"{engine.chosen('auto', model)}: how the model piano writes its next token"
 
 
-def _errors() -> dict[str, float]:
-    """Output or gradient -> how far auto is from the reference on this machine's device."""
+def _errors(dtype: torch.dtype) -> dict[str, float]:
+    """Output or gradient -> how far auto in ``dtype`` is from the reference on this machine's
+    device, which computes in float32 of the same numbers."""
     device, generator = choose_device("auto"), torch.Generator().manual_seed(0)
-    named = {name: torch.randn(1, 2, 60, 16, generator=generator) for name in ("q", "k", "v")}
-    named["table"] = torch.randn(2, 60, 16, generator=generator)
+    named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
+    named["table"] = torch.randn(2, 200, 64, generator=generator)
     found = []
-    for implementation in ("auto", "reference"):
-        leaves = {name: x.to(device).requires_grad_() for name, x in named.items()}
-        terms = Terms(0.25, (Axis(leaves["table"], high=59),))
+    for implementation, precise in (("auto", dtype), ("reference", torch.float32)):
+        leaves = {
+            name: x.to(device, dtype).to(precise).requires_grad_() for name, x in named.items()
+        }
+        terms = Terms(0.125, (Axis(leaves["table"], high=199),))
         q, k, v = (leaves[name] for name in "qkv")
         out = attention.attend(q, k, v, terms, implementation=implementation)
-        gradients = torch.autograd.grad(out.square().sum(), list(leaves.values()))
-        found.append([out.detach(), *gradients])
+        gradients = torch.autograd.grad(out.float().square().sum(), list(leaves.values()))
+        found.append([x.detach().float() for x in (out, *gradients)])
     names = ("output", *(f"gradient of {name}" for name in named))
     return {
         name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *found)

@@ -10,6 +10,7 @@ import numpy as np
 
 from musictx import musicxml, wings
 from musictx.apps import parts
+from musictx.apps.habits import habits_of, pace_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -22,23 +23,21 @@ from musictx.apps.results import (
     report,
     say,
 )
-from musictx.apps.tasks import AROUND_SECONDS, Task, task_of
-from musictx.beats import BPM, Beats
+from musictx.apps.tasks import Task, task_of
+from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.chords import annotated, is_chart, recognised
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
-from musictx.sampling import fill, group_limits, timeline
+from musictx.sampling import fill, timeline
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
-from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
-from musictx.sampling.steer import FEWEST_NOTES, controls_of, has_controls, steering, unable
+from musictx.sampling.soft import NoteLimits
+from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
@@ -48,8 +47,6 @@ ACCOMPANIED = 3.0
 QUIETER = 0.87
 #: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
 LOWER = 6.5
-#: New notes of a track reach so many semitones beyond those it has.
-MARGIN = 4
 #: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
 #: in :func:`composed` -> each version.
 Filler = Callable[
@@ -98,15 +95,20 @@ def composed(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
-    if not task.closes and not wanted:
+    alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
+    if not alone:
         values = {**_usual(bundle, task, limits), **values}
-    around = task.around
-    if bundle.tokenizer.beats:  # its controls count by the tokens' own time
-        pace = _pace(task, bundle.tokenizer.bpm or BPM)
-        values, around = (
-            {name: value * (pace if name == "density" else 1) for name, value in one.items()}
-            for one in (values, around)
-        )
+    # Controls count by the tokens' own time.
+    pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+    values, around = (
+        {name: value * (pace if name == "density" else 1) for name, value in one.items()}
+        for one in (values, task.around)
+    )
+    together = dict(values)
+    if alone and values.get("density"):
+        start = task.known.notes["start"]
+        others = ((start >= task.begin) & (start < task.end)).sum()
+        together["density"] += others / max(task.end - task.begin, 1.0) * pace
     lent = parts.lent(
         bundle,
         task.score,
@@ -117,14 +119,21 @@ def composed(
     there = parts.as_trained(bundle, task.score, lent)
     known, programs = as_trained(bundle, task, there, lent)
     habits = habits_of(bundle, task, wanted, request, there, programs or {0})
+    if alone and "density" in values:
+        usual = sum(habit.density for habit in habits.values())
+        share = values["density"] / usual if usual else 0.0
+        habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
     if wanted and around and all(habit.density for habit in habits.values()):
         more = sum(habit.density for habit in habits.values())
         around = {**around, "density": around["density"] + more}
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, there, order, request.quantise)
-    steer = steering(bundle, values, request.guidance, around=around)
+    steer = steering(bundle, together, request.guidance, around=around)
     if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
         steer = replace(steer, values={**around, **steer.values})
+    elif bundle.tokenizer.group > 1:
+        mine = composed_parts(task, programs) if not wanted else set(order)
+        steer = replace(steer, values=values, parts=frozenset(mine) if alone else None)
     part: fill.Part | BarPart
     if bundle.tokenizer.group > 1:
         part = BarPart(
@@ -134,7 +143,7 @@ def composed(
             task.begin,
             task.end,
             closes=task.closes,
-            parts=composed_parts(task, programs) if not wanted else set(order),
+            parts=mine,
             habits=habits,
             drummers=players,
             varied=there if task.varied else None,
@@ -189,79 +198,11 @@ def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
     return found
 
 
-def _pace(task: Task, bpm: float) -> float:
-    """Seconds of the file for a second of tokens that count beats at ``bpm``."""
-    first, last = (float(Beats(task.score).quarters(at)) for at in (task.begin, task.end))
-    return (task.end - task.begin) / max((last - first) * 60.0 / bpm, 1e-6)
-
-
 def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
     """The parts that are composed: ``programs``, by default a piano's, and drums where a track of
     them is composed anew."""
     mine = task.score.notes[np.isin(task.score.notes["track"], task.tracks)]
     return {*(programs or {0})} | ({DRUM_PART} if mine["drum"].any() else set())
-
-
-def habits_of(
-    bundle: Bundle,
-    task: Task,
-    wanted: Mapping[str, int],
-    request: InfillConfig | AccompanyConfig,
-    score: Score,
-    composed: Collection[int],
-) -> dict[int, Habit]:
-    """What is usual in each part that is ``composed``: of an accompaniment in the corpus, of
-    tracks in themselves; but for what the ``request`` says of notes at once and of pitches.
-    ``score`` is the file with the programs that the model knows."""
-    found = parts.habits(bundle, wanted)
-    if not task.closes and not wanted:
-        usual = NoteLimits.of(bundle.card.get("note_limits")).parts
-        found = {
-            part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
-            for part in composed
-            if part in usual
-        }
-    if task.closes:
-        if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
-            score = fold_sustain(score)
-        notes = score.notes.copy()
-        if "program" not in bundle.tokenizer.kinds:
-            notes["program"] = 0
-        # A bound on notes at once counts all tracks of a part in bars, else new notes alone.
-        written = notes[np.isin(notes["track"], task.tracks)]
-        together = parts_of(notes if bundle.tokenizer.group > 1 else written)
-        for part, mine in parts_of(written).items():
-            if len(mine) >= FEWEST_NOTES:
-                pace = _pace(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
-                found[part] = _habit_around(task, part, mine, together[part], pace)
-    return group_limits.asked(found, request.sampling, controls_of(request))
-
-
-def _habit_around(
-    task: Task, part: int, written: np.ndarray, together: np.ndarray, pace: float
-) -> Habit:
-    """What is usual in a part around a gap: of its notes on the tracks that are ``written``, of all
-    of them ``together`` how many sound at once; as dense as in the seconds before and after the
-    gap, with ``pace`` seconds of the file for one of the tokens."""
-    start = written["start"]
-    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
-    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
-    span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
-    if near.sum() >= FEWEST_NOTES:
-        rate = near.sum() / span
-    else:
-        rate = len(written) / max(float(np.ptp(start)), 1.0)
-    row = habit([at_once(together)], [written["pitch"]], [rate * pace])
-    most, low, high = map(int, row[:3])
-    more = 0 if part == DRUMS else MARGIN
-    return Habit(
-        most,
-        max(low - more, 0),
-        min(high + more, 127),
-        row[3],
-        densest(written, WINDOW_SECONDS * pace),
-        np.inf if part == DRUMS else usual_length(written["end"] - start) / pace,
-    )
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:

@@ -111,9 +111,10 @@ def lent(
     every += [*set(found.values()), *wanted]
     shared = [t for t in has if t not in found and len(has[t]) == 1 and every.count(*has[t]) > 1]
     taken = set(wanted).union(*(has[track] for track in has if track not in shared))
-    if not tunes and (tune := tune_of(score)) in shared and melody not in {None, *taken}:
-        found[tune] = melody  # type: ignore[index, assignment]
-        taken.add(found[tune])
+    tune = None if tunes else tune_of(score)
+    if tune is not None and tune in shared and melody is not None and melody not in taken:
+        found[tune] = melody
+        taken.add(melody)
     for track in sorted({*shared} - {*found}, key=lambda one: (one not in first, -len(mine[one]))):
         (program,) = has[track]
         if program in taken:

@@ -87,7 +87,8 @@ def read_music(
         score = formats.read(file, limits=limits, repairs=repairs, repeats=repeats)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
-    if repairs and not score.file:  # what was put right in a damaged MIDI file is told by prepare
+    # What was put right in a damaged MIDI file is in the list that prepare prints.
+    if repairs and file.name.lower().endswith(musicxml.SUFFIXES):
         notice(f"{path}: not played as written: {'; '.join(repairs)}")
     return score
 

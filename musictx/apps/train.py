@@ -27,7 +27,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.music import continue_each
 from musictx.sampling.primer import NOTHING
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.training import checkpoint, messages, ranks, run_folder
@@ -35,11 +35,10 @@ from musictx.training.callbacks import HookedCallback, Hooks
 from musictx.training.card import best, card
 from musictx.training.clock import clock
 from musictx.training.ema import Ema, averaged
-from musictx.training.init import take_over
 from musictx.training.lit import LitMusicTransformer
-from musictx.training.network import build_model
+from musictx.training.network import build_model, take_over
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import Progress, duration
+from musictx.training.progress import Progress
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, misfit, quiet
@@ -70,69 +69,55 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    say: Say = print if first else (lambda text: None)
+    writes, say = first and not trial, print if first else _silent
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
         tokenizer, model = network(config, say)
         shards = corpus(config, tokenizer, say)
+
         applied_to = run_folder.fingerprints(config, shards, tokenizer)
         folder = RunFolder(run_folder.choose(config, shards.corpus["name"], applied_to))
-        if first and not trial:
+        if writes:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
             folder.check(config, applied_to)
         status = None if trial else folder.finished(config)
         if status is not None:
-            say(
-                f"already trained: {folder.path} has {status['step']:,} steps "
-                f"({duration(status['seconds'])}); with out={folder.path} a larger "
-                "trainer.max_steps or trainer.max_time trains on, another out= starts again\n"
-                f"model   {folder.model}"
-            )
+            say(messages.finished(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
-        lit = LitMusicTransformer(
-            model.config.plain(),
-            optimizer_options(config, model.config.width, say),
-            tokenizer.to_config(),
-            config.seed,
-            model=model,
-        )
-        data = MusicDataModule(
-            shards,
-            tokenizer,
-            context=model.config.context,
-            augment=config.corpus.augment,
-            align=math.lcm(*model.config.position.periods),
-            seed=config.seed,
-            **dataclasses.asdict(config.data),
-        )
+
+        lit, data = modules(config, model, tokenizer, shards, say)
         bar = Progress()
-        hooks = make_hooks(config, folder, shards, lit, tokenizer, say if not first else bar.print)
-        trainer = trainer_of(config, folder, shards, hooks, bar)
-        state = resumed(config, None if trial else folder.checkpoint, say)
-        stack.callback(ranks.destroy_process_group)
-        if first and not trial:
+        hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
+        trainer = make_trainer(config, folder, shards, hooks, bar)
+        state = None if trial else checkpoint_of(config, folder, say)
+        if writes:
             folder.begin(config, applied_to, musictx=__version__)
-        for line in messages.header(config, shards, lit, trainer, folder.path):
-            say(line)
+        say(messages.header(config, shards, lit, trainer, folder.path))
+
+        stack.callback(ranks.destroy_process_group)
         try:
             with hooks.stop:
                 before = validation_before(config, lit, data, trainer, state, say)
                 fit(lit, data, trainer, hooks.stop, state)
         except Stopped:
-            stopped(folder, trainer, hooks)
+            end_by_signal(folder, trainer, hooks)
         except UserError:
-            if first and not trial and trainer.global_step == 0 and folder.checkpoint is None:
+            if writes and trainer.global_step == 0 and not folder.last.is_file():
                 folder.clear()  # refused by Lightning before the first step
             raise
+
         if trial:
             say("fast_dev_run: training and validation run through; no run folder was written")
-            return Trained(None, loss(trainer), trainer.global_step)
+            return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
-            for line in messages.summary(config, shards, lit, trainer, folder.path, before):
-                say(line)
-        return Trained(folder.model, loss(trainer), trainer.global_step)
+            say(messages.summary(config, shards, lit, trainer, folder.path, before))
+        return Trained(folder.model, validation_loss(trainer), trainer.global_step)
+
+
+def _silent(text: str) -> None:
+    """For the processes of which only the first prints."""
 
 
 def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
@@ -161,6 +146,30 @@ def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
     return Shards(report.folder)
 
 
+def modules(
+    config: TrainConfig,
+    model: MusicTransformer,
+    tokenizer: Tokenizer,
+    shards: Shards,
+    say: Say,
+) -> tuple[LitMusicTransformer, MusicDataModule]:
+    """Lightning's module around the network, and its batches."""
+    optim = optimizer_options(config, model.config.width, say)
+    lit = LitMusicTransformer(
+        model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
+    )
+    data = MusicDataModule(
+        shards,
+        tokenizer,
+        context=model.config.context,
+        augment=config.corpus.augment,
+        align=math.lcm(*model.config.position.periods),
+        seed=config.seed,
+        **dataclasses.asdict(config.data),
+    )
+    return lit, data
+
+
 def make_hooks(
     config: TrainConfig,
     folder: RunFolder,
@@ -183,7 +192,7 @@ def make_hooks(
             seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
-        steering = [Steering(density=config.sampling.density)]
+        steering = [Steering(density=density_of(config.sampling))]
         (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
         return piece.score
 
@@ -196,7 +205,7 @@ def draw(score: Score, path: Path) -> None:
         formats.write(score, path)
 
 
-def trainer_of(
+def make_trainer(
     config: TrainConfig, folder: RunFolder, shards: Shards, hooks: Hooks, bar: Progress
 ) -> pl.Trainer:
     """The Trainer with the callbacks and loggers of the configuration."""
@@ -218,18 +227,18 @@ def trainer_of(
     return build_trainer(options, folder.path, callbacks=callbacks, loggers=loggers)
 
 
-def resumed(config: TrainConfig, path: Path | None, say: Say) -> Path | None:
+def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | None:
     """The checkpoint to resume from, if any; ``UserError`` where it is beyond the last step."""
-    if path is None:
+    if not folder.last.is_file():
         return None
-    step, last = checkpoint.read(path)["global_step"], config.trainer.max_steps
-    if config.trainer.seconds is None and step > last > 0:
+    step, steps = checkpoint.read(folder.last)["global_step"], config.trainer.max_steps
+    if config.trainer.seconds is None and step > steps > 0:
         raise UserError(
-            f"trainer.max_steps={last}: {path} has done {step:,} steps; ask for more, or give "
-            "another out="
+            f"trainer.max_steps={steps}: {folder.last} has done {step:,} steps; ask for more, or "
+            "give another out="
         )
-    say(f"resume  at step {step:,} from {path}")
-    return path
+    say(f"resume  at step {step:,} from {folder.last}")
+    return folder.last
 
 
 def validation_before(
@@ -250,15 +259,14 @@ def validation_before(
     return loss
 
 
-def stopped(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
+def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
     """After a signal: print where the state is, and end as the signal does by itself, with status
     130 or 143. Processes that Lightning started end with 0, else it would kill the first one."""
     if trainer.is_global_zero:
         if hooks.stop.agreed and not folder.model.is_dir():
             with averaged(trainer):
                 hooks.save_model(trainer)
-        for line in messages.stopped(folder, trainer):
-            hooks.say(line)
+        hooks.say(messages.stopped(folder, trainer))
     if trainer.local_rank:
         raise SystemExit(0)
     if hooks.stop.received == signal.SIGTERM:
@@ -270,8 +278,8 @@ def keep_best(
     folder: RunFolder, lit: LitMusicTransformer, trainer: pl.Trainer, hooks: Hooks
 ) -> None:
     """The model folder of the best checkpoint (the last, where nothing was validated)."""
-    path = folder.best or folder.checkpoint
-    if path is not None:
+    path = folder.best if folder.best.is_file() else folder.last
+    if path.is_file():
         try:
             lit.load_state_dict(checkpoint.read(path)["state_dict"])
         except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -282,11 +290,11 @@ def keep_best(
         finished=True,
         step=trainer.global_step,
         seconds=clock(trainer).time_elapsed(),
-        validation_loss=loss(trainer),
+        validation_loss=validation_loss(trainer),
     )
 
 
-def loss(trainer: pl.Trainer) -> float | None:
+def validation_loss(trainer: pl.Trainer) -> float | None:
     """The best validation, or the latest where none was kept."""
     latest = trainer.callback_metrics.get("val/loss")
     return best(trainer)[0] or (None if latest is None else float(latest))

@@ -11,28 +11,29 @@ auto        the fastest that can do the job and is at hand on this machine: with
             operations of torch
 
 A wing (:mod:`musictx.wings`, the door ``attention``) adds modules like those here: each has
-``CAN``, its :class:`~musictx.attention.capabilities.Capabilities`, and ``attend(q, k, v, terms,
-setting)``. They are imported with this package, so they import from its modules, such as
-``musictx.attention.terms``, and not from itself.
+``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
+``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
+import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
+one it computes a few tokens and their gradients, once a process: one that raises an error there is
+left out, with a line that says so.
 
 A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked, and for others that leave it (``Capabilities.leaves_one_query``).
+for auto, for chunked and for what wings add.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from musictx import wings
-from musictx.attention import capabilities, chunked, decode, reference, sdpa, skew
-from musictx.attention.capabilities import AttentionJob, Capabilities
-from musictx.attention.labels import widened
-from musictx.attention.operators import has_tangents, without_autocast
-from musictx.attention.setting import Setting
-from musictx.attention.terms import Positions, Span, Terms
+from musictx.attention import chunked, decode, reference, sdpa, skew
+from musictx.attention.operators import constant, has_tangents
+from musictx.attention.setting import Job, Setting
+from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
 _OURS: dict[str, Any] = {
@@ -48,7 +49,9 @@ _ADDED = [name for name in _MODULES if name not in _OURS]
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
 #: What was chosen for a job by the name asked for: (implementation, None) or ("", why not).
-_CHOSEN: dict[tuple[str, AttentionJob], tuple[str, str | None]] = {}
+_CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
+#: Whether what wings add can be run, by the arguments of :func:`_runs`.
+_RUNS: dict[tuple[Any, ...], bool] = {}
 
 
 def attend(
@@ -93,20 +96,11 @@ def attend(
     at, over = terms.needed(query_positions), terms.needed(key_positions)
     setting = Setting(at, over, causal, query_pieces, key_pieces, dropout)
     _check(q, k, v, terms, setting)
-    wanted = capabilities.job(terms, setting, q)
+    wanted = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
     name = chosen(implementation, wanted._replace(tangents=has_tangents(q, k, v, *learned)))
-    module, can = _MODULES[name], _can(name)
-    more: dict[str, Tensor] = {}
-    size, dtype = q.shape[-1], q.dtype
-    if can.labels == "channels" and any(axis.labels is not None for axis in terms.axes):
-        with without_autocast(q.device):
-            wide = widened(q, k, v, terms, setting)
-            if can.one_width:
-                wide = wide.padded(dtype, can.head_sizes)
-        q, more["position"], k, v, terms = wide
-    out: Tensor = module.attend(q, k, v, terms, setting, **more)
-    return out[..., :size].to(dtype)
+    out: Tensor = _MODULES[name].attend(q, k, v, terms, setting)
+    return out
 
 
 def why_not(
@@ -119,13 +113,15 @@ def why_not(
     """
     _check_name(implementation)
     span = (Span(0, 8),)
-    wanted = capabilities.job(terms, Setting(span, span, causal), q)
     if implementation == "auto":
         return None
-    return capabilities.why_not(_can(implementation), wanted)
+    reason: str | None = _MODULES[implementation].supports(
+        Job.of(terms, Setting(span, span, causal), q)
+    )
+    return reason
 
 
-def chosen(implementation: str, job: AttentionJob) -> str:
+def chosen(implementation: str, job: Job) -> str:
     """The implementation that computes ``job`` if this one is asked for; remembered.
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
@@ -140,35 +136,50 @@ def chosen(implementation: str, job: AttentionJob) -> str:
     return name
 
 
-def _choice(implementation: str, job: AttentionJob, exported: bool) -> tuple[str, str | None]:
+def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
-    one = job.one and not capabilities.why_not(_can("decode"), job)
     if implementation != "auto":
-        reason = capabilities.why_not(_can(implementation), job)
-        if one and _can(implementation).leaves_one_query:
-            return "decode", reason
-        return implementation, reason
+        reason = _MODULES[implementation].supports(job)
+        left = job.one and implementation not in ("reference", "skew", "sdpa")
+        return "decode" if left else implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
-    if plain and not capabilities.why_not(_can("sdpa"), job):
+    if plain and not sdpa.supports(job):
         return "sdpa", None
-    if one:
+    if job.one:
         return "decode", None
-    for name in _fastest(str(job.device), exported):
-        unwanted = _can(name).unwanted
-        if not (capabilities.why_not(_can(name), job) or (unwanted and unwanted())):
+    for name in () if exported else _ADDED:
+        able = job.device is not None and not _MODULES[name].supports(job)
+        if able and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
-    return "reference", None
+    untried = job.device not in _CHUNKED_DEVICES
+    return "reference" if untried or chunked.supports(job) else "chunked", None
 
 
-def _fastest(device: str, exported: bool) -> list[str]:
-    """What auto tries on a device, the fastest first."""
-    found = [] if exported else [name for name in _ADDED if device in (_can(name).devices or ())]
-    return [*found, "chunked"] if device in _CHUNKED_DEVICES else found
-
-
-def _can(name: str) -> Capabilities:
-    can: Capabilities = _MODULES[name].CAN
-    return can
+@constant
+def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether the implementation computes a few tokens and their gradients without an error; asked
+    once a process. The error goes to stderr in one line."""
+    key = name, device, dtype, size, labels
+    if key not in _RUNS:
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
+                q, table = x.requires_grad_(), x[0].detach().requires_grad_()
+                axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2
+                if labels:
+                    named = torch.arange(labels, device=device)
+                    axes.append(Axis(table, high=39, coordinate=1, labels=named))
+                terms = Terms(size**-0.5, tuple(axes))
+                out = _MODULES[name].attend(q, q, q, terms, Setting(span, span))
+                found = torch.autograd.grad(out.sum(), (q, table))
+                if not all(bool(x.isfinite().all()) for x in found):
+                    raise ArithmeticError("its gradients are not finite")
+            _RUNS[key] = True
+        except Exception as error:  # whatever a compiler or a driver raises
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
+            _RUNS[key] = False
+    return _RUNS[key]
 
 
 def _check_name(implementation: str) -> None:

@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.capabilities import ANY, Capabilities
 from musictx.attention.labels import by_key
 from musictx.attention.operators import without_autocast
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
 
-CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions=ANY)
+
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    return refusal((not job.one, "it computes one causal query over earlier keys"))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

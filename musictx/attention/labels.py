@@ -12,7 +12,6 @@ that is 1 at c_j and 0 elsewhere. So
 
 and whatever computes content attention computes the axis too, with its own memory: exactly, with no
 L x L gather, for D + K numbers to a head. A key with no label of the axis gets zeros: no term.
-``attend`` widens the heads here, once for all implementations that take labels as channels.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Terms, as_tensor
 
@@ -48,51 +48,60 @@ class Wide(NamedTuple):
     v: Tensor
     terms: Terms
 
-    def padded(self, dtype: torch.dtype, sizes: tuple[int, ...] | None) -> Wide:
-        """The same for kernels with one size of head, one of ``sizes`` (None: any).
 
-        Tables and values get zeros in the further channels, so the first D channels of the result
-        are the values mixed and the others zero.
-        """
-        size = self.k.shape[-1]
-        if sizes is not None:
-            size = min(n for n in sizes if n >= size)
+def of_one_width(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    terms: Terms,
+    setting: Setting,
+    sizes: tuple[int, ...] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Terms]:
+    """(q, k, v, terms) without labels, in the dtype of q, for kernels with one size of head, one of
+    ``sizes`` (None: any) and no biases of queries; as they are where there are no labels.
 
-        def fill(x: Tensor) -> Tensor:
-            return F.pad(x, (0, size - x.shape[-1]))
+    Tables and values get zeros in the further channels, so the first channels of the result, as
+    many as q had, are the values mixed and the others zero.
+    """
+    if all(axis.labels is None for axis in terms.axes):
+        return q, k, v, terms
+    wide = widened(q, k, v, terms, setting)
+    size = wide.k.shape[-1]
+    if sizes is not None:
+        size = min(n for n in sizes if n >= size)
 
-        terms = self.terms
-        axes = tuple(
-            axis if axis.table is None else replace(axis, table=fill(axis.table))
-            for axis in terms.axes
-        )
-        values = terms.value_table
-        terms = replace(terms, axes=axes, value_table=None if values is None else fill(values))
-        tensors = (self.content, self.position, self.k, self.v)
-        content, position, k, v = (fill(x).to(dtype) for x in tensors)
-        return Wide(content, position, k, v, terms)
+    def fill(x: Tensor) -> Tensor:
+        return F.pad(x, (0, size - x.shape[-1]))
+
+    axes = tuple(
+        axis if axis.table is None else replace(axis, table=fill(axis.table))
+        for axis in wide.terms.axes
+    )
+    content, keys, values = (fill(x).to(q.dtype) for x in (wide.content, wide.k, v))
+    return content, keys, values, replace(wide.terms, axes=axes)
 
 
 def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Wide:
     """q (B, H, Tq, D) and k (B, H, Tk, D), with every axis of labels in their further channels.
 
-    Computed in float32 at least; to be called with autocast off.
+    Computed in float32 at least.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
     labelled, left = split(terms)
     u, w = terms.content_bias, terms.position_bias
-    queries = q.to(precise)
-    content = queries if u is None else queries + u.to(precise)[:, None]
-    position = queries if w is None else queries + w.to(precise)[:, None]
-    of_queries, of_keys = [content], [k.to(precise)]
-    for axis in labelled:
-        assert axis.labels is not None
-        at = as_tensor(setting.query_positions[axis.coordinate], q.device)
-        over = as_tensor(setting.key_positions[axis.coordinate], q.device)
-        labels = axis.labels.to(q.device)
-        of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
-        one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
-        of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
+    with without_autocast(q.device):
+        queries = q.to(precise)
+        content = queries if u is None else queries + u.to(precise)[:, None]
+        position = queries if w is None else queries + w.to(precise)[:, None]
+        of_queries, of_keys = [content], [k.to(precise)]
+        for axis in labelled:
+            assert axis.labels is not None
+            at = as_tensor(setting.query_positions[axis.coordinate], q.device)
+            over = as_tensor(setting.key_positions[axis.coordinate], q.device)
+            labels = axis.labels.to(q.device)
+            of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
+            one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
+            of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
     return Wide(
         torch.cat(of_queries, dim=-1),
         position,

@@ -104,11 +104,11 @@ class RelativeAttention(nn.Module):
         """
         self._check(x, memory)
         if x.dim() == 2:
-            x, memory, pieces, memory_pieces = (
-                None if each is None else each[None] for each in (x, memory, pieces, memory_pieces)
+            others = (
+                None if each is None else each[None] for each in (memory, pieces, memory_pieces)
             )
-            return self._mixed(x, memory, pieces, memory_pieces, start)[0]
-        return self._mixed(x, memory, pieces, memory_pieces, start)
+            return self._mixed(x[None], *others, start=start)[0]
+        return self._mixed(x, memory, pieces, memory_pieces, start=start)
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""
@@ -130,6 +130,7 @@ class RelativeAttention(nn.Module):
         memory: Tensor | None,
         pieces: Tensor | None,
         memory_pieces: Tensor | None,
+        *,
         start: int,
     ) -> Tensor:
         """As :meth:`forward`, of batches."""

@@ -69,7 +69,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, enabled=False)
 
 
-def constant(answer: Callable[[], Any]) -> Callable[[], Any]:
+def constant(answer: Callable[..., Any]) -> Callable[..., Any]:
     """``answer`` for ``torch.compile`` to call once and keep: what
     ``torch.compiler.assume_constant_result`` does, without importing the compiler."""
     answer._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.capabilities import Capabilities
 from musictx.attention.operators import without_autocast
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
 
-CAN = Capabilities(axes=None, further=True, labels="numbers", forward_mode=True, positions="any")
+
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job: it can do any."""
+    return None
 
 
 def coordinates(positions: tuple[Positions, ...], device: torch.device) -> list[Tensor]:

@@ -5,19 +5,30 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.capabilities import ANY, CONSECUTIVE, SQUARE, Capabilities
-from musictx.attention.setting import Setting
+from musictx.attention.setting import (
+    ANY,
+    NO_TANGENTS,
+    SPANS_ONLY,
+    SQUARE,
+    Job,
+    Setting,
+    no_extras,
+    refusal,
+)
 from musictx.attention.terms import Terms
 
-CAN = Capabilities(
-    axes=0,
-    query_biases=False,
-    value_table=False,
-    blocks=False,
-    positions=ANY,
-    causal_positions=SQUARE,
-    one_query=CONSECUTIVE,
-)
+
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    askew = "causal attention needs equal positions of queries and keys, or one last query"
+    several = job.causal and not job.one
+    return refusal(
+        (job.tangents, NO_TANGENTS),
+        (job.axes > 0 or job.labels > 0, "it knows no relative terms"),
+        *no_extras(job),
+        (several and job.layout == ANY, SPANS_ONLY),
+        (several and job.layout != SQUARE, askew),
+    )
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

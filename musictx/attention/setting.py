@@ -1,12 +1,21 @@
-"""What a call of ``attend`` says beside its tensors and the terms of the scheme."""
+"""What a call of ``attend`` says beside its tensors and the terms of the scheme; and its properties
+on which it depends which implementation computes it.
+
+An implementation is a module with ``supports(job)``, the sentence why it cannot compute a
+:class:`Job` or ``None``, and ``attend(q, k, v, terms, setting)``. Below are sentences that several
+of them use, as pairs (whether it holds, the sentence) for :func:`refusal`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from musictx.attention.terms import Blocks, Positions, Span
+from musictx.attention.terms import Blocks, Positions, Span, Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,3 +51,130 @@ class Setting:
     def along(self, blocks: Blocks) -> tuple[Positions, Positions]:
         """Where queries and keys stand along the coordinate of ``blocks``."""
         return self.query_positions[blocks.coordinate], self.key_positions[blocks.coordinate]
+
+
+#: How queries and keys stand to each other, each a special case of the next: the same tokens; the
+#: queries are the last of the keys; both consecutive; anything.
+SQUARE, LAST, CONSECUTIVE, ANY = "square", "last", "consecutive", "any"
+
+
+class Job(NamedTuple):
+    """The properties of a call of ``attend`` on which the choice of an implementation depends.
+    None changes from token to token, so that answers can be remembered.
+
+    axes, further, table, bias   of the axes without labels: how many, whether one measures another
+        coordinate than order, what they have
+    labels      channels that the axes with labels would need, 0 without
+    extras      which of the terms content_bias, position_bias, value_table and blocks there are
+    scale       whether it is above 0
+    layout      of positions; ``one``: a single causal query over earlier keys
+    device, dtype, size   of the queries; None: not looked at, nor what the machine has
+    packed, dropout       whether pieces are kept apart, whether weights are dropped
+    tangents              whether an input carries a derivative in forward mode, or torch.func works
+    deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits
+    """
+
+    axes: int = 1
+    further: bool = False
+    table: bool = True
+    bias: bool = False
+    labels: int = 0
+    extras: tuple[str, ...] = ()
+    scale: bool = True
+    causal: bool = True
+    layout: str = SQUARE
+    one: bool = False
+    device: str | None = None
+    dtype: torch.dtype | None = None
+    size: int | None = None
+    packed: bool = False
+    dropout: bool = False
+    tangents: bool = False
+    deterministic: bool = False
+
+    @classmethod
+    def of(cls, terms: Terms, setting: Setting, q: Tensor | None = None) -> Job:
+        """The properties of a call with ``terms``; without ``q``, device, dtype and size stay
+        open."""
+        left = [axis for axis in terms.axes if axis.labels is None]
+        extras = ("content_bias", "position_bias", "value_table", "blocks")
+        layout, one = _layout(setting)
+        return cls(
+            axes=len(left),
+            further=any(axis.coordinate for axis in left),
+            table=any(axis.table is not None for axis in left),
+            bias=any(axis.bias is not None for axis in left),
+            labels=sum(len(axis.labels) for axis in terms.axes if axis.labels is not None),
+            extras=tuple(name for name in extras if getattr(terms, name) is not None),
+            scale=terms.scale > 0,
+            causal=setting.causal,
+            layout=layout,
+            one=one,
+            device=None if q is None else q.device.type,
+            dtype=None if q is None else q.dtype,
+            size=None if q is None else q.shape[-1],
+            packed=setting.query_pieces is not None,
+            dropout=setting.dropout > 0,
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+        )
+
+
+def _layout(setting: Setting) -> tuple[str, bool]:
+    """(how the positions lie, whether it is a single causal query)."""
+    queries, keys = setting.query_positions[0], setting.key_positions[0]
+    if not (isinstance(queries, Span) and isinstance(keys, Span)):
+        return ANY, False
+    one = setting.causal and len(queries) == 1 and queries.start >= keys.stop - 1
+    if queries == keys:
+        return SQUARE, one
+    if queries.stop == keys.stop and len(queries) <= len(keys):
+        return LAST, one
+    return CONSECUTIVE, one
+
+
+Case = tuple[bool, str]
+CAUSAL_ONLY = "it computes causal attention only"
+NO_TANGENTS = "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
+SPANS_ONLY = "it needs consecutive positions (Span)"
+_ONE_AXIS = "it knows one axis of distance, not {}, beside those with labels for keys"
+_BY_ORDER = "it measures the order of tokens only, not further coordinates without labels"
+
+
+def refusal(*cases: Case) -> str | None:
+    """The sentence of the first case that holds, or None."""
+    return next((sentence for holds, sentence in cases if holds), None)
+
+
+def one_axis(job: Job) -> Iterator[Case]:
+    """For those that know one axis without labels, by the order of tokens."""
+    yield job.axes > 1, _ONE_AXIS.format(job.axes)
+    yield job.further, _BY_ORDER
+
+
+def no_extras(job: Job) -> Iterator[Case]:
+    """For those that know none of ``Job.extras``."""
+    for name in job.extras:
+        yield True, f"it knows no {name}"
+
+
+def last_of_keys(job: Job) -> Iterator[Case]:
+    """For those whose queries are the last of the keys."""
+    yield job.layout == ANY, SPANS_ONLY
+    yield job.layout == CONSECUTIVE, "the queries must be the last of the keys"
+
+
+def computes_in(job: Job, *dtypes: torch.dtype) -> Iterator[Case]:
+    """For those that know these dtypes only."""
+    names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+    yield job.dtype not in (None, *dtypes), f"it computes in {names}, not {job.dtype}"
+
+
+def kernel(job: Job) -> Iterator[Case]:
+    """For kernels of causal attention of the last of the keys, with a table and a bias by order,
+    labels, packed pieces and dropout; attention/decode.py computes single queries for them."""
+    yield not job.causal, CAUSAL_ONLY
+    yield job.tangents, NO_TANGENTS
+    yield from one_axis(job)
+    yield from no_extras(job)
+    if not job.one:
+        yield from last_of_keys(job)

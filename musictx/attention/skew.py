@@ -23,22 +23,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.capabilities import LAST, Capabilities
 from musictx.attention.operators import without_autocast
-from musictx.attention.setting import Setting
+from musictx.attention.setting import CAUSAL_ONLY, Job, Setting, last_of_keys, no_extras, refusal
 from musictx.attention.terms import Terms
 
-CAN = Capabilities(
-    forward_mode=True,
-    causal_only=True,
-    table_only=True,
-    bias=False,
-    query_biases=False,
-    value_table=False,
-    blocks=False,
-    positions=LAST,
-    one_query=None,
-)
+
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    table = job.axes == 1 and job.table and not job.further and not job.labels
+    return refusal(
+        (not job.causal, CAUSAL_ONLY),
+        (not table, "it computes one table of vectors by the order of tokens"),
+        (job.bias, "it knows no bias"),
+        *no_extras(job),
+        *last_of_keys(job),
+    )
 
 
 def skewed(product: Tensor) -> Tensor:

@@ -110,6 +110,8 @@ class BarPart:
         #: Of each note of the piece whether it is new.
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
         self.done = False
+        #: Another version, and the nats that its new notes cost where it has them.
+        self.unlike: tuple[BarPart, float] | None = None
 
     def _known(self, placed: np.ndarray, named: bool) -> np.ndarray:
         """The groups that are known: chords of bars that are composed only if the file names
@@ -250,7 +252,24 @@ class BarPart:
             habits,
             self.varies,
             pitches.pitch_sets(sampling, [self.around])[0],
+            *self._avoided(),
         )
+
+    def _avoided(self) -> tuple[frozenset[tuple[int, Key]], float]:
+        """Bar and key of the new notes of another version, and the nats that each costs."""
+        if self.unlike is None:
+            return frozenset(), 0.0
+        other, nats = self.unlike
+        keyed = self._keyed(other.piece)
+        known = [
+            {key for key, _ in bar} for bar in self._keyed(write(self.bars, self.known, self.table))
+        ]
+        return frozenset(
+            (bar, key)
+            for bar, groups in enumerate(keyed)
+            for key, _ in groups
+            if key not in known[bar]
+        ), nats
 
     def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
         """The constraint that goes on after the piece so far."""
@@ -295,7 +314,9 @@ def segment(
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
     constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
-    constraints += group_costs.of(part.tokenizer, [part.steering.values] * rows, known=True)
+    constraints += group_costs.of(
+        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
+    )
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],

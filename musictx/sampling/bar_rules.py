@@ -68,6 +68,7 @@ class BarRules:
             lie, how many there are in a second, at least and in few, and how long they last
     pitches (128,) bool: those that new notes may have
     varies  whether that is what it varies
+    avoided (bar, key) of new groups that cost ``nats`` each
     fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
     """
 
@@ -85,6 +86,8 @@ class BarRules:
     fits: bool = False
     varies: bool = False
     pitches: np.ndarray = field(default_factory=lambda: np.ones(128, bool))
+    avoided: Collection[tuple[int, Key]] = frozenset()
+    nats: float = 0.0
 
     def __post_init__(self) -> None:
         sounding, chords = defaultdict(list), []
@@ -136,3 +139,13 @@ class BarRules:
             return recent >= habit.densest
         known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
         return own + known >= habit.voices
+
+    def of_another(self, bar: int, place: int, part: int, due: int | None) -> np.ndarray:
+        """(V,) nats of the tones that another version has here, but for the id that is due."""
+        costs = np.zeros(self.table.size)
+        ids = self.ids[{CHORD: "root", DRUM_PART: "drum"}.get(part, "pitch")]
+        for token in range(ids.start, ids.stop):
+            tone = int(self.table.value_of[token])
+            if (bar, (place, part, tone)) in self.avoided and token != due:
+                costs[token] = self.nats
+        return costs

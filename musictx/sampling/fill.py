@@ -25,7 +25,7 @@ from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import ROWS_AT_ONCE
-from musictx.sampling.events import Event, OnEvent, Placed, Teller
+from musictx.sampling.events import Event, OnEvent, Placed, Teller, tell_all
 from musictx.sampling.group_events import teller
 from musictx.sampling.known_events import KnownEvents, RowConstraint
 from musictx.sampling.known_groups import BarRow
@@ -43,6 +43,8 @@ PAST_SHARE, KNOWN_SHARE = 0.4, 0.3
 TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
 #: A piece is given up after so many segments in which no time has passed.
 STUCK = 3
+#: In bars a version that is another one, note for note, is composed anew so many times at most.
+TRIES = 8
 
 
 class Part:
@@ -190,7 +192,8 @@ def compose(
     """``part`` composed once for each of ``seeds``; ``new`` of each that is yielded has its notes.
 
     They begin as rows of one engine; what does not fit into a segment is composed for one after the
-    other. A row draws by its own seed, so it is the same alone.
+    other. A row draws by its own seed, so it is the same alone; but one in bars that comes out as
+    one before it is composed anew, and pays for these notes more with each try.
 
     limits    what is usual, for the options of ``sampling`` that leave it to the corpus; their
               density is that of all notes, known ones too
@@ -199,6 +202,7 @@ def compose(
     on_event  called with the number of the seed and an event as each new note begins and ends
               (:mod:`musictx.sampling.events`). What it or ``progress`` raises stops all
     """
+    in_bars, earlier = isinstance(part, BarPart), set()
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         mine = [_Writing(part.again(), list(seed)) for seed in seeds[first : first + ROWS_AT_ONCE]]
         before = (part.stop - part.here) * part.seconds * first
@@ -207,19 +211,36 @@ def compose(
             if progress is not None:
                 progress(before + sum(one.seconds for one in mine))
 
-        for number, one in enumerate(mine if on_event is not None else ()):
+        live = 1 - first if in_bars else len(mine)  # the others may be composed anew
+        for number, one in enumerate(mine[: max(live, 0)] if on_event is not None else ()):
             assert on_event is not None
             one.tell(partial(on_event, first + number), placed)
-        write = bar_fill.segment if isinstance(part, BarPart) else _segment
+        write = bar_fill.segment if in_bars else _segment
         segment = partial(write, sampling=sampling, limits=limits, after_step=after_step)
         if not part.done:
             segment(mine)
-        for one in mine:
-            while not one.part.done and one.idle < STUCK:
-                segment([one])
+        for number, one in enumerate(mine):
+            one.write(segment)
+            for times in range(1, TRIES + 1) if in_bars else ():
+                if not len(one.part.new) or _keys(one.part.new) not in earlier:
+                    break
+                again = _Writing(part.again(), [*one.seed[:2], times])
+                again.part.unlike = one.part, float(times)
+                again.write(segment)
+                one = again
+            earlier.add(_keys(one.part.new))
+            new = one.part.new if placed is None else placed(one.part.new)
             if one.teller is not None:
-                one.teller.close(one.part.new if placed is None else placed(one.part.new))
+                one.teller.close(new)
+            elif on_event is not None:
+                tell_all(new, partial(on_event, first + number))
             yield one.part
+
+
+def _keys(notes: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """What tells versions apart: all but loudness."""
+    found = notes[["start", "end", "pitch", "program", "drum"]].tolist()
+    return tuple(sorted(found))
 
 
 class _Writing:
@@ -237,6 +258,11 @@ class _Writing:
             return notes if placed is None else placed(notes)
 
         self.teller = teller(self.part.tokenizer, self.part.written(), whole, tell)
+
+    def write(self, segment: Callable[[Sequence[_Writing]], None]) -> None:
+        """Write on to the end, segment by segment."""
+        while not self.part.done and self.idle < STUCK:
+            segment([self])
 
     def drawn(self, token: int, row: RowConstraint | BarRow) -> None:
         """A token of the segment, after the constraint of its ``row`` has taken note of it."""

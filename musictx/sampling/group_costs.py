@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ LENGTH_PULL, CROWD_PULL, REGISTER_PULL, LOUDNESS_PULL = 0.5, 4.0, 1.5, 0.5
 
 class GroupFeedback:
     """What was asked of each row is fed back: ``density``, ``polyphony``, ``register`` and
-    ``loudness``, in the units of the controls. They are measured over all notes, known ones too,
-    that began in the last :data:`WINDOW_SECONDS` seconds of the tokens; what is not asked is left
-    alone.
+    ``loudness``, in the units of the controls. They are measured over the notes of ``parts``, of
+    all by default, known ones too, that began in the last :data:`WINDOW_SECONDS` seconds of the
+    tokens; what is not asked is left alone.
 
     density    a new note costs :data:`ASKED_PULL` nats for each note a second too many, and less
                the later it begins; a bar line gains as much for the time until then. The first
@@ -37,9 +37,15 @@ class GroupFeedback:
     """
 
     def __init__(
-        self, tokenizer: GroupTokenizer, values: Sequence[Mapping[str, float]], *, known: bool
+        self,
+        tokenizer: GroupTokenizer,
+        values: Sequence[Mapping[str, float]],
+        *,
+        known: bool,
+        parts: Collection[int] | None = None,
     ) -> None:
         self.values, self.known, table = values, known, tokenizer.vocabulary
+        self.parts = parts
         self._size, self._chords, self._line = tokenizer.size, tokenizer.chords, table.id("bar")
         names = ("place", "program", "pitch", "length", "velocity")
         self._ids = {name: slice(*table.range(name)) for name in names}
@@ -53,7 +59,7 @@ class GroupFeedback:
         costs, ids = np.zeros((len(states), self._size)), self._ids
         for row, state, values in zip(costs, states, self.values):
             span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
-            recent = state.recent(span)
+            recent = state.recent(span, self.parts)
             target = values.get("polyphony")
             at_once = sum(length for _, _, length, _ in recent) * 60.0 / (STEPS * BPM) / span
             if state.written < 2:
@@ -87,10 +93,14 @@ class GroupFeedback:
 
 
 def of(
-    tokenizer: Tokenizer, values: Sequence[Mapping[str, float]], *, known: bool = False
+    tokenizer: Tokenizer,
+    values: Sequence[Mapping[str, float]],
+    *,
+    known: bool = False,
+    parts: Collection[int] | None = None,
 ) -> list[SoftConstraint]:
     """That constraint, for rows of which something is asked, around notes that are ``known`` or
     not; none for tokens that are not in groups."""
     if not isinstance(tokenizer, GroupTokenizer) or not any(values):
         return []
-    return [GroupFeedback(tokenizer, values, known=known)]
+    return [GroupFeedback(tokenizer, values, known=known, parts=parts)]

@@ -122,6 +122,8 @@ class BarRow:
         count, then = len(self._group), self._said_before()
         if count < FIELDS and then[:count] == self._group and count < len(then):
             found[then[count]] += VARIED if self.rules.varies else AGAIN
+        if len(self._group) == 2 and not self.queue and self.rules.avoided:
+            found -= self.rules.of_another(self.bar, self._value(0), self._part(), self.due())
         if self.done or self.queue or len(self._group) > 1:
             return found
         lacks = {}
@@ -231,9 +233,7 @@ class BarRow:
         for part in self.rules.parts:
             if part < least or (known is not None and part > known[1]):
                 continue
-            if part == CHORD and least >= CHORD:
-                continue
-            if self._tones(place, part).any():
+            if (part != CHORD or least < CHORD) and self._tones(place, part).any():
                 found.append(part)
         return found
 
@@ -289,10 +289,8 @@ class BarRow:
         return part_of(self.rules.table, self._group)
 
     def _part_id(self, part: int) -> int:
-        named = {CHORD: "harmony", DRUM_PART: "drums"}
-        if part in named:
-            return self.rules.table.id(named[part])
-        return self.rules.table.id("program", part)
+        kind = {CHORD: "harmony", DRUM_PART: "drums"}.get(part, "program")
+        return self.rules.table.id(kind, part if kind == "program" else 0)
 
     # --------------------------------------------------------------------------- what has come
 
@@ -359,8 +357,7 @@ class BarRow:
         self._left = [one for one in self._left if line + one[0][0] < rules.end]
         if following >= rules.end and not self._left:
             first = max(self._last[0], 0)
-            may = any(self._open(place) for place in range(first, following - line))
-            self.done = not may
+            self.done = not any(self._open(place) for place in range(first, following - line))
 
 
 class KnownGroups(Constraint):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from musictx.bundle import Bundle
+from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -29,12 +30,14 @@ class Steering:
     density   notes a second that are asked for, kept by soft constraints too, 0 for no such
               constraint; None: not asked
     values    of the controls that are asked for, in the tokens' own time; none without controls
+    parts     whose notes they are asked of, where tokens are in groups; None: all
     """
 
     levels: tuple[int, ...] | None = None
     guidance: float = 1.0
     density: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
+    parts: frozenset[int] | None = None
 
     @property
     def rows(self) -> list[tuple[int, ...]]:
@@ -46,6 +49,11 @@ class Steering:
 def has_controls(tokenizer: Tokenizer) -> bool:
     """Whether a model of these tokens can be steered, fill gaps and accompany."""
     return controls.STREAM in tokenizer.kinds
+
+
+def density_of(sampling: SamplingConfig) -> float | None:
+    """The density that ``sampling`` asks for in a number or a word; ``UserError`` for another."""
+    return controls.control_values({"density": sampling.density}).get("density")
 
 
 def controls_of(request: Steered) -> dict[str, float]:

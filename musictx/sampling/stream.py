@@ -23,6 +23,7 @@ from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.soft import NoteLimits
+from musictx.sampling.steer import density_of
 from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
 
@@ -63,7 +64,7 @@ class Stream(Iterator[Event]):
         limits = NoteLimits.of(note_limits)
         built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
         built += returns.of(tokenizer, sampling)
-        built += soft.build(tokenizer, sampling, limits, [primer], sampling.density)
+        built += soft.build(tokenizer, sampling, limits, [primer], density_of(sampling))
         first = soft.of_pitches(tokenizer, sampling, [primer])
         self._soft = soft.together(tokenizer, [*first, *constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]

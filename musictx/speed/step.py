@@ -66,8 +66,10 @@ def why_not(model: MusicTransformer) -> str | None:
 
 
 #: The layers of torch in a network as it is made.
-_LAYERS = (nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout)
-_LAYERS += (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList)
+_LAYERS = (
+    *(nn.Embedding, nn.Linear, nn.LayerNorm, nn.GELU, nn.Dropout),
+    *(nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList),
+)
 
 
 def _altered(model: MusicTransformer) -> str | None:

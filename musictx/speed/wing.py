@@ -11,7 +11,6 @@ WING = Wing(
     checks={
         "C++": "musictx.speed.native:check",
         "compiler": "musictx.speed.native.build:check",
-        "GPU kernels": "musictx.speed.trial:check",
     },
     steps={"native": "musictx.speed.step:NativeStep"},
 )

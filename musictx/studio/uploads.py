@@ -53,7 +53,8 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
             more = f"; cut it, or start musictx studio with {limit[0]}"
             said = said.replace(limit[0], "") + more
         raise Refused(f"{what}: {said}") from None
-    if repairs and score.file and not len(score):
+    notation = ending(data) != ".mid"
+    if repairs and not notation and not len(score):
         raise Refused(f"{what}: it is damaged, and no note could be read ({', '.join(repairs)})")
     last = max(score.duration, float(score.pedals["time"].max(initial=0.0)))
     if last > limits.seconds:
@@ -63,6 +64,6 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
         )
     lost = ", ".join(what for what in repairs if what in LOSSES)
     remark = f"The file is damaged ({lost}). What could be read of it is here." if lost else None
-    if repairs and not score.file:
+    if repairs and notation:
         remark = f"Not played as it is written: {'; '.join(repairs)}."
     return exchange.document_of(score, clean_name(score.title) or name), remark

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.config.checks import is_number, typed
+from musictx.config.sampling import DENSITIES
 from musictx.errors import UserError, shown
 
 
@@ -36,7 +37,7 @@ CONTROLS: dict[str, Control] = {
         (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.3, 16.0, 22.6),
         "notes a second",
         1000.0,
-        {"sparse": 2.4, "medium": 6.8, "dense": 13.5},
+        DENSITIES,
     ),
     "loudness": Control(
         (32.0, 44.0, 54.0, 62.0, 70.0, 80.0, 94.0),

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -57,7 +57,7 @@ class GroupState(SoundingState):
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
-        self._struck: deque[tuple[float, int, int, int]] = deque(maxlen=REMEMBERED)
+        self._struck: deque[tuple[float, int, int, int, int]] = deque(maxlen=REMEMBERED)
         self._onsets: deque[tuple[int, set[tuple[int, int]]]] = deque(maxlen=ONSET_BARS)
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
@@ -112,13 +112,16 @@ class GroupState(SoundingState):
         seconds: np.ndarray = (to - self._now[0]) * self._step_seconds
         return seconds
 
-    def recent(self, seconds: float) -> list[tuple[float, int, int, int]]:
+    def recent(
+        self, seconds: float, parts: Collection[int] | None = None
+    ) -> list[tuple[float, int, int, int]]:
         """Of the notes that began in the last ``seconds`` before the place of the group that is
-        being written, :data:`REMEMBERED` at most: when, in seconds, pitch (-1 for drums), steps of
-        length (0 for drums) and bin of loudness."""
+        being written, :data:`REMEMBERED` at most, those of ``parts``: when, in seconds, pitch (-1
+        for drums), steps of length (0 for drums) and bin of loudness."""
         here = self._group[0][1] if self._group else self._now[0]
         since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
-        return list(takewhile(lambda note: note[0] > since, reversed(self._struck)))
+        late = takewhile(lambda note: note[0] > since, reversed(self._struck))
+        return [note[:4] for note in late if parts is None or note[4] in parts]
 
     @property
     def at(self) -> tuple[int, int]:
@@ -201,7 +204,7 @@ class GroupState(SoundingState):
             if self._part() in self._begun:
                 self._begun[self._part()].append(self._bar_begins + place)
             pitch = tone if kind == "program" else -1
-            self._struck.append((self.seconds, pitch, length, group[4][1]))
+            self._struck.append((self.seconds, pitch, length, group[4][1], self._part()))
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)

@@ -14,9 +14,9 @@ from musictx.errors import UserError, WriteError
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Lightning's, but the temporary file is in the folder of the checkpoint: Lightning's own is in
-    the system's folder of temporary files, from where another file system gets a copy, byte by
-    byte, and a process killed meanwhile leaves half a checkpoint."""
+    """Lightning's, but the temporary file is in the folder of the checkpoint. Lightning's is in the
+    system's folder for such files; if that is another file system it is copied, byte by byte, and a
+    process killed meanwhile leaves half a checkpoint."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None

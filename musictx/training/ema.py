@@ -28,7 +28,7 @@ class Ema(WeightAveraging):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
     ) -> None:
         """As Lightning's, but all weights at once, and n is the trainer's: to read the average's
-        own count would wait for the GPU. Buffers never change here."""
+        count would wait for the GPU. Buffers never change here."""
         if trainer.global_step > self._latest_update_step:
             assert self._average_model is not None
             n = trainer.global_step - 1

@@ -5,7 +5,7 @@ The network knows nothing of Lightning, this module nothing of files. What it ad
 - The loss of a step is the mean over all its real targets, exactly: batches with much padding weigh
   less, however many are accumulated and on however many devices.
 - Before each batch torch's generators are seeded from (seed, rank, number of the batch), so a run
-  that goes on from a checkpoint draws the same dropout without saved generator states.
+  that resumes from a checkpoint draws the same dropout without saved generator states.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class LitMusicTransformer(pl.LightningModule):
     ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
     logits; ``self(ids)`` is the same.
 
-    Logs ``train/loss``, ``val/loss`` and ``test/loss`` (nats per token), ``train/grad_norm``
-    (before clipping), ``train/tokens`` (targets learnt from so far) and ``lr``.
+    Logs ``train/loss`` and ``val/loss`` (nats per token), ``train/grad_norm`` (before clipping),
+    ``train/tokens`` (targets learnt from so far) and ``lr``.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class LitMusicTransformer(pl.LightningModule):
         look = self.device.type == "cpu" or (every and step % every == 0)
         if look and not self._scaled and not bool(norm.isfinite()):  # its scaler skips such steps
             raise self._diverged()  # before the weights are touched
-        if by_value and gradient_clip_val:  # Lightning's own refuses AdamW's kernel for CUDA
+        if by_value and gradient_clip_val:  # that of Lightning refuses AdamW's kernel for CUDA
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
         self.log("train/grad_norm", norm)
 

@@ -30,7 +30,7 @@ def header(
     lit: LitMusicTransformer,
     trainer: pl.Trainer,
     folder: Path,
-) -> list[str]:
+) -> str:
     """Corpus, model, length and folder of a run, and warnings."""
     train, held_out = shards.totals("train"), shards.totals("validation")
     parameters = sum(p.numel() for p in lit.model.parameters())
@@ -51,7 +51,7 @@ def header(
     ]
     lines += _on_precision(config.trainer.precision, trainer)
     if trial:
-        return lines
+        return "\n".join(lines)
     lines.append(f"run     {folder}")
     if config.trainer.seconds is not None:
         lines.append("note    ends by the clock: the same command will not give the same weights")
@@ -60,7 +60,7 @@ def header(
             f"note    {train.tokens:,} tokens are few for {parameters:,} parameters: the model "
             "will overfit; init=FOLDER (fine-tuning) or a smaller model does better"
         )
-    return lines
+    return "\n".join(lines)
 
 
 def _on_precision(precision: str, trainer: pl.Trainer) -> list[str]:
@@ -70,10 +70,7 @@ def _on_precision(precision: str, trainer: pl.Trainer) -> list[str]:
     if device.type != "cpu":
         return lines
     if precision.startswith("16") and used == "bf16-mixed":
-        lines.append(
-            f"note    trainer.precision={precision} is not for a CPU; it trains with bf16-mixed "
-            "instead"
-        )
+        lines.append(f"note    trainer.precision={precision} is not for a CPU; here it is {used}")
     if used.startswith("bf16") and not multiplies_bfloat16(device):
         lines.append(
             "note    this CPU emulates bfloat16, which mostly is slower than float32: "
@@ -89,7 +86,7 @@ def summary(
     trainer: pl.Trainer,
     folder: Path,
     before: float | None,
-) -> list[str]:
+) -> str:
     """The result of a run, and the next commands; ``before``: validation before the first step."""
     lines = [
         f"trained {trainer.global_step:,} steps on {compact(lit.tokens)} tokens "
@@ -118,22 +115,32 @@ def summary(
     trust = _trust(config, lit)
     lines.append(f"try     {trust}musictx generate model={model} render=true")
     lines.append(f"        {trust}musictx evaluate model={model}")
-    return lines
+    return "\n".join(lines)
 
 
-def stopped(folder: RunFolder, trainer: pl.Trainer) -> list[str]:
+def finished(folder: RunFolder) -> str:
+    """Where the model of a finished run is, and what to type for more."""
+    status = folder.status()
+    return (
+        f"already trained: {folder.path} has {status['step']:,} steps "
+        f"({duration(status['seconds'])}); with out={folder.path} a larger trainer.max_steps or "
+        f"trainer.max_time trains on, another out= starts again\nmodel   {folder.model}"
+    )
+
+
+def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
     """Where the state of a run is that a signal has stopped, and its model."""
-    if folder.checkpoint is None:
+    if not folder.last.is_file():
         lines = [f"stopped at step {trainer.global_step:,}, before the first checkpoint"]
     else:
-        step = checkpoint.read(folder.checkpoint)["global_step"]
-        lines = [f"stopped; the state at step {step:,} is in {folder.checkpoint}"]
+        step = checkpoint.read(folder.last)["global_step"]
+        lines = [f"stopped; the state at step {step:,} is in {folder.last}"]
         lines.append("the same command resumes")
     if folder.model.is_dir():
         loss, step = best(trainer)
         quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
         lines.append(f"model so far: {folder.model} ({quality})")
-    return lines
+    return "\n".join(lines)
 
 
 def _trust(config: TrainConfig, lit: LitMusicTransformer) -> str:

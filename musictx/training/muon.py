@@ -4,12 +4,12 @@ K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks" (202
 of Liu et al., "Muon is scalable for LLM training" (arXiv 2502.16982, section 2.2): an orthogonal
 matrix times 0.2 sqrt(max(rows, columns)) has the root mean square of a usual AdamW step, so
 learning rate and weight decay are AdamW's. Embeddings, norms, biases, tables of positions and the
-output matrix are no maps between hidden layers: they go on with AdamW.
+output matrix are no maps between hidden layers: AdamW trains them.
 
 Why not ``torch.optim.Muon``: it makes each parameter orthogonal as one matrix, and here queries,
-keys and values are three maps in one parameter, which are to be made orthogonal each by itself. It
-also takes one matrix after the other, where this one stacks equal shapes, and it is an optimizer
-beside AdamW, where Lightning's automatic optimization wants one.
+keys and values are three maps in one parameter, each to be made orthogonal by itself. It also takes
+one matrix after the other, where this one stacks equal shapes, and it is a second optimizer next to
+AdamW, where Lightning's automatic optimization wants one.
 """
 
 from __future__ import annotations

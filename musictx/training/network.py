@@ -1,13 +1,25 @@
-"""``TrainConfig`` and a tokenizer -> the network that is to be trained."""
+"""The network to train: a new one, or one that ``init=`` names, for fine-tuning.
+
+``init=`` takes over a model's weights, tokenizer and shape. What the configuration asks for in
+addition is added: control tokens or programs to its vocabulary, features, its dropout. Until it
+learns better the larger model computes what the smaller one did, but for the little that new ids
+take from the probability of the old ones.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 
-from musictx.config import TrainConfig
+from musictx.bundle import Bundle
+from musictx.config import TokenizerConfig, TrainConfig
 from musictx.config.position import plain
-from musictx.model.features import with_tokens
+from musictx.errors import ConfigError
+from musictx.model.features import kind_of, with_tokens
 from musictx.model.transformer import MusicTransformer
+from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 
@@ -43,3 +55,88 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
         group=tokenizer.group,
         **arguments,
     )
+
+
+def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTransformer, list[str]]:
+    """The tokenizer and the model to train, and what was added to those of ``loaded``, in words.
+
+    Raises ``ConfigError`` for tokens that this model's tokenizer does not have.
+    """
+    tokenizer = extended(loaded.tokenizer, config.tokenizer)
+    old = loaded.model.config
+    wanted = with_tokens(config.model.features, tokenizer)
+    further = [feature for feature in wanted if old.feature(feature.name) is None]
+    switches = [
+        name
+        for name in ("gates", "first_values")
+        if getattr(config.model, name) and not getattr(old, name)
+    ]
+    added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds]
+    added += [feature.name for feature in further] + switches
+    dropout = old.dropout if config.model.dropout is None else config.model.dropout
+    added += [f"dropout {dropout:g}"] if dropout != old.dropout else []
+    if not added:
+        return tokenizer, loaded.model.requires_grad_(True).train(), []
+    kept = [
+        replace(feature, arguments=feature.arguments | kind_of(feature.name).of_tokens(tokenizer))
+        for feature in old.features
+    ]
+    position = old.position
+    if position.coordinates is not None:
+        position = replace(position, coordinates=tokenizer.coordinates())
+    larger = replace(
+        old,
+        vocab_size=tokenizer.size,
+        position=position,
+        dropout=dropout,
+        features=(*kept, *further),
+        gates=old.gates or config.model.gates,
+        first_values=old.first_values or config.model.first_values,
+    )
+    torch.manual_seed(config.seed)
+    model = MusicTransformer(**larger.plain())
+    model.load_state_dict(widened(model, loaded.model, rows(loaded.tokenizer, tokenizer)))
+    return tokenizer, model.train(), added
+
+
+def extended(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:
+    """``tokenizer`` with the control tokens and programs of ``options`` in addition."""
+    config = tokenizer.to_config()
+    if options.controls and tokenizer.name not in ("performance", "notes"):
+        raise ConfigError(
+            f"tokenizer.controls=true: {tokenizer.name}, the tokens of the model of init=, have no "
+            "controls; start from performance tokens or notes, such as init=piano or init=song"
+        )
+    if tokenizer.name in ("performance", "notes"):
+        config["controls"] = options.controls or config.get("controls", False)
+    if tokenizer.name == "performance" and options.tracks == "programs":
+        config["tracks"] = options.tracks
+    return build(**config)
+
+
+def rows(old: Tokenizer, new: Tokenizer) -> np.ndarray:
+    """(ids of ``old``,) the id of ``new`` with the same kind and value."""
+    ids = np.empty(old.size, np.int64)
+    for number, kind in enumerate(old.kinds):
+        of_old = np.flatnonzero(old.kind_of == number)
+        ids[of_old] = np.flatnonzero(new.kind_of == new.kinds.index(kind))
+    return ids
+
+
+def widened(
+    model: MusicTransformer, smaller: MusicTransformer, ids: np.ndarray
+) -> dict[str, torch.Tensor]:
+    """The state of ``model`` with all that ``smaller`` has learnt; ``ids`` as :func:`rows` gives
+    them. Parameters that have grown have a row for each id; rows of new ids stay as a new model's
+    begin. New parameters begin at zero, but for those
+    that have an effect only times another new one."""
+    products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
+    learnt, state = smaller.state_dict(), model.state_dict()
+    for name, tensor in state.items():
+        if name in learnt and tensor.shape != learnt[name].shape:
+            tensor[torch.from_numpy(ids)] = learnt[name]
+        elif name in learnt:
+            tensor.copy_(learnt[name])
+        elif name not in products:
+            tensor.zero_()
+    return state

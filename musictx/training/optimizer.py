@@ -41,7 +41,7 @@ def build_optimizer(
     model: nn.Module, optim: Mapping[str, Any], *, fused: bool
 ) -> torch.optim.Optimizer:
     """AdamW, Muon for the hidden matrices and AdamW for all else (``name=muon``), or a class of
-    one's own (``name=module:Class``) with ``optim["params"]``.
+    the user (``name=module:Class``) with ``optim["params"]``.
 
     optim  ``config.OptimConfig`` as a dict, ``lr`` given;  fused  AdamW's kernel for CUDA
 
@@ -59,12 +59,12 @@ def build_optimizer(
     for group in groups:
         group["lr"] = optim["lr"] * group.pop("lr_multiplier")
     if ":" in optim.get("name", "adamw"):
-        return _of_ones_own(optim, groups)
+        return _user_defined(optim, groups)
     kind = Muon if is_muon else torch.optim.AdamW
     return kind(groups, lr=optim["lr"], betas=tuple(optim["betas"]), fused=fused)
 
 
-def _of_ones_own(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     kind = imported("optim.name", optim["name"])
     plain = [{k: v for k, v in group.items() if k not in ("muon", "split")} for group in groups]
     try:
@@ -79,7 +79,7 @@ def _of_ones_own(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> torc
 
 def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
     """Take AdamW's kernel for CUDA or leave it, whatever kernel the loaded state was made by; this
-    one wants the counts of steps beside the parameters. Optimizers of one's own stay as they are.
+    one wants the counts of steps where the parameters are. Other classes stay as they are.
     """
     if type(optimizer) not in (torch.optim.AdamW, Muon):
         return
@@ -98,7 +98,7 @@ def parameter_groups(
     adamw_lr: float = 1.0,
     table_lr: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Groups for the optimizer: what decays, what Muon steps, what learns at a rate of its own.
+    """Groups for the optimizer: what decays, what Muon steps, what has its own learning rate.
 
     Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
     relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens
@@ -109,7 +109,7 @@ def parameter_groups(
     ``adamw_lr`` as ``lr_multiplier``.
 
     ``table_lr`` other than 1 puts the tables of the position scheme and of the sparse features into
-    a group of their own and multiplies their ``lr_multiplier``: a step of few windows reaches few
+    a separate group and multiplies their ``lr_multiplier``: a step of few windows reaches few
     of their rows, which therefore learn more slowly than matrices.
 
     Each trainable parameter is in exactly one group, in the order of ``named_parameters``.
@@ -141,8 +141,8 @@ def parameter_groups(
 
 
 def _tables(model: nn.Module) -> set[int]:
-    """The ids of what the position scheme and the sparse features of ``model`` learn beside maps
-    and embeddings."""
+    """The ids of those parameters of the position scheme and the sparse features of ``model`` that
+    are neither maps nor embeddings."""
     owners = [getattr(model, "position", None)]
     owners += [feature for feature in getattr(model, "features", []) if feature.sparse]
     modules = [m for owner in owners if isinstance(owner, nn.Module) for m in owner.modules()]

@@ -11,6 +11,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
+import torch
 import torch.distributed as dist
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
@@ -29,7 +30,10 @@ def from_environment(
     world = _world(environment)
     if world is None:
         devices, cores = options.devices, os.cpu_count() or 1
-        if options.accelerator == "cpu" and devices.isdecimal() and int(devices) > cores:
+        on_cpu = options.accelerator == "cpu" or (
+            options.accelerator == "auto" and not torch.cuda.is_available()
+        )
+        if on_cpu and devices.isdecimal() and int(devices) > cores:
             raise ConfigError(
                 f"trainer.devices={devices}: expected at most {cores}, the cores of this machine"
             )

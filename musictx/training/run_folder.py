@@ -136,26 +136,13 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.model = path / "model"
-
-    @property
-    def checkpoint(self) -> Path | None:
-        """``last.ckpt``, if there is one to resume from."""
-        return self._file("last.ckpt")
-
-    @property
-    def best(self) -> Path | None:
-        """``best.ckpt``, if there was a validation."""
-        return self._file("best.ckpt")
-
-    def _file(self, name: str) -> Path | None:
-        path = self.path / name
-        return path if path.is_file() else None
+        self.last, self.best = path / "last.ckpt", path / "best.ckpt"
 
     def status(self) -> dict[str, Any]:
         """What :meth:`write_status` wrote; empty if there is nothing that can be read."""
         try:
             status = json.loads(files.read_bytes(self.path / STATUS, 1, "the size of a status"))
-            loss = status["validation_loss"]
+            loss = dict(status).get("validation_loss")
             return {
                 "finished": bool(status["finished"]),
                 "step": int(status["step"]),
@@ -259,13 +246,13 @@ class RunFolder:
         if not status or all(before.get(name) == now[name] for name in LENGTH):
             return
         if trainer.seconds is None:
-            shorter, asked = status["step"] >= trainer.max_steps > 0, "trainer.max_steps"
+            shorter, option = status["step"] >= trainer.max_steps > 0, "trainer.max_steps"
         else:
-            shorter, asked = status["seconds"] >= trainer.seconds, "trainer.max_time"
+            shorter, option = status["seconds"] >= trainer.seconds, "trainer.max_time"
         if shorter:
             raise UserError(
                 f"out={self.path}: the run in this folder has done {status['step']:,} steps in "
-                f"{status['seconds']:.0f} s; ask for a larger {asked}, or give another out="
+                f"{status['seconds']:.0f} s; ask for a larger {option}, or give another out="
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 import typing
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,7 +131,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
     """The callbacks or loggers of a configuration group, each made from its ``_target_``.
 
     ``{run_folder}`` in their options is the run folder; an entry that is null is left out. Modules
-    in the folder musictx runs in are found.
+    in the current folder can be imported.
     Raises ``ConfigError`` with the entry's name where that cannot be.
     """
     from hydra.utils import instantiate as make
@@ -143,7 +144,7 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
         try:
-            made.append(make(_placed(node, str(folder)), _convert_="all"))
+            made.append(make(_renamed(_placed(node, str(folder))), _convert_="all"))
         except Exception as error:  # whatever a class of the user's raises
             cause = error.__cause__ or error
             reason = " ".join(str(cause).split()) or type(cause).__name__
@@ -151,6 +152,16 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
                 f"{group}.{name}._target_={node['_target_']}: cannot be made ({reason})"
             ) from error
     return made
+
+
+def _renamed(node: dict[str, Any]) -> dict[str, Any]:
+    """The options of a class of musictx by the package's name of today, for one version."""
+    former, target = "musictx.train.", str(node["_target_"])
+    if not target.startswith(former):
+        return node
+    target = f"musictx.training.{target.removeprefix(former)}"
+    print(f"musictx: {node['_target_']} is {target} now", file=sys.stderr)
+    return node | {"_target_": target}
 
 
 def _placed(node: Any, folder: str) -> Any:

@@ -170,3 +170,30 @@ def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
             assert max(times[one].sum() for one in windows) <= 6 * 4
     (many,) = musictx.accompany(score, songs, seed=1, density=30, polyphony="full")
     assert len(many.score) - len(score) > 6 * 16
+
+
+@pytest.mark.parametrize("add", ["piano", "bass,strings"])
+def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs, add):
+    """By random weights. Once it was that of all music, so that parts fell silent for it."""
+    score = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
+    counts = []
+    for density in (1.0, 3.0, 9.0):
+        rate = []
+        for seed in range(3):
+            (made,) = musictx.accompany(score, songs, add=add, density=density, seed=seed)
+            rate.append((len(made.score) - len(score)) / 16)
+        counts.append(np.mean(rate))
+    assert counts == sorted(counts)
+    assert counts[1] >= 1.8
+
+
+def test_a_lead_lies_where_the_tune_does(songs):
+    for of, low, high in (([(73, 60, 4), (0, 40, 4)], 56, 66), ([(0, 80, 4), (0, 40, 4)], 76, 86)):
+        (made,) = musictx.accompany(tracks(*of), songs, add="lead", seed=1)
+        new = made.score.notes["pitch"][made.score.notes["track"] == 2]
+        assert len(new)
+        assert low <= new.min() <= new.max() <= high
+    (made,) = musictx.accompany(
+        tracks((73, 60, 4)), songs, add="lead", sampling={"low": "C6"}, seed=1
+    )
+    assert made.score.notes["pitch"].max() >= 84

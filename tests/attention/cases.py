@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from musictx.attention import api, capabilities, reference
+from musictx.attention import api, reference
+from musictx.attention.setting import Job as Asked
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 
@@ -167,16 +168,11 @@ def qkv(
     return q, k, v
 
 
-#: What single implementations take beside the arguments of ``attend``.
-_OWN = {"position"}
-
-
 def directly(module: Any) -> Callable[..., Tensor]:
     """``module.attend`` itself, whatever ``attend`` would choose; arguments as of ``attend``."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
-        own = {name: more.pop(name) for name in _OWN & more.keys()}
-        found: Tensor = module.attend(q, k, v, terms, setting(terms, q, k, **more), **own)
+        found: Tensor = module.attend(q, k, v, terms, setting(terms, q, k, **more))
         return found
 
     return attend
@@ -216,8 +212,9 @@ def why_not(
     module: Any, terms: Terms, at: Any, over: Any, causal: bool = True, q: Tensor | None = None
 ) -> str | None:
     """Why the implementation cannot compute attention with these terms between these positions."""
-    job = capabilities.job(terms, Setting(terms.needed(at), terms.needed(over), causal), q)
-    return capabilities.why_not(module.CAN, job)
+    setting = Setting(terms.needed(at), terms.needed(over), causal)
+    reason: str | None = module.supports(Asked.of(terms, setting, q))
+    return reason
 
 
 def reasons(*job: Any) -> dict[str, str | None]:
@@ -267,14 +264,8 @@ class Job(NamedTuple):
 
 
 def computed(name: str) -> Callable[..., Tensor]:
-    """The implementation itself; ``attend`` where that widens the heads for it."""
-
-    def run(q: Tensor, k: Tensor, v: Tensor, terms: Terms, **more: Any) -> Tensor:
-        if name != "decode" and any(axis.labels is not None for axis in terms.axes):
-            return api.attend(q, k, v, terms, **more, implementation=name)
-        return directly(api._MODULES[name])(q, k, v, terms, **more)
-
-    return run
+    """The implementation itself."""
+    return directly(api._MODULES[name])
 
 
 def precision(name: str) -> torch.dtype:

@@ -8,9 +8,9 @@ import sys
 import pytest
 import torch
 
-from musictx.attention import api, capabilities
+from musictx.attention import api, chunked
 from musictx.attention.api import attend
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused, native
 from tests.attention import cases
@@ -57,7 +57,7 @@ def test_auto_takes_the_fastest_that_can_do_the_job(scheme, queries, more, wante
     }
     if "query_positions" in more:
         more = {name: (more["query_positions"], *where[name][1:]) for name in where}
-    job = capabilities.job(terms, cases.setting(terms, q, k, **(where | more)), q)
+    job = Job.of(terms, cases.setting(terms, q, k, **(where | more)), q)
     assert api.chosen("auto", job) == wanted
 
 
@@ -139,12 +139,12 @@ def test_arguments_that_do_not_fit_are_named(change, words):
         ("cpu", None, {"packed": True, "dropout": True}, "native"),
         ("cpu", "no compiler", {}, "chunked"),
         ("cpu", None, {"dtype": torch.float64}, "chunked"),
-        ("cpu", None, {"value_table": True}, "chunked"),
+        ("cpu", None, {"extras": ("value_table",)}, "chunked"),
         ("cpu", None, {"axes": 2}, "reference"),
         ("cpu", None, {"one": True}, "decode"),
         ("cuda", None, {}, "fused"),
         ("cuda", None, {"labels": 48}, "fused"),
-        ("cuda", None, {"value_table": True}, "chunked"),
+        ("cuda", None, {"extras": ("value_table",)}, "chunked"),
         ("cuda", None, {"labels": 80}, "chunked"),
         ("cuda", "no Triton", {}, "chunked"),
         ("mps", None, {}, "reference"),
@@ -152,15 +152,79 @@ def test_arguments_that_do_not_fit_are_named(change, words):
 )
 def test_auto_takes_the_fastest_of_this_machine(device, lacking, change, wanted, monkeypatch):
     monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(capabilities, "_MISSING", {native.CAN: lacking, fused.CAN: lacking})
+    monkeypatch.setattr(api, "_runs", lambda *_: True)
+    for module in (native, fused):
+        monkeypatch.setattr(module, "_missing", lambda: lacking)
     terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
-    job = capabilities.job(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
+    job = Job.of(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
     job = job._replace(**({"device": device} | change))
     assert api.chosen("auto", job) == wanted
     for name in ("native", "fused"):
         if lacking and device == ("cpu" if name == "native" else "cuda"):
             with pytest.raises(ValueError, match=f"implementation={name}: {lacking}"):
                 api.chosen(name, job)
+
+
+def broken(*arguments: object) -> torch.Tensor:
+    raise RuntimeError("out of\nregisters")
+
+
+class Backward(torch.autograd.Function):
+    """Right forward, an error backward."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        return v.clone()
+
+    backward = staticmethod(broken)
+
+
+@pytest.mark.parametrize(
+    ("attend_", "words"),
+    [
+        (broken, "out of registers"),
+        (lambda q, k, v, *_: Backward.apply(q, k, v), "out of registers"),
+        (lambda q, k, v, terms, _: (q @ terms.axes[0].table.mT).log() @ v, "are not finite"),
+    ],
+    ids=["forward", "backward", "wrong"],
+)
+def test_a_kernel_that_raises_is_left_out_with_one_line(attend_, words, monkeypatch, capsys):
+    monkeypatch.setattr(api, "_CHOSEN", {})
+    monkeypatch.setattr(api, "_RUNS", {})
+    monkeypatch.setattr(native, "_missing", lambda: None)
+    monkeypatch.setattr(native, "attend", attend_)
+    state = torch.get_rng_state()
+    q, k, v = (torch.randn(1, 2, 9, 16) for _ in range(3))
+    terms = Terms(0.3, (Axis(torch.randn(2, 9, 16), high=8),))
+    torch.set_rng_state(state)
+    with torch.inference_mode():
+        for _ in range(3):
+            got = attend(q, k, v, terms)
+    assert torch.equal(torch.get_rng_state(), state)  # a run that is resumed draws the same
+    torch.testing.assert_close(got, attend(q, k, v, terms, implementation="reference"))
+    line = capsys.readouterr().err
+    assert line.startswith("musictx: attention=native is not used: it failed (")
+    assert line.endswith(f"{words})\n")
+    assert line.count("\n") == 1
+    if words == "out of registers":
+        v.requires_grad_()
+        with pytest.raises(RuntimeError, match="registers"):
+            attend(q, k, v, terms, implementation="native").sum().backward()
+
+
+def test_a_kernel_is_asked_once_with_the_labels_of_the_job(monkeypatch):
+    right, calls = chunked.attend, []
+    monkeypatch.setattr(api, "_CHOSEN", {})
+    monkeypatch.setattr(api, "_RUNS", {})
+    monkeypatch.setattr(native, "_missing", lambda: None)
+    monkeypatch.setattr(native, "attend", lambda q, *a: calls.append(q.shape) or right(q, *a))
+    (q, k, v, terms), _, _ = inputs("labelled", 5)
+    terms = Terms(terms.scale, terms.axes)
+    places = {"query_positions": cases.places(2, 0, 5), "key_positions": cases.places(2, 0, 5)}
+    q, k, v = (x.float() for x in (q, k, v))
+    for _ in range(2):
+        attend(q, k, v, terms, **places)
+    assert calls == [(1, 1, 40, 4), (2, 2, 5, 4), (2, 2, 5, 4)]
 
 
 def test_importing_attention_and_the_model_leaves_the_compiler_alone():

@@ -1,8 +1,8 @@
 """Whatever an implementation says that it can, it computes as the specification does.
 
-One set of laws for all of them; what they are asked is drawn from what they state of themselves
-(``CAN``). The Triton kernel, ``fused``, is asked alone, in the process with Triton's interpreter
-that test_fused.py starts.
+One set of laws for all of them; what they are asked is drawn from what they say of themselves
+(``supports``). The Triton kernel, ``fused``, is asked alone, in the process with Triton's
+interpreter that test_fused.py starts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from musictx.attention import api, capabilities
+from musictx.attention import api
 from musictx.attention.chunked import plan
+from musictx.attention.setting import ANY, CONSECUTIVE, LAST, SQUARE
+from musictx.attention.setting import Job as Asked
 from musictx.attention.terms import Axis, Blocks, Terms
 from musictx.speed.native import op
 from tests.attention import cases
@@ -61,23 +63,28 @@ def cut(block: int, budget: int, run: int) -> Iterator[None]:
 
 def drawn(draw: Any, name: str) -> Job:
     """Any job that the implementation says it can do: lengths, places, terms, blocks, pieces."""
-    can: capabilities.Capabilities = api._MODULES[name].CAN
     integers, any_of = st.integers, st.sampled_from
     torch.manual_seed(draw(integers(0, 99)))
     one = name == "decode"
 
+    def can(**asked: Any) -> bool:
+        """Whether it can do the simplest of its jobs changed so."""
+        plain = {"axes": 0, "table": False} if name == "sdpa" else {"one": one}
+        return api._MODULES[name].supports(Asked(**plain | asked)) is None
+
     def chance(what: str, able: bool = True) -> bool:
         return able and draw(st.booleans(), what)
 
-    causal = can.causal_only or one or chance("causal")
-    layout = can.causal_positions if causal and can.causal_positions else can.positions
+    causal = not can(causal=False) or one or chance("causal")
+    layouts = [x for x in (SQUARE, LAST, CONSECUTIVE, ANY) if can(layout=x, causal=causal)]
+    layout = layouts[-1]
     most = 45 if INTERPRETED else 30  # of tokens
     rows = 1 if INTERPRETED else draw(integers(1, 3), "rows")
     queries, keys = draw(integers(1, most), "queries"), draw(integers(1, most), "keys")
     start = draw(integers(-35, 35), "queries begin")
-    if layout == capabilities.SQUARE:
+    if layout == SQUARE:
         queries, start = keys, 0
-    elif layout == capabilities.LAST:
+    elif layout == LAST:
         queries = min(queries, keys)
         start = keys - queries
     elif one:
@@ -88,22 +95,27 @@ def drawn(draw: Any, name: str) -> Job:
     low = draw(integers(-6, 6), "low")
     count = 1 + draw(any_of([0, 1, 4, 12, 40]), "distances")
     heads = draw(any_of([1, 2]), "heads of tables")
-    axis = can.axes != 0 and (can.table_only or chance("an axis"))
-    table = axis and (can.table_only or chance("table"))
-    labelled = chance("labels", bool(can.labels))
+    must = not can(axes=0, table=False)
+    axis = can(axes=1) and (must or chance("an axis"))
+    table = axis and (must or chance("table"))
+    labelled = chance("labels", can(labels=9))
     for which, there, shape in (
         ("table", table, (heads, count, SIZE)),
-        ("bias", chance("bias", axis and can.bias), (heads, count)),
-        ("V", chance("V", axis and can.value_table), (3 - heads, count, SIZE)),
-        ("u", chance("u", can.query_biases), (2, SIZE)),
-        ("v_bias", chance("v_bias", can.query_biases and (table or labelled)), (2, SIZE)),
+        ("bias", chance("bias", axis and can(bias=True)), (heads, count)),
+        ("V", chance("V", axis and can(extras=("value_table",))), (3 - heads, count, SIZE)),
+        ("u", chance("u", can(extras=("content_bias",))), (2, SIZE)),
+        (
+            "v_bias",
+            chance("v_bias", can(extras=("position_bias",)) and (table or labelled)),
+            (2, SIZE),
+        ),
     ):
         if there:
             cases.learned(named, which, *shape)
     if labelled:
         cases.label_axes(named, 2, SIZE)
     blocks = None
-    if chance("blocks", can.blocks):
+    if chance("blocks", can(extras=("blocks",))):
         blocks = Blocks(draw(integers(1, 10), "length"), coordinate=draw(any_of([0, 1])))
 
     def terms(named: Named) -> Terms:
@@ -141,9 +153,9 @@ def test_it_computes_whatever_it_says_it_can(name, data):
         job = drawn(draw, name)
         terms, where = job.terms(job.named), job.where
         places = where["query_positions"], where["key_positions"]
-        q = None if name == "decode" else job.named["q"].to(torch.float32)
-        module = api._MODULES[name]
-        assert cases.why_not(module, terms, *places, where.get("causal", True), q) is None
+        if name != "decode":  # its positions may be of each row, which no Job says
+            q, causal = job.named["q"].to(torch.float32), where.get("causal", True)
+            assert cases.why_not(api._MODULES[name], terms, *places, causal, q) is None
         shares = excess(name, job)
     assert max(shares.values()) < 1, shares
 

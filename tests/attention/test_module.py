@@ -7,8 +7,7 @@ import torch
 
 from musictx.attention import RelativeAttention, attend, why_not
 from musictx.attention.api import chosen
-from musictx.attention.capabilities import job
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Span, Terms
 from musictx.errors import ConfigError
 
@@ -103,4 +102,4 @@ def test_the_choice_is_made_once_for_a_job(monkeypatch):
         k = v = torch.randn(1, 2, length, 8)
         attend(q, k, v, Terms(0.3))
     assert len(asked) <= 2  # the first query is the only key's own
-    assert chosen("auto", job(Terms(0.3), Setting((Span(3, 1),), (Span(0, 4),)), q)) == "sdpa"
+    assert chosen("auto", Job.of(Terms(0.3), Setting((Span(3, 1),), (Span(0, 4),)), q)) == "sdpa"

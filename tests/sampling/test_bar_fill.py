@@ -105,6 +105,23 @@ def test_each_version_is_what_it_is_alone():
     assert both[0].new.tolist() != both[1].new.tolist()
 
 
+def test_versions_differ_where_each_would_come_out_the_same():
+    """The likeliest notes are those of every seed; those of later versions tell others apart."""
+    _, part = gap(song(), 3.0, 6.0)
+    seeds, likeliest = [(0, n) for n in range(4)], SamplingConfig(temperature=0.0)
+    made = [as_counts(one.new) for one in versions(part, seeds, likeliest)]
+    assert all(made)
+    assert all(one != other for n, one in enumerate(made) for other in made[:n])
+    assert [as_counts(one.new) for one in versions(part, seeds[:2], likeliest)] == made[:2]
+    told = [[] for _ in seeds]
+    asked = {"sampling": likeliest, "limits": NoteLimits.of(None)}
+    tell = lambda number, event: told[number].append(event)  # noqa: E731
+    again = list(fill.compose(part, seeds, on_event=tell, **asked))
+    assert [as_counts(one.new) for one in again] == made
+    for events, one in zip(told, again):
+        assert told_of(events) == listed(one.new, "program")
+
+
 def test_new_notes_are_told_as_they_are_written():
     """In segments, too: known notes, written again or ahead, are not told."""
     melody = TOKENS.quantise(song(bars=24))

@@ -13,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.attention import capabilities
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
@@ -76,10 +75,8 @@ def test_it_says_which_tensors_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -
     assert "computes on cuda" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(fused, "find_spec", lambda name: None)
-    monkeypatch.setattr(capabilities, "_MISSING", {})
     assert "not installed" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64))
     monkeypatch.setattr(fused, "find_spec", lambda name: name)
-    capabilities._MISSING.clear()
     assert "float64" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64).double())
     assert "not 48" in cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 48))
     assert cases.why_not(fused, PLAIN, *spans, True, torch.zeros(1, 1, 4, 64)) is None

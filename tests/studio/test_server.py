@@ -125,9 +125,19 @@ def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(tmp_path, data, sta
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
+CUE = (
+    b"<score-partwise><part-list/><part><measure><note><rest/><duration>1</duration></note>"
+    b"<note><cue/><pitch><step>C</step><octave>4</octave></pitch><duration>1</duration></note>"
+    b"<note><pitch><step>C</step><octave>4</octave></pitch><duration>1</duration></note>"
+    b"</measure></part></score-partwise>"
+)
+
+
 def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(tmp_path):
     async def script(client):
-        for data, remark in ((ODE, None), (ODE[:-60], "The file is damaged (truncated track).")):
+        damaged = "The file is damaged (truncated track)."
+        plain = "Not played as it is written: cue notes left out."
+        for data, remark in ((ODE, None), (ODE[:-60], damaged), (CUE, plain)):
             async with client.post("/api/sessions", data=data) as answer:
                 found = await answer.json()
             assert found["notes"]

@@ -1,7 +1,6 @@
 """A checkpoint is whole or not there, and nothing in it can run."""
 
 import pickle
-import zipfile
 
 import pytest
 import torch
@@ -84,17 +83,4 @@ def test_a_damaged_or_missing_file_gets_one_sentence(content, tmp_path):
         checkpoint.read(path)
     path.unlink()
     with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of musictx train"):
-        checkpoint.read(path)
-
-
-@pytest.mark.parametrize("pickled", [b"\x80\x02J\x01", b"\x80\x02K\x01Q."])
-def test_a_pickle_that_breaks_off_in_the_archive_is_refused(pickled, tmp_path):
-    """The first ends within a number; the second refers to a tensor by one."""
-    path = tmp_path / "last.ckpt"
-    with zipfile.ZipFile(write(path)) as old:
-        parts = {name: old.read(name) for name in old.namelist()}
-    with zipfile.ZipFile(path, "w") as new:
-        for name, data in parts.items():
-            new.writestr(name, pickled if name.endswith("data.pkl") else data)
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
         checkpoint.read(path)

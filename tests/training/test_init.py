@@ -11,8 +11,7 @@ from musictx.bundle import Bundle
 from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.training.init import rows, take_over
-from musictx.training.network import build_model
+from musictx.training.network import build_model, rows, take_over
 from musictx.training.run_folder import identity
 
 SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}

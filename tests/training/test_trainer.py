@@ -118,18 +118,6 @@ def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
         build_trainer(TrainerConfig.of(accelerator="cpu", **flags))
 
 
-def test_a_flag_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
-        compose("train", ["trainer.profile=simple"])
-    with pytest.raises(ConfigError, match=r"trainer\.profile=simple: expected one of benchmark"):
-        TrainerConfig.of(profile="simple")
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer/mine.yaml").write_text("profile: simple\n")
-    with pytest.raises(ConfigError, match=r"trainer\.profile: no such .* mean trainer\.profiler\?"):
-        run("train", ["trainer=mine"], pytest.fail, flags=["--config-dir", str(tmp_path)],
-            folders=[tmp_path])  # fmt: skip
-
-
 def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
     class Stops(pl.Callback):
         def on_train_batch_end(self, trainer, *args):
@@ -139,6 +127,13 @@ def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
     trainer = fit(fake_training(), folder=tmp_path, callbacks=kept, min_steps=4)
     assert trainer.global_step == 4
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
+
+
+def test_a_target_by_the_former_name_of_the_package_is_made_with_a_line(tmp_path, capsys):
+    nodes = {"best": {"_target_": "musictx.train.callbacks.LastCheckpoint"}}
+    (last,) = instantiate("callbacks", nodes, tmp_path)
+    assert isinstance(last, LastCheckpoint)
+    assert "musictx.training.callbacks.LastCheckpoint" in capsys.readouterr().err
 
 
 def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
@@ -189,7 +184,10 @@ def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatc
     assert not ranks.is_first({})
 
 
-def test_more_devices_than_there_are_is_refused():
-    many = dataclasses.replace(TrainerConfig(), accelerator="cpu", devices="9999")
+@pytest.mark.parametrize("accelerator", ["cpu", "auto"])
+def test_more_devices_than_there_are_is_refused(accelerator, monkeypatch):
+    """Lightning would start as many processes on a CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    many = TrainerConfig(accelerator=accelerator, devices="9999")
     with pytest.raises(ConfigError, match=r"trainer\.devices=9999: expected at most \d+"):
         ranks.from_environment(many, {})

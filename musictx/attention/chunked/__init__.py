@@ -23,32 +23,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.capabilities import Capabilities
 from musictx.attention.chunked.function import Chunked
 from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.chunked.plan import Call, Local, is_aligned, shares
+from musictx.attention.labels import widened
 from musictx.attention.operators import without_autocast
-from musictx.attention.setting import Setting
+from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, one_axis, refusal
 from musictx.attention.terms import Terms
 
-__all__ = ["CAN", "attend"]
-
-CAN = Capabilities(labels="channels", leaves_one_query=True)
+__all__ = ["attend", "supports"]
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    setting: Setting,
-    position: Tensor | None = None,
-) -> Tensor:
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    return refusal((job.tangents, NO_TANGENTS), *one_axis(job), (job.layout == ANY, SPANS_ONLY))
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D) over k and v (B, H, Tk, D): (B, H, Tq, D) in the dtype of q.
 
-    ``position`` (B, H, Tq, D): the queries that meet tables, where labels.py has widened q and k.
     Arguments are taken as checked (:func:`musictx.attention.attend`).
     """
+    dtype, position = q.dtype, None
+    if any(axis.labels is not None for axis in terms.axes):
+        q, position, k, v, terms = widened(q, k, v, terms, setting)
     queries, keys = q.shape[2], k.shape[2]
     offset, causal, dropout = setting.offset, setting.causal, setting.dropout
     local = None
@@ -64,7 +62,7 @@ def attend(
     )
     # autocast is told off here and in both passes: they see to precision themselves.
     with without_autocast(q.device):
-        content, dtype = q, q.dtype
+        content = q
         if terms.content_bias is not None:
             content = q + terms.content_bias.to(q.dtype)[:, None]
         table = bias = values = None

@@ -12,21 +12,22 @@ on the CPU, very slowly: for tests.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.labels import of_one_width
 from musictx.attention.operators import constant
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
 from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
 
-__all__ = ["CAN", "attend"]
+__all__ = ["attend", "supports"]
 
 
 @constant
@@ -34,49 +35,34 @@ def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 
 
-@constant
-def _unwanted() -> str | None:
-    """On a GPU what its trial found."""
-    from musictx.speed import trial  # which imports this module
-
-    return trial.why_not() if torch.cuda.is_available() else None
-
-
-CAN = Capabilities(
-    causal_only=True,
-    labels="channels",
-    leaves_one_query=True,
-    one_width=True,
-    query_biases=False,
-    value_table=False,
-    blocks=False,
-    positions=LAST,
-    any_scale=False,
-    fixed_order=False,
-    devices=("cuda",),
-    dtypes=(torch.bfloat16, torch.float16, torch.float32),
-    head_sizes=HEAD_DIMS,
-    missing=_missing,
-    unwanted=_unwanted,
-)
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    elsewhere = job.device not in (None, "cuda") and os.environ.get("TRITON_INTERPRET") != "1"
+    size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
+    fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
+    reason = refusal(
+        *kernel(job),
+        (
+            job.deterministic,
+            "its sums have other last bits in every run (torch.use_deterministic_algorithms)",
+        ),
+        (not job.scale, "it needs a scale above 0"),
+        (elsewhere, f"it computes on cuda, not on {job.device}"),
+        *computes_in(job, torch.bfloat16, torch.float16, torch.float32),
+        (not fits, f"it knows heads of {sizes} numbers, not {size}"),
+    )
+    return reason or (None if job.device is None else _missing())
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    setting: Setting,
-    position: Tensor | None = None,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
-    are no biases of queries. Parts of the gradients of tables are added in the order in which they
-    come, so their last bits differ from run to run.
+    Arguments are taken as checked (:func:`musictx.attention.attend`). Parts of the gradients of
+    tables are added in the order in which they come, so their last bits differ from run to run.
     """
-    batch, heads, queries, _ = q.shape
+    batch, heads, queries, width = q.shape
     keys = k.shape[2]
+    q, k, v, terms = of_one_width(q, k, v, terms, setting, HEAD_DIMS)
     axis = _narrowed(terms, keys)
     hidden = mask(setting) or [None] * len(Mask._fields)
     row_random = column_random = None
@@ -89,7 +75,7 @@ def attend(
         *(row_random, column_random),
         *(axis.low, axis.high, terms.scale, setting.dropout),
     )[0]
-    return out
+    return out[..., :width]
 
 
 def _narrowed(terms: Terms, keys: int) -> Axis:

@@ -1,4 +1,7 @@
-"""From tensors to kernels: layouts, scratch memory, grids. Imports Triton."""
+"""From tensors to kernels: layouts, scratch memory, grids. Imports Triton.
+
+What speed/cuda can do and this GPU takes goes there: the passes agree on what they hand on.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
+from musictx.speed.cuda import kernel as cuda
 from musictx.speed.fused import forward as forward_pass
 from musictx.speed.fused import key as key_pass
 from musictx.speed.fused import query as query_pass
@@ -35,6 +39,8 @@ def forward(p: Problem) -> tuple[Tensor, Tensor]:
     log_sum = empty((p.batch, p.heads, p.queries), torch.float32, p.q.device)
     if out.numel() == 0:
         return out, log_sum
+    if cuda.forward(p, out, log_sum):
+        return out, log_sum
     tile = p.config.forward
     inputs = (p.q, p.k, p.v)
     numbers = (p.low, p.high, p.scale * LOG2E, p.threshold, 1 / p.kept_share)
@@ -59,6 +65,8 @@ def backward(
     up = unit_stride(upstream.to(p.q.dtype))
     if 0 in up.stride():  # expanded
         up = up.contiguous()
+    if cuda.backward(p, up, out, log_sum, tables, dq, dk, dv):
+        return dq, dk, dv, *tables.all()
     delta = empty((p.batch, p.heads, p.queries), torch.float32, p.q.device)
     tile_functions.row_products[(triton.cdiv(p.queries, 64) * p.batch * p.heads,)](
         out, up, delta, *strides(out, up), p.heads, p.queries, D=p.size, T=64

@@ -23,19 +23,28 @@ import sys
 import torch
 from torch import Tensor
 
-from musictx.attention.capabilities import LAST, Capabilities
+from musictx.attention.labels import of_one_width
 from musictx.attention.operators import constant
-from musictx.attention.setting import Setting
+from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
 from musictx.speed.native import build, library, op
 
-__all__ = ["CAN", "attend"]
+__all__ = ["attend", "supports"]
+
+
+_MISSING: dict[str, str | None] = {}
 
 
 @constant
 def _missing() -> str | None:
-    """Why the kernel is not to be had here, or None: built now if need be."""
+    """Why the kernel is not to be had here, or None: built now if need be, once a process."""
+    if "" not in _MISSING:
+        _MISSING[""] = _loaded()
+    return _MISSING[""]
+
+
+def _loaded() -> str | None:
     try:
         if not build.prebuilt(library.SOURCE):
             build.compiler()
@@ -53,37 +62,25 @@ def _without_name(error: UserError) -> str:
     return str(error).removeprefix("attention=native: ")
 
 
-CAN = Capabilities(
-    causal_only=True,
-    labels="channels",
-    leaves_one_query=True,
-    one_width=True,
-    query_biases=False,
-    value_table=False,
-    blocks=False,
-    positions=LAST,
-    devices=("cpu",),
-    dtypes=(torch.float32, torch.bfloat16, torch.float16),
-    missing=_missing,
-)
+def supports(job: Job) -> str | None:
+    """Why it cannot do the job, or None."""
+    reason = refusal(
+        *kernel(job),
+        (job.device not in (None, "cpu"), f"it computes on cpu, not on {job.device}"),
+        *computes_in(job, torch.float32, torch.bfloat16, torch.float16),
+    )
+    return reason or (None if job.device is None else _missing())
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    terms: Terms,
-    setting: Setting,
-    position: Tensor | None = None,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.attend`); ``position`` is q, as there
-    are no biases of queries. Softmax and sums are float32. Products are float32, or bfloat16 in and
-    float32 out for inputs in bfloat16 where the CPU has instructions for it. The first call
-    may compile (a few seconds); UserError where that cannot be.
+    Arguments are taken as checked (:func:`musictx.attention.attend`). Softmax and sums are float32.
+    Products are float32, or bfloat16 in and float32 out for inputs in bfloat16 where the CPU has
+    instructions for it. The first call may compile (a few seconds); UserError where that cannot be.
     """
-    dtype, keys = q.dtype, k.shape[2]
+    dtype, size, keys = q.dtype, q.shape[-1], k.shape[2]
+    q, k, v, terms = of_one_width(q, k, v, terms, setting)
     table = bias = None
     if terms.axes:
         axis = terms.axes[0].narrowed(0, keys - 1)
@@ -98,7 +95,7 @@ def attend(
             *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
             *(terms.scale, setting.dropout, seed),
         )
-        result: Tensor = out.to(dtype)
+        result: Tensor = out[..., :size].to(dtype)
         return result
 
 

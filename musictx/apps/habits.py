@@ -1,0 +1,97 @@
+"""What is usual in the parts that are composed around known notes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from musictx.apps import parts
+from musictx.apps.tasks import AROUND_SECONDS, Task
+from musictx.beats import BPM, Beats
+from musictx.bundle import Bundle
+from musictx.config import AccompanyConfig, InfillConfig
+from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
+from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
+from musictx.sampling import group_limits
+from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
+from musictx.sampling.steer import FEWEST_NOTES, controls_of
+
+#: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
+MARGIN = 4
+
+
+def pace_of(task: Task, bpm: float) -> float:
+    """Seconds of the file for a second of tokens that count beats at ``bpm``."""
+    first, last = (float(Beats(task.score).quarters(at)) for at in (task.begin, task.end))
+    return (task.end - task.begin) / max((last - first) * 60.0 / bpm, 1e-6)
+
+
+def habits_of(
+    bundle: Bundle,
+    task: Task,
+    wanted: Mapping[str, int],
+    request: InfillConfig | AccompanyConfig,
+    score: Score,
+    composed: Collection[int],
+) -> dict[int, Habit]:
+    """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
+    by name, in the corpus, but that a lead lies where the tune does; of tracks in themselves; but
+    for what the ``request`` says of notes at once and of pitches. ``score`` is the file with the
+    programs that the model knows."""
+    found = parts.habits(bundle, wanted)
+    tunes = [one for one in task.melody or [parts.tune_of(score)] if one is not None]
+    tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
+    if "lead" in wanted and len(tune):  # a second voice
+        _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
+        lead = found[wanted["lead"]]
+        found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+    if not task.closes and not wanted:
+        usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+        found = {
+            part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
+            for part in composed
+            if part in usual
+        }
+    if task.closes:
+        if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
+            score = fold_sustain(score)
+        notes = score.notes.copy()
+        if "program" not in bundle.tokenizer.kinds:
+            notes["program"] = 0
+        # A bound on notes at once counts all tracks of a part in bars, else new notes alone.
+        written = notes[np.isin(notes["track"], task.tracks)]
+        together = parts_of(notes if bundle.tokenizer.group > 1 else written)
+        for part, mine in parts_of(written).items():
+            if len(mine) >= FEWEST_NOTES:
+                pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+                found[part] = _habit_around(task, part, mine, together[part], pace)
+    return group_limits.asked(found, request.sampling, controls_of(request))
+
+
+def _habit_around(
+    task: Task, part: int, written: np.ndarray, together: np.ndarray, pace: float
+) -> Habit:
+    """What is usual in a part around a gap: of its notes on the tracks that are ``written``, of all
+    of them ``together`` how many sound at once; as dense as in the seconds before and after the
+    gap, with ``pace`` seconds of the file for one of the tokens."""
+    start = written["start"]
+    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
+    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+    span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
+    if near.sum() >= FEWEST_NOTES:
+        rate = near.sum() / span
+    else:
+        rate = len(written) / max(float(np.ptp(start)), 1.0)
+    row = habit([at_once(together)], [written["pitch"]], [rate * pace])
+    most, low, high = map(int, row[:3])
+    more = 0 if part == DRUMS else MARGIN
+    return Habit(
+        most,
+        max(low - more, 0),
+        min(high + more, 127),
+        row[3],
+        densest(written, WINDOW_SECONDS * pace),
+        np.inf if part == DRUMS else usual_length(written["end"] - start) / pace,
+    )

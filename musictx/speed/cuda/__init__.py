@@ -1,0 +1,12 @@
+"""Causal attention with a table of distances in CUDA C++: what ``fused`` runs on Hopper.
+
+The skew takes place in registers (common.cuh), which Triton cannot say: there each warp reads rows
+of the table that begin elsewhere. Everything that the kernels do not know is left to Triton.
+
+common.cuh    instructions, tiles, the skew
+forward.cu    output and log of the sums of weights
+backward.cu   all gradients in one pass
+compile.py    CUDA C++ -> machine code, by NVRTC, cached
+driver.py     machine code -> the GPU, by the driver's own library
+kernel.py     tensors -> the kernels' argument
+"""

@@ -1,0 +1,131 @@
+"""From CUDA C++ to machine code by NVRTC, the compiler that torch's wheels for CUDA bring.
+
+What was compiled is kept in the user's cache (``native.build.cache_folder``) by architecture,
+source, options and version of NVRTC. Nothing here needs a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from musictx.speed.native.build import cache_folder
+
+HERE = Path(__file__).parent
+
+
+def source(kernel: str) -> str:
+    """The source of the kernel in ``kernel``.cu, what it shares with the others before it."""
+    return "\n".join((HERE / name).read_text("utf-8") for name in ("common.cuh", f"{kernel}.cu"))
+
+
+def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> bytes:
+    """The kernel for an architecture such as ``sm_90``, from the cache or compiled now.
+
+    ``defines`` are macros, ``NAME=VALUE``. RuntimeError where that cannot be, with the reason.
+    """
+    text, options = source(kernel), options_for(architecture, defines)
+    key = hashlib.sha256("\0".join([text, *options, version()]).encode()).hexdigest()[:20]
+    path = cache_folder() / f"{kernel}-{architecture}-{key}.cubin"
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    print(f"musictx: compiling {kernel} of attention for {architecture}, once", file=sys.stderr)
+    code, _ = compiled(text, options)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            file.write(code)
+        Path(part).replace(path)
+    except OSError:
+        pass  # compiled again next time
+    return code
+
+
+def options_for(architecture: str, defines: Sequence[str]) -> list[str]:
+    """What NVRTC is asked for."""
+    return [f"--gpu-architecture={architecture}", "-std=c++17", *(f"-D{one}" for one in defines)]
+
+
+def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """(machine code, what the compiler says); RuntimeError with its first error."""
+    nvrtc = _library()
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+
+    def checked(status: int) -> None:
+        if status:
+            raise RuntimeError(f"NVRTC failed (status {status})")
+
+    words = (ctypes.c_char_p * len(options))(*(one.encode() for one in options))
+    checked(
+        nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
+    )
+    try:
+        status = nvrtc.nvrtcCompileProgram(program, len(options), words)
+        checked(nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
+        log = ctypes.create_string_buffer(max(1, size.value))
+        checked(nvrtc.nvrtcGetProgramLog(program, log))
+        said = log.value.decode(errors="replace")
+        if status:
+            errors = re.findall(r".*error.*", said) or said.split("\n")
+            raise RuntimeError(f"NVRTC failed ({errors[0].strip()[:200] or f'status {status}'})")
+        checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+        code = ctypes.create_string_buffer(size.value)
+        checked(nvrtc.nvrtcGetCUBIN(program, code))
+        return code.raw, said
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+@cache
+def version() -> str:
+    """The version of NVRTC."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
+def why_not() -> str | None:
+    """Why there is no NVRTC, or ``None``."""
+    try:
+        _library()
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """NVRTC of torch's CUDA version, or whatever version is installed."""
+    for path in _candidates():
+        try:
+            for builtins in sorted(Path(path).parent.glob("libnvrtc-builtins.so.*")):
+                ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise RuntimeError("NVRTC, CUDA's compiler at run time, is not installed")
+
+
+def _candidates() -> Iterator[str]:
+    import torch
+
+    major = (torch.version.cuda or "").partition(".")[0]
+    spec = importlib.util.find_spec("nvidia")  # the folder of NVIDIA's wheels
+    folders = [Path(x) for x in (spec.submodule_search_locations or [])] if spec else []
+    folders += [Path(torch.__file__).parent / "lib", Path("/usr/local/cuda/lib64")]
+    found = [path for folder in folders for path in sorted(folder.rglob("libnvrtc.so*"))]
+    yield from (str(path) for path in found if major and path.name.endswith(f".so.{major}"))
+    if major:
+        yield f"libnvrtc.so.{major}"
+    yield from map(str, found)

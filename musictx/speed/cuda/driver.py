@@ -1,0 +1,98 @@
+"""Kernels started through the library of NVIDIA's driver, on torch's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+
+from musictx.speed.cuda import compile
+
+_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_ATTRIBUTES = {"registers": 4, "local_bytes": 3}
+
+
+def launch(
+    kernel: str,
+    defines: Sequence[str],
+    grid: tuple[int, int],
+    threads: int,
+    shared: int,
+    argument: ctypes.Structure,
+    device: torch.device,
+) -> None:
+    """Start ``relative_KERNEL`` with its one argument and ``shared`` bytes of dynamic memory.
+
+    RuntimeError where it cannot be compiled, loaded or started.
+    """
+    index = torch.cuda.current_device() if device.index is None else device.index
+    _enter(index)
+    function = _function(kernel, tuple(defines), shared, index)
+    pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    stream = ctypes.c_void_p(torch.cuda.current_stream(index).cuda_stream)
+    _checked(
+        "cuLaunchKernel", function, *grid, 1, threads, 1, 1, shared, stream, pointers, None
+    )  # fmt: skip
+
+
+def attributes(kernel: str, defines: Sequence[str], shared: int, index: int) -> dict[str, int]:
+    """Registers and bytes of local memory a thread of a kernel as it was loaded."""
+    found, number = {}, ctypes.c_int()
+    function = _function(kernel, tuple(defines), shared, index)
+    for name, attribute in _ATTRIBUTES.items():
+        _checked("cuFuncGetAttribute", ctypes.byref(number), attribute, function)
+        found[name] = number.value
+    return found
+
+
+def architecture(index: int, defines: Sequence[str] = ()) -> str:
+    """Such as ``sm_90``; with instructions of one generation alone ``sm_90a``."""
+    major, minor = torch.cuda.get_device_capability(index)
+    return f"sm_{major}{minor}" + ("a" if "WGMMA=1" in defines else "")
+
+
+@cache
+def _function(kernel: str, defines: tuple[str, ...], shared: int, index: int) -> ctypes.c_void_p:
+    _enter(index)
+    code = compile.machine_code(kernel, architecture(index, defines), defines)
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    _checked("cuModuleLoadData", ctypes.byref(module), code)
+    name = f"relative_{kernel}".encode()
+    _checked("cuModuleGetFunction", ctypes.byref(function), module, name)
+    _checked("cuFuncSetAttribute", function, _DYNAMIC_SHARED, shared)
+    return function
+
+
+def _enter(index: int) -> None:
+    """Make torch's context of the GPU the thread's current one: a thread may have none yet."""
+    current = ctypes.c_void_p()
+    _checked("cuCtxGetCurrent", ctypes.byref(current))
+    if current.value != _context(index).value:
+        _checked("cuCtxSetCurrent", _context(index))
+
+
+@cache
+def _context(index: int) -> ctypes.c_void_p:
+    torch.cuda.init()
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    _checked("cuDeviceGet", ctypes.byref(device), index)
+    _checked("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    return context
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise RuntimeError(f"the driver's library is not to be had ({error})") from error
+
+
+def _checked(function: str, *arguments: object) -> None:
+    status = getattr(_library(), function)(*arguments)
+    if status:
+        name = ctypes.c_char_p()
+        _library().cuGetErrorName(status, ctypes.byref(name))
+        raise RuntimeError(f"{function}: {(name.value or b'error').decode()} ({status})")

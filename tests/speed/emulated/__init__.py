@@ -1,0 +1,78 @@
+"""The kernels in CUDA C++ on the CPU: the same source through g++, a block at a time, fibers for
+threads. What a GPU does beside that (its timing, its machine code) is not tested here."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from musictx.speed.cuda import compile
+
+HERE = Path(__file__).parent
+Launch = Callable[..., None]
+
+
+class Stopped(Exception):
+    """The emulation met a wrong address, a bank conflict of ldmatrix or a deadlock."""
+
+
+def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
+    """The emulation of a kernel's source; compiled in 2 seconds, kept for the machine."""
+    flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-DEMULATE", f"-DENTRY={entry}"]
+    flags += [f"-D{one}" for one in defines]
+    parts = [text, *flags, *(x.read_text() for x in sorted(HERE.glob("emulate.*")))]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / "musictx-emulated"
+    folder.mkdir(exist_ok=True)
+    target = folder / f"{key}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            source, part = Path(scratch) / "kernel.cu", Path(scratch) / "part.so"
+            source.write_text(text)
+            more = [f'-DSOURCE="{source}"', f"-I{HERE}", str(HERE / "emulate.cpp")]
+            subprocess.run(["g++", *flags, *more, "-o", str(part)], check=True)
+            part.replace(target)
+    return ctypes.CDLL(str(target))
+
+
+def launcher(
+    late: bool = False,
+    order: int = 0,
+    more: Sequence[str] = (),
+    fault: tuple[str, str] | None = None,
+) -> Launch:
+    """What takes the place of ``driver.launch``.
+
+    late, order   when copies land, and the order of warps (emulate.cpp)
+    more          further macros
+    fault         (text, other text): a change of the source
+    """
+
+    def launch(
+        kernel: str, defines: list[str], grid: tuple[int, int], threads: int, shared: int,
+        argument: Any, device: Any,
+    ) -> None:  # fmt: skip
+        text = compile.source(kernel)
+        if fault is not None and text.count(fault[0]) == 1:
+            text = text.replace(*fault)
+        built = library(text, f"relative_{kernel}", [*defines, *more])
+        assert threads == 256
+        assert built.shared_bytes_needed() == shared
+        size = int(next(x for x in defines if x.startswith("HEAD=")).partition("=")[2])
+        pairs = grid[0] if kernel == "backward" else grid[1]
+        keys = pairs * argument.length * size
+        rows = argument.slots * argument.rows * size
+        built.emulate.restype = ctypes.c_char_p
+        failure = built.emulate(
+            ctypes.byref(argument), *grid, ctypes.c_longlong(keys), ctypes.c_longlong(rows),
+            int(late), order,
+        ).decode()  # fmt: skip
+        if failure:
+            raise Stopped(failure)
+
+    return launch
