@@ -1,6 +1,7 @@
 """musictx: a Music Transformer for MIDI - train on your own files, generate, continue.
 
-The names below are imported when first used, so ``import musictx`` costs nothing.
+The names below are imported when first used, so ``import musictx`` costs nothing; type
+checkers read ``__init__.pyi``, which ``scripts/stub.py`` writes.
 
     score = musictx.read("song.mid")                      # notes as columns, in seconds
     more = musictx.generate("piano", primer=score, seconds=30)[0]
@@ -17,28 +18,7 @@ The names below are imported when first used, so ``import musictx`` costs nothin
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from musictx.api import (
-        accompany,
-        compare,
-        evaluate,
-        generate,
-        infill,
-        log_likelihood,
-        stream,
-        train,
-    )
-    from musictx.bundle import Bundle, load
-    from musictx.chorale.api import harmonise
-    from musictx.config import Limits, SamplingConfig
-    from musictx.errors import UserError
-    from musictx.formats import read, to_bytes, write
-    from musictx.notes import Score
-    from musictx.render.app import render
-    from musictx.sampling.music import Sample
-    from musictx.sampling.stream import Event, Stream
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -67,31 +47,7 @@ _WHERE = {
     "write": "musictx.formats",
 }
 
-__all__ = [
-    "Bundle",
-    "Event",
-    "Limits",
-    "Sample",
-    "SamplingConfig",
-    "Score",
-    "Stream",
-    "UserError",
-    "__version__",
-    "accompany",
-    "compare",
-    "evaluate",
-    "generate",
-    "harmonise",
-    "infill",
-    "load",
-    "log_likelihood",
-    "read",
-    "render",
-    "stream",
-    "to_bytes",
-    "train",
-    "write",
-]
+__all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:

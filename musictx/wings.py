@@ -48,9 +48,8 @@ class Wing:
     measures    classes of ``apps.wing_measures.WingMeasures`` for ``measures`` of compare
     checks      functions that say in a sentence what this machine has, by what doctor calls it
     tasks       of compare that only certain measures know: task -> name of the measures
-    conf        package whose YAML files join those of conf/, "" for none: a command with a file
-                conf/NAME.yaml is composed by Hydra, one without by its dataclass; a position scheme
-                needs no more: position/NAME.yaml with its import path
+    conf        package whose YAML files join those of conf/, "" for none; a position scheme needs
+                no more: position/NAME.yaml with its import path
     models      folder of model folders that come along, None for none
     """
 

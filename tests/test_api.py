@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import mido
 import numpy as np
@@ -15,11 +12,12 @@ import pytest
 import torch
 
 import musictx
-from musictx import arguments, cli, shipped
+from musictx import cli, shipped
 from musictx.compose import compose
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.options import request
 from tests.untrained import saved
 
 PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
@@ -118,18 +116,21 @@ def test_no_seed_is_a_fresh_one_that_is_printed(model, capsys):
         ({"include_primer": False}, "include_primer=false: expected with a primer"),
         ({"primer": 3}, "primer: read: cannot read int; expected a path"),
         ({"sampling": "mild"}, "sampling=mild: expected one of free, greedy, safe, wild"),
-        ({"sampling": {"heat": 1}}, r"sampling\.heat: no such option; expected temperature"),
-        ({"sampling": {"temperature": "hot"}}, r"sampling\.temperature='hot': expected a number"),
+        ({"sampling": {"heat": 1}}, r"sampling\.heat: no such option"),
+        ({"heat": 1}, "heat: no such option of musictx generate"),
+        ({"out": "x.mid"}, "out: no such option here"),
+        ({"limits.notes": 5}, "limits.notes: no such option here"),
+        ({"sampling": {"temperature": "hot"}}, r"sampling\.temperature=hot: expected a number"),
         ({"sampling": {"key": 5}}, r"sampling\.key=5: expected a key such as C"),
-        ({"sampling": {"top_p": 2}}, r"sampling\.top_p=2: expected a number above 0"),
-        ({"sampling": 3}, "sampling=3: expected a SamplingConfig"),
-        ({"seed": "x"}, "seed='x': expected a whole number"),
+        ({"sampling": {"top_p": 2}}, r"sampling\.top_p=2.*: expected a number above 0"),
+        ({"sampling": 3}, "sampling=3: expected values by their names"),
+        ({"seed": "x"}, "seed=x: expected a whole number"),
         ({"samples": 0}, "samples=0: expected a whole number from 1"),
-        ({"seconds": "5"}, "seconds=5: expected a number above 0"),
+        ({"seconds": "long"}, "seconds=long: expected a number"),
         ({"seconds": float("nan")}, "seconds=nan: expected a number above 0"),
         ({"tokens": 2.5}, r"tokens=2\.5: expected a whole number"),
         ({"bars": 1.5, "primer": PRIMER}, r"bars=1\.5: expected a whole number"),
-        ({"guidance": "x"}, "guidance=x: expected a number from 0"),
+        ({"guidance": "x"}, "guidance=x: expected a number"),
         ({"density": [1]}, r"density=\[1\]: expected a number of notes a second"),
     ],
 )
@@ -173,54 +174,22 @@ def test_a_package_can_be_called_and_still_be_imported_from(tmp_path):
     assert audio.__name__ == "musictx.render.audio"
 
 
-@pytest.mark.slow
-def test_editors_and_mypy_see_the_types(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import musictx\n"
-        "reveal_type(musictx.load('piano'))\n"
-        "reveal_type(musictx.generate('piano', seconds=1.0))\n"
-        "reveal_type(musictx.read('x.mid'))\n"
-        "reveal_type(musictx.log_likelihood('piano', 'x.mid'))\n"
-        "reveal_type(musictx.harmonise('ode_to_joy'))\n"
-        "reveal_type(musictx.render('x.mid', 'x'))\n"
-        "reveal_type(musictx.train('seed=1'))\n"
-        "musictx.generate('piano', second=1.0)\n"
-    )
-    root = Path(musictx.__file__).parent.parent
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--follow-imports=silent", str(program)],
-        capture_output=True,
-        text=True,
-        cwd=root,
-    )
-    for kind in (
-        "musictx.bundle.Bundle",
-        "list[musictx.sampling.batch.Sample]",
-        "musictx.notes.Score",
-        "musictx.evaluate.likelihood.Likelihood",
-        "list[pathlib.Path]",
-        "pathlib.Path",
-    ):
-        assert f'Revealed type is "{kind}"' in done.stdout, done.stdout
-    assert "Any" not in done.stdout
-    assert 'Unexpected keyword argument "second"' in done.stdout
-
-
 def test_every_preset_of_sampling_can_be_named():
     """It is what the command line makes of it, and no two are the same."""
     names = ("free", "safe", "wild", "greedy")
-    made = [arguments.sampling_of(name, SamplingConfig) for name in names]
+    made = [request("generate", {"sampling": name}).sampling for name in names]
     assert made == [compose("generate", [f"sampling={name}"]).sampling for name in names]
     assert all(one not in made[:place] for place, one in enumerate(made))
     assert made[-1].temperature == 0
 
 
 def test_temperatures_by_kind_can_be_given_as_a_dict():
-    given = arguments.sampling_of({"temperatures": {"note_on": 0.5}}, SamplingConfig)
+    given = request("generate", {"sampling": {"temperatures": {"note_on": 0.5}}}).sampling
     assert given.temperatures == {**SamplingConfig().temperatures, "note_on": 0.5}
-    with pytest.raises(UserError, match=r"sampling.temperatures=1: expected numbers by kind"):
-        arguments.sampling_of({"temperatures": 1}, SamplingConfig)
+    alone = SamplingConfig(temperatures={"note_on": 0.5})
+    assert request("generate", {"sampling": alone}).sampling == alone
+    with pytest.raises(UserError, match=r"sampling.temperatures=1: expected values by their names"):
+        request("generate", {"sampling": {"temperatures": 1}})
 
 
 def test_notes_and_progress_are_told_and_an_error_in_what_is_told_stops_composing(tmp_path):
@@ -299,4 +268,4 @@ def test_a_density_that_means_nothing_is_refused_on_the_command_line(capsys, tmp
     words = ["generate", "model=piano", "seconds=1", "seed=3", f"out={tmp_path / 'x.mid'}"]
     assert cli.main([*words, "density=thick"]) == 2
     printed = " ".join(capsys.readouterr().err.split())
-    assert "density=thick: expected a number of notes a second, or sparse, medium" in printed
+    assert "density=thick: expected a number of notes a second" in printed

@@ -1,9 +1,11 @@
-"""The same request makes the same notes, whoever makes it: command line, Python and studio."""
+"""The same request is the same configuration whoever makes it, so the same notes: command line,
+Python, the studio (HTTP) and MCP."""
 
 from __future__ import annotations
 
 import ast
-import importlib
+import dataclasses
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,161 +13,153 @@ import pytest
 import torch
 
 import musictx
-from musictx.chorale.config import HarmoniseConfig
+import musictx.commands
+from musictx import api, cli, formats, options
+from musictx.chorale import app as chorale
 from musictx.compose import compose
-from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
-from musictx.config.checks import options
-from musictx.errors import UserError
-from musictx.studio.models import Model
-from musictx.studio.request import Request
-from tests.untrained import saved
+from musictx.config.checks import options as options_of
+from musictx.config.levels import LEVELS
+from musictx.mcp import work
+from musictx.mcp.places import Places
+from musictx.mcp.tools import arguments
+from musictx.studio.config import StudioConfig
+from musictx.studio.models import Models
+from musictx.studio.request import command_line, parse
 
 torch.set_num_threads(1)
 
-#: A value of every option that says what is to be composed; what is left out are :data:`OTHERS`.
-SAMPLING = {
-    "temperature": 0.8, "top_p": 0.9, "rules": 1.0,
-    "habits": False, "key": "D", "scale": "pentatonic",
-    "low": "C4", "high": "C5", "density": 4.0,
-    "temperatures": {"note_on": 0.5},
+#: Options of which a value of the type alone is none that means something.
+VALUES = {
+    "key": "D", "scale": "pentatonic", "low": "C4", "high": "C5", "quantise": "8t",
+    "end": "natural", "begin": "3", "to": "4", "tracks": "1", "melody_track": "1",
+    "chords": "| C | Am7 F |",
+    "add": "drums", "style": "rock", "form": "AAB", "voices": ["bass"], "phrase_ends": [2],
+    "temperatures": {"note_on": 0.5}, "density": "dense", "loudness": "p", "register": "high",
+    "polyphony": "thin",
 }  # fmt: skip
-VALUES = {f"sampling.{name}": value for name, value in SAMPLING.items()} | {
-    "samples": 2, "loudness": "p", "register": "high", "polyphony": "1.5",
-    "guidance": 1.5, "quantise": "16", "primer_seconds": 2.0,
-    "include_primer": False, "seconds": 0.7, "bars": 1, "tokens": 30, "end": "natural",
-    "begin": "3", "tracks": "1", "melody_track": "1", "chords": "| C | Am7 F |",
-    "voices": ["bass"], "add": "piano", "form": "AAB",
-    "phrase_ends": [2], "particles": 3,
-}  # fmt: skip
-#: Options of one command that need another value, or another beside them.
-MORE = {
-    ("infill", "end"): {"end": "3"},
-    ("generate", "sampling.scale"): {"sampling.scale": "pentatonic", "sampling.key": "D"},
-    ("generate", "end"): {"end": "natural", "seconds": 2.5},
-    ("harmonise", "bars"): {"bars": "2-3"},
-    ("accompany", "style"): {"add": "drums", "style": "rock"},
-}
-#: Music, the machine and files: beside the request.
-OTHERS = ("primer", "file", "melody", "seed", "device", "limits", "render", "out", "repeats")
-COMMANDS = {
-    "generate": (GenerateConfig, {"seconds": 0.8}, "musictx.apps.generate"),
-    "infill": (InfillConfig, {"begin": "2", "end": "2"}, "musictx.apps.infill"),
-    "accompany": (AccompanyConfig, {}, "musictx.apps.infill"),
-    "harmonise": (HarmoniseConfig, {"particles": 2}, "musictx.chorale.app"),
-}
-SPOKEN = {("infill", "begin"): "from", ("infill", "end"): "to"}
+#: Music, the machine and files: beside what is to be composed.
+BESIDE = ("primer", "file", "melody", "model.path", *api.BY_ARGUMENT)
+MUSIC = {"generate": "primer", "infill": "file", "accompany": "melody", "harmonise": "melody"}
 TASKS = {"generate": "continue", "infill": "replace"}
+#: What each command cannot be without.
+NEEDED = {"infill": {"from": "2", "to": "2"}}
 
 
-def of_request(command):
-    """The options of a command that say what is to be composed."""
-    names = [name for name, _ in options(COMMANDS[command][0])]
-    return [n for n in names if n not in OTHERS and not n.startswith("model.")]
+def _value(name: str, field: dataclasses.Field) -> object:
+    low, above, high, _ = field.metadata["bounds"]
+    kind = options.kinds_of(field)[0]
+    if name.rpartition(".")[2] in VALUES:
+        return VALUES[name.rpartition(".")[2]]
+    if kind == "bool":
+        return not field.default
+    number = (low or above or 0) + (1 if kind == "int" else 0.5)
+    return number if high is None else min(number, high)
 
 
-#: What infill and accompany hand on whole, as generate does: it is tried there.
-WHOLE = {f"sampling.{name}" for name in SAMPLING} - {"sampling.temperature", "sampling.density"}
 CASES = [
-    (command, name)
-    for command in COMMANDS
-    for name in of_request(command)
-    if command in ("generate", "harmonise") or name not in WHOLE
+    (command, name, _value(name, field))
+    for command in MUSIC
+    for name, field in options_of(musictx.commands.COMMANDS[command].config)
+    if name not in BESIDE
 ]
 
 
-@pytest.fixture(scope="module")
-def there(tmp_path_factory):
-    """Models and a tune of four bars."""
-    folder = tmp_path_factory.mktemp("requests")
-    piano = {"name": "performance", "low": 36, "high": 96, "controls": True, "velocity_bins": 8}
-    tune = musictx.read(musictx.shipped.examples()["ode_to_joy"])
-    tune = tune.with_notes(tune.notes[tune.notes["start"] < 8.0])
-    musictx.write(tune, folder / "tune.mid")
-    limits = {"density": 5.0, "most_notes": 4, "longest_note": [[0, 1.0]], "restruck": 0.1}
-    where = saved(folder / "piano", {"note_limits": limits}, tokens=piano, context=96)
-    four = saved(folder / "chorale", tokens={"name": "chorale"}, context=400)
-    models = dict.fromkeys(COMMANDS, musictx.load(where)) | {"harmonise": musictx.load(four)}
-    return folder, models
+class Made(Exception):
+    """A configuration, before anything is composed."""
 
 
-def word(command, name, value):
+def _python(command, given, monkeypatch):
+    def stop(*arguments, **_):
+        raise Made(next(one for one in arguments if dataclasses.is_dataclass(one)
+                        and "Config" in type(one).__name__))  # fmt: skip
+
+    monkeypatch.setattr(api.generating, "generate", stop)
+    monkeypatch.setattr(api, "_composed_around", stop)
+    monkeypatch.setattr(chorale, "harmonisations", stop)
+    given = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in given.items()}
+    model = "chorale" if command == "harmonise" else "piano"
+    music = [] if command == "generate" else ["ode_to_joy"]
+    with pytest.raises(Made) as caught:
+        getattr(musictx, command)(*music, model, **given)
+    return caught.value.args[0]
+
+
+def _word(value):
     if isinstance(value, list):
-        value = f"[{','.join(map(str, value))}]"
-    elif isinstance(value, dict):
-        value = "{" + ", ".join(f"{key}: {one}" for key, one in value.items()) + "}"
-    return f"{SPOKEN.get((command, name), name)}={value}"
+        return f"[{','.join(map(str, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {one}" for key, one in value.items()) + "}"
+    return str(value)
 
 
-def outcome(make, file):
-    """The notes of each piece, or what is wrong, which names a file where one was named."""
-    try:
-        return [(s.score.notes.tolist(), s.score.names, s.seam) for s in make()]
-    except UserError as error:
-        return str(error).replace(f"={file}", "")
-
-
-def typed(command, given, folder, model):
-    config = compose(command, [
-        str(folder / "tune.mid"), f"model={model.folder}", "seed=3", "device=cpu",
-        f"out={folder / 'out'}", *(word(command, *one) for one in given.items()),
-    ])  # fmt: skip
-    results = importlib.import_module(COMMANDS[command][2]).results(config, lambda line: None)
-    return [result.sample for result in sorted(results, key=lambda result: result.number)]
-
-
-def called(command, given, folder, model):
+def _page(command, given):
+    """The same by the JSON that a page sends; what is selected gives the rest."""
     sampling = {n.partition(".")[2]: v for n, v in given.items() if n.startswith("sampling.")}
-    plain = {n: v for n, v in given.items() if not n.startswith("sampling.")}
-    tune, more = folder / "tune.mid", {"sampling": sampling, "seed": 3, **plain}
+    controls = {n: v for n, v in given.items() if n in LEVELS}
+    parts = {n: v for n, v in given.items() if n in ("samples", "guidance", "quantise")}
+    more = {n: v for n, v in given.items() if n not in {*controls, *parts} and "." not in n}
+    model = "chorale" if command == "harmonise" else "piano"
+    data = {"task": TASKS.get(command, command), "model": model, "begin": 0.0, "end": 1.0, **parts}
+    data |= {"controls": controls, "sampling": sampling}
+    wish, model, _ = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
+    return wish, wish.config(model, 3, **more)
+
+
+@pytest.mark.parametrize(("command", "name", "value"), CASES)
+def test_every_way_in_makes_the_same_configuration(command, name, value, monkeypatch, tmp_path):
+    asked = {name: value}
+    given = NEEDED.get(command, {}) | asked
+    typed = compose(command, [f"{n}={_word(v)}" for n, v in given.items()])
+    assert typed == options.request(command, given)
+    assert typed != options.request(command, NEEDED.get(command, {})) or name in ("begin", "end")
+    assert options.request(command, options.parse(command, options.words(command, typed))) == typed
+    assert _python(command, given, monkeypatch) == typed
+
+    wish, page = _page(command, given)
+    assert page == replace(typed, model=page.model, seed=3)
+    assert "musictx " in command_line(wish, page)
+
+    spoken = {n.rpartition(".")[2]: v for n, v in given.items()}
+    tool = "continue" if command == "generate" else command
+    file = {MUSIC[command]: "ode_to_joy", "seed": 3, "model": "piano"}
+    if set(spoken) <= {*arguments(tool)}:
+        mcp = work.config_of(tool, {**file, **spoken}, Places(tmp_path))
+        same = {"model": mcp.model, "out": mcp.out, "seed": 3, MUSIC[command]: "ode_to_joy"}
+        assert mcp == replace(typed, **same)
+    else:
+        assert name in ("begin", "end", "sampling.temperatures")
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ("generate", {"seconds": 1.0, "key": "D", "sampling": "safe"}),
+        ("infill", {"from": "2", "to": "2", "density": "dense"}),
+    ],
+)
+def test_the_same_request_makes_the_same_notes(command, given, tmp_path):
+    file, bundle = tmp_path / "tune.mid", musictx.load("piano")
+    tune = musictx.read(musictx.shipped.examples()["ode_to_joy"])
+    musictx.write(tune.with_notes(tune.notes[tune.notes["start"] < 6.0]), file)
+    words = [f"{name}={value}" for name, value in given.items()]
+    out = tmp_path / "x.mid"
+    assert cli.main([command, str(file), *words, "model=piano", "seed=3", f"out={out}"]) == 0
+    called = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in given.items()}
     if command == "generate":
-        return musictx.generate(model, primer=tune, **more)
-    return getattr(musictx, command)(tune, model, **more)
-
-
-@pytest.mark.parametrize(("command", "name"), CASES)
-def test_command_line_python_and_studio_make_the_same_notes(command, name, there):
-    folder, models = there
-    file, (_, usual, _) = folder / "tune.mid", COMMANDS[command]
-    given = usual | MORE.get((command, name), {name: VALUES.get(name)})
-    line = outcome(lambda: typed(command, given, folder, models[command]), file)
-    assert line == outcome(lambda: called(command, given, folder, models[command]), file)
-    if isinstance(line, str):
-        return
-    sampling = {n.partition(".")[2]: v for n, v in given.items() if n.startswith("sampling.")}
-    if name in ("loudness", "register", "polyphony"):
-        return  # a page knows numbers alone: tests/studio/test_takes.py
-    page = {n: v for n, v in given.items() if n in ("seconds", "bars", "samples", "guidance")}
-    page |= {n: v for n, v in given.items() if n == "quantise"}
-    own = {n: v for n, v in given.items() if n not in page and not n.startswith("sampling.")}
-    density = {"density": sampling.pop("density")} if "density" in sampling else {}
-    request = Request(
-        TASKS.get(command, command), 0.0, 1.0, sampling=sampling, controls=density,
-        **{n: v for n, v in page.items() if n not in ("seconds", "bars")},
-    )  # fmt: skip
-    length = {n: v for n, v in page.items() if n in ("seconds", "bars")}
-    where = str(models[command].folder)
-    model = Model(
-        "m", where, Path(where), "", "", command == "harmonise", True, False, None, False, ()
-    )
-    made = request.config(model, 3, **own, **length)
-    words = [word(command, *one) for one in given.items()]
-    expected = compose(command, [f"model={where}", "seed=3", *words])
-    assert made == replace(expected, out=made.out)
-
-
-def test_every_option_of_a_request_is_tried():
-    for command, name in CASES:
-        assert (command, name) in MORE or name in VALUES, f"{command} {name}: give it a value"
+        (sample,) = musictx.generate(bundle, primer=file, seed=3, **called)
+    else:
+        (sample,) = musictx.infill(file, bundle, seed=3, **called)
+    musictx.write(sample.score, tmp_path / "y.mid")
+    typed, made = formats.read(out), formats.read(tmp_path / "y.mid")
+    assert typed.notes.tolist() == made.notes.tolist()
 
 
 def test_no_function_takes_more_than_twelve_arguments():
-    """But those that people call, which take each option by its name; the network, whose arguments
-    are its config; and kernels, which are given pointers and strides."""
+    """But the network, whose arguments are its config, and kernels, which are given pointers and
+    strides."""
     root = Path(musictx.__file__).parent
     long = []
     for file in sorted(root.rglob("*.py")):
-        if file.name == "api.py":
-            continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 jit = any("jit" in ast.unparse(one) for one in node.decorator_list)

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from scripts import stub
+
 CALLS = """
 import musictx
 reveal_type(musictx.read("x.mid"))
@@ -25,6 +27,8 @@ reveal_type(musictx.log_likelihood("piano", "x.mid"))
 reveal_type(musictx.render("x.mid", "x"))
 reveal_type(musictx.train("corpus=bach"))
 reveal_type(musictx.evaluate("model=piano"))
+musictx.generate("piano", sampling="safe", key="Cm", quantise=16, density="dense")
+musictx.generate("piano", second=1.0)
 """
 
 
@@ -39,3 +43,11 @@ def test_no_public_call_gives_any(tmp_path):
     for line in revealed:
         assert line != "Any", out
         assert "[Any" not in line, out
+    errors = [line for line in out.splitlines() if ": error:" in line]
+    assert [line for line in errors if "second" in line] == errors
+    assert len(errors) == 1
+
+
+def test_the_stub_is_what_the_dataclasses_make():
+    """Else: python -m scripts.stub"""
+    assert stub.STUB.read_text(encoding="utf-8") == stub.text()

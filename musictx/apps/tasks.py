@@ -15,7 +15,7 @@ from musictx.beats import Beats
 from musictx.chords import is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.steer import FEWEST_NOTES
@@ -185,7 +185,7 @@ def moment(option: str, place: str | None, clock: Beats) -> float:
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
     if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
-        came = ": missing; give" if place is None else f"={place}: expected"
+        came = ": missing; give" if place is None else f"={shown(place)}: expected"
         raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
     bars = int(text) - (option == "from")
     return max(float(clock.seconds(clock.bar_line(0.0, bars))), 0.0)  # music may be early

@@ -27,7 +27,6 @@ class HarmoniseConfig(Written):
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
         path="in",
         names="examples",
-        also="soprano prompt input file midi tune",
     )
     voices: list[str] = option(
         ["soprano"],

@@ -16,10 +16,10 @@ from typing import Any
 from musictx import __version__, wings
 from musictx.cli.help import command_help, overview
 from musictx.cli.streams import forgiving
-from musictx.compose import COMMANDS, run
-from musictx.compose.commands import groups, known_options
-from musictx.compose.hints import unknown_command, unknown_option
+from musictx.commands import COMMANDS, groups, known_options, unknown_command
+from musictx.compose import run
 from musictx.errors import OutOfMemory, UserError, shown
+from musictx.options import unknown_option
 
 #: Hydra's flags: short and long name -> its choices, the first where none is given; (): any value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
@@ -65,7 +65,7 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         named = [w for w in words[1:] if w != "all"]
         if named and named[0] not in COMMANDS:
-            raise UserError(unknown_command(named[0], list(COMMANDS)))
+            raise UserError(unknown_command(named[0]))
         print(command_help(named[0], every="all" in words) if named else overview())
         return 0
     command, rest = words[0], words[1:]
@@ -75,7 +75,7 @@ def _dispatch(words: list[str]) -> int:
     if command == "continue":  # a form of generate: continue a primer
         command = "generate"
     if command not in COMMANDS:
-        raise UserError(unknown_command(command, list(COMMANDS)))
+        raise UserError(unknown_command(command))
     if {"-h", "--help", "--help=all"} & set(rest):
         chosen = next((w.partition("=")[2] for w in rest if w.startswith("position=")), "huang")
         every = "--help=all" in rest or "all" in rest
@@ -167,5 +167,5 @@ def _not_a_flag(command: str, word: str, after: Sequence[str]) -> str:
             value = after[0] if after and not after[0].startswith("-") else "VALUE"
         return f"{word}: options are written name=value; write {name}={value}"
     if word.startswith("--") and len(name) > 1:
-        return unknown_option(command, name, names)
+        return unknown_option(command, name)
     return f"{word}: no such flag; the flags are --help, {', '.join(FLAGS)}"

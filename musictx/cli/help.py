@@ -7,8 +7,7 @@ import shutil
 import textwrap
 
 from musictx import __version__, shipped
-from musictx.compose import COMMANDS, groups
-from musictx.compose.commands import main_file
+from musictx.commands import COMMANDS, groups
 from musictx.config import SCHEMES, checks
 
 FLAG_HELP = [
@@ -18,7 +17,7 @@ FLAG_HELP = [
     ("--config-dir DIR", "a folder of your own YAML files: DIR/experiment/mine.yaml, ..."),
     ("--config-name NAME", "your own main file in that folder instead of the command's"),
 ]
-#: Of commands that Hydra has no part in.
+#: Of all commands but train, in which Hydra has no part.
 PLAIN_FLAGS = [
     FLAG_HELP[0],
     ("--cfg job", "print the options as YAML and stop"),
@@ -73,7 +72,7 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     if come:
         sections.append(("comes with musictx", come))
     left = len(known) - len(shown)
-    offered = FLAG_HELP if main_file(command) else PLAIN_FLAGS
+    offered = FLAG_HELP if command == "train" else PLAIN_FLAGS
     flags = [(flag, f"{text} ({left} more)" if left and n == 0 else text)
              for n, (flag, text) in enumerate(offered)]  # fmt: skip
     sections.append(("flags", flags))

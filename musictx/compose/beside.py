@@ -9,22 +9,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from musictx.compose.commands import BESIDE, free_form, known_options
-from musictx.compose.hints import unknown_option
+from musictx.commands import free_form
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError
+from musictx.options import unknown_option
+
+#: Group -> the option of its dataclass that holds the rest.
+BESIDE = {"trainer": "flags", "optim": "params"}
 
 
-def typed(command: str, words: Sequence[str]) -> list[str]:
+def typed(words: Sequence[str]) -> list[str]:
     """The options beside our own that ``words`` may set; a group stands for all below it."""
-    if "trainer.flags" not in known_options(command):
-        return []
     own = any(re.match(r"\+*optim\.(name=.*:|_target_=)", word) for word in words)
     return [*(f"trainer.{flag}" for flag in PASSED_ON), *(["optim"] if own else [])]
 
 
-def gather(command: str, composed: Any) -> None:
+def gather(composed: Any) -> None:
     """Move what stands beside our options in the composed groups to the option that holds it.
 
     ``_target_: module.Class`` is the ``name`` of an optimizer, ``module:Class``. Raises
@@ -43,8 +44,8 @@ def gather(command: str, composed: Any) -> None:
         free = PASSED_ON if group == "trainer" else beside if ":" in node.name else ()
         for name in beside:
             if name not in free:
-                names = [*known_options(command), *free_form(command), *typed(command, [])]
-                raise ConfigError(unknown_option(command, f"{group}.{name}", names))
+                names = [*free_form("train"), *typed([])]
+                raise ConfigError(unknown_option("train", f"{group}.{name}", names))
         held = node.get(option, {})
         if not hasattr(held, "keys"):
             raise ConfigError(f"{group}.{option}={held}: expected options by name")

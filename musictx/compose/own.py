@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from musictx import shipped
 from musictx.compose.words import split
@@ -31,19 +31,14 @@ PIANOS = range(8)
 FILES_READ, DECIDING_SHARE = 20, 0.8
 
 
-def added(command: str, words: Sequence[str]) -> tuple[list[str], str | None]:
-    """The words for Hydra of a command, and a line that says what was added to them; None where the
-    words say all themselves, or the command is another one."""
+def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """The words for Hydra of a training, and a line that says what was added to them; None where
+    the words say all themselves."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
-    decided = any(name in DECIDED or name.split(".")[0] in GROUPS for name in options)
     paths = split(options.get("corpus.path", ""))  # several in a sweep
-    paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path) for path in paths]
-    if decided or not {"", "null"}.isdisjoint(paths) or command not in ("train", "prepare"):
+    paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path).replace(r"\${", "${") for path in paths]
+    if _decided(options) or not {"", "null"}.isdisjoint(paths):
         return list(words), None
-    return (_begun if command == "train" else _prepared)(words, paths)
-
-
-def _begun(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str]:
     nearest = {nearer(contents_of(path)) for path in paths}
     model, why = nearest.pop()
     if nearest or model not in shipped.models():
@@ -55,18 +50,26 @@ def _begun(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str]:
     )
 
 
-def _prepared(words: Sequence[str], paths: Sequence[str]) -> tuple[list[str], str | None]:
-    nearest = {nearer(contents_of(path)) for path in paths}
-    model, why = nearest.pop()
-    if nearest or model not in shipped.models():
-        return list(words), None
+def prepared(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The options of prepare with the tokens of the model that training on this music begins with,
+    and a line that says so; None where the options say it themselves."""
+    path = options.get("corpus.path")
+    if _decided(options) or not path:
+        return dict(options), None
+    model, why = nearer(contents_of(path))
+    if model not in shipped.models():
+        return dict(options), None
     folder, fields = shipped.models()[model], dataclasses.fields(TokenizerConfig)
     tokens = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["config"]
-    options = {f.name: tokens[f.name] for f in fields if f.name in tokens and f.name != "controls"}
-    return [*words, *(f"tokenizer.{name}={json.dumps(v)}" for name, v in options.items())], (
+    names = [f.name for f in fields if f.name in tokens and f.name != "controls"]
+    return {**options, **{f"tokenizer.{name}": tokens[name] for name in names}}, (
         f"tokens  those of the model {model}, with which training on this music begins, as {why} "
         "(tokenizer=performance for others)"
     )
+
+
+def _decided(names: Iterable[str]) -> bool:
+    return any(name in DECIDED or name.split(".")[0] in GROUPS for name in names)
 
 
 class FolderContents(NamedTuple):

@@ -1,5 +1,4 @@
-"""Runs a command: Hydra does it once, as a sweep, or to show what it composed; those that are no
-Hydra's are composed by ``plain`` and run once."""
+"""Runs a command: Hydra does it for ``train``, once, as a sweep, or to show what it composed."""
 
 from __future__ import annotations
 
@@ -10,14 +9,36 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from musictx.compose import beside, own, plain, sweep
-from musictx.compose.commands import COMMANDS, conf_dir, main_file, register
+from musictx import wings
+from musictx.commands import COMMANDS, conf_dir
+from musictx.compose import beside, own, sweep
 from musictx.compose.problems import translated
 from musictx.compose.words import normalise
+from musictx.config import SCHEMES
 from musictx.errors import ConfigError, UserError
+from musictx.options import home, parse, request
+
+#: Flags of commands that Hydra has no part in, of all those of ``cli.FLAGS``.
+FLAGS = ("--cfg", "--config-dir")
+
+
+def composed(
+    command: str,
+    typed: Sequence[str],
+    folders: Sequence[Path] = (),
+    notice: Callable[[str], None] = lambda line: None,
+) -> Any:
+    """The checked dataclass of a command other than train, from the words of its command line."""
+    options = parse(command, typed, folders)
+    if command == "prepare":
+        options, line = own.prepared(options)
+        if line is not None:
+            notice(line)
+    return request(command, options, folders=folders)
 
 
 def run(
@@ -37,19 +58,34 @@ def run(
     Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
     raises.
     """
-    if main_file(command) is None:
-        plain.check_flags(command, flags)
-        composed = plain.compose(command, typed, folders)
-        if "--cfg" in flags:
-            plain.show(composed)
-            return
-        with translated(command):
-            config = as_config(command, composed)
-        task(config)
+    if command == "train":
+        _train(typed, task, flags, folders)
         return
-    words = normalise(command, typed, sweep="--multirun" in flags, folders=folders)
+    for flag in flags:
+        if flag.startswith("-") and flag not in FLAGS:
+            raise ConfigError(f"{flag}: a flag of Hydra's, which composes musictx train only")
+    shows = "--cfg" in flags
+    if shows and (part := flags[flags.index("--cfg") + 1]) != "job":
+        raise ConfigError(f"--cfg={part}: expected job; Hydra has no part in musictx {command}")
+    notice = (lambda line: None) if shows else partial(print, flush=True)
+    config = composed(command, typed, folders, notice)
+    if shows:
+        import yaml
+
+        print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
+        return
+    task(config)
+
+
+def _train(
+    typed: Sequence[str],
+    task: Callable[[Any], Any],
+    flags: Sequence[str],
+    folders: Sequence[Path],
+) -> None:
+    words = normalise(typed, sweep="--multirun" in flags, folders=folders)
     if "--config-name" not in flags:  # that file says how to begin
-        words, line = own.added(command, words)
+        words, line = own.begun(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
     import hydra  # half a second, and a mistake is told before
@@ -59,25 +95,24 @@ def run(
     register()
 
     failed: list[UserError] = []
-    entered: list[str] = []
+    entered: list[bool] = []
 
-    @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
+    @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
     def job(composed: Any) -> float | None:
-        entered.append(command)
+        entered.append(True)
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
         options = list(settings.overrides.task)
         result: Any = None
         try:
-            with translated(command):
-                config = as_config(command, composed)
+            with translated():
+                config = as_config(composed)
             its_words = list(typed)
-            if command == "train":
-                _run_folder(config, settings, in_sweep)
-                if in_sweep:
-                    its_words = options if config.out is None else [*options, f"out={config.out}"]
+            _run_folder(config, settings, in_sweep)
+            if in_sweep:
+                its_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts its other processes by the command line: that of this run alone.
-            with _argv([command, *(f for f in flags if f != "--multirun"), *its_words]):
+            with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
                 result = task(config)
         except UserError as error:  # told here and not by Hydra, which would say more
             if not in_sweep:
@@ -91,7 +126,7 @@ def run(
     dirs = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
     dirs = [folder for folder in dirs if not folder.exists()]  # Hydra makes it before the job
     try:
-        composing = translated(command, lambda: bool(entered))
+        composing = translated(lambda: bool(entered))
         with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
             job()
     finally:
@@ -103,17 +138,16 @@ def run(
         raise failed[0]
 
 
-def as_config(command: str, composed: Any) -> Any:
-    """The composed YAML as the checked dataclass of ``command``, ``~`` in paths expanded: of a name
-    that nobody has here, such as that of a file ~song.mid, the path is made whole."""
+def as_config(composed: Any) -> Any:
+    """The YAML that Hydra composed as the checked dataclass of train, ``~`` in paths expanded."""
     from omegaconf import OmegaConf
 
-    beside.gather(command, composed)
+    beside.gather(composed)
     config = OmegaConf.to_object(composed)
-    if not isinstance(config, COMMANDS[command].config):
+    if not isinstance(config, COMMANDS["train"].config):
         raise ConfigError(
-            f"--config-name: expected a file with {command} among its defaults, so that it has all "
-            f"options of musictx {command}"
+            "--config-name: expected a file with train among its defaults, so that it has all "
+            "options of musictx train"
         )
     return _expanded(config)
 
@@ -124,15 +158,35 @@ def _expanded(node: Any) -> Any:
         if dataclasses.is_dataclass(value):
             _expanded(value)
         elif f.metadata.get("path") and isinstance(value, str):
-            setattr(node, f.name, _home(value))
-        elif f.metadata.get("path") and isinstance(value, list):
-            setattr(node, f.name, [_home(one) for one in value])
+            setattr(node, f.name, home(value))
     return typing.cast(Any, node)
 
 
-def _home(path: str) -> str:
-    expanded = os.path.expanduser(path)
-    return os.path.abspath(expanded) if expanded.startswith("~") else expanded
+@cache
+def register() -> None:
+    """Make the dataclasses known to Hydra, train_schema and position/SCHEME_schema, and the folders
+    of YAML files of wings."""
+    from hydra.core.config_search_path import ConfigSearchPath
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.plugins import Plugins
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
+    from omegaconf import OmegaConf
+
+    class FilesOfWings(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            for folder in wings.conf_folders():
+                search_path.append("musictx.wings", f"file://{folder}")
+
+    Plugins.instance().register(FilesOfWings)
+    store = ConfigStore.instance()
+    node = OmegaConf.structured(COMMANDS["train"].config)
+    node.position = {}  # each file of conf/position brings the dataclass of its scheme
+    for group, option in beside.BESIDE.items():
+        OmegaConf.set_struct(node[group], False)
+        del node[group][option]
+    store.store(name="train_schema", node=node)
+    for name, scheme in SCHEMES.items():
+        store.store(group="position", name=f"{name}_schema", node=scheme)
 
 
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:

@@ -19,6 +19,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from musictx.config.levels import LEVELS, Level
 from musictx.errors import ConfigError, shown
 
 
@@ -31,10 +32,10 @@ def option(
     above: float | None = None,
     below: float | None = None,
     choices: tuple[str, ...] = (),
+    level: str = "",
     path: bool | str = False,
     names: str | None = None,
     spoken: str | None = None,
-    also: str = "",
     rare: bool = False,
 ) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
@@ -42,19 +43,18 @@ def option(
 
     ``low`` and ``high`` bound its values, themselves allowed, ``above`` and ``below`` themselves
     not; ``choices`` are all values it may have. :func:`check` holds values against these, those in
-    lists and dicts each.
+    lists and dicts each. A ``level`` is a number or word of :data:`musictx.config.levels.LEVELS`.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there. ``names`` says what may be named instead of a file: the "examples" or "models"
     that come with musictx.
 
-    ``spoken`` is what people type for it where that is no name in Python ("from"), ``also`` are
-    words of other programs and of everyday speech that hints understand, and what is ``rare`` only
-    the full help shows.
+    ``spoken`` is what people type for it where that is no name in Python ("from"); what is ``rare``
+    only the full help shows.
     """
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"spoken": spoken, "also": tuple(also.split()), "rare": rare}
-    metadata["bounds"] = (low, above, high, below)
+    metadata |= {"spoken": spoken, "rare": rare}
+    metadata |= {"bounds": (low, above, high, below), "level": level}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
@@ -98,6 +98,17 @@ def typed(text: str) -> float | None:
     return float(text) if plain and math.isfinite(float(text)) else None
 
 
+def level_of(name: str, value: object, level: Level) -> float:
+    """The number that ``value``, a number or a word, stands for; "any" is 0.0: not specified."""
+    number = value
+    if isinstance(value, str):
+        number = {**level.words, "any": 0.0}.get(value, typed(value))
+    known = ", ".join([*level.words, "any"])
+    expected = f"a number of {level.unit} up to {level.most:g}, or {known}"
+    require(is_number(number) and 0 <= number <= level.most, name, value, expected)  # type: ignore[operator]
+    return float(number)  # type: ignore[arg-type]
+
+
 def named(name: str, value: Any, room: int = 0) -> None:
     """A file or folder can be called ``value``, and so with ``room`` characters more."""
     try:
@@ -128,6 +139,8 @@ def check(config: Any, prefix: str = "") -> None:
         value = getattr(config, f.name)
         if value is None and "None" in type_of(f):
             continue
+        if f.metadata.get("level"):
+            setattr(config, f.name, level_of(name, value, LEVELS[f.metadata["level"]]))
         if f.metadata.get("choices"):
             one_of(name, value, f.metadata["choices"])
         if f.metadata.get("path"):

@@ -22,7 +22,6 @@ class ChordsConfig:
         None,
         "also write the music with these chords as markers: x.mid",
         path=True,
-        also="output",
     )
     repeats: bool = option(True, REPEATS, rare=True)
     limits: Limits = option(Limits, HELP, rare=True)

@@ -23,7 +23,6 @@ class CompareConfig:
         "file of music, or folder of such files, to measure; with pieces=N a folder that they are "
         "generated into",
         path=True,
-        also="variations takes count n num_samples",
     )
     against: str | None = option(
         None,
@@ -52,7 +51,6 @@ class CompareConfig:
         "length that is generated and measured, seconds",
         above=0,
         high=DAY,
-        also="duration length",
     )
     primer_seconds: float = option(
         10.0,
@@ -67,7 +65,6 @@ class CompareConfig:
         None,
         "also write the result to this file: .json, or .csv (one row per piece)",
         path=True,
-        also="output output_dir save_dir resume",
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
     seed: int = option(

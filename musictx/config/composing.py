@@ -20,7 +20,6 @@ class ModelFolder:
         "newest under runs/, or else the model that comes with musictx",
         path="in",
         names="models",
-        also="checkpoint",
     )
 
     def __post_init__(self) -> None:
@@ -60,14 +59,12 @@ class Written(Composing):
         "how many pieces to write",
         low=1,
         high=MOST_SAMPLES,
-        also="variations takes count n num_samples",
     )
     render: bool = option(False, "also write a .wav and a .png for each .mid")
     out: str = option(
         "generated",
         "folder for the results, or a file, x.mid or x.musicxml",
         path=True,
-        also="output output_dir save_dir resume",
     )
     repeats: bool = option(True, REPEATS, rare=True)
 
@@ -78,14 +75,16 @@ class Steered(Written):
     ``sampling.density``, by any model."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    loudness: str | None = option(
-        None, "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = not specified"
+    loudness: float | None = option(
+        None,
+        "MIDI velocity of the new music, or ppp, pp, p, ... fff; any = not specified",
+        level="loudness",
     )
-    register: str | None = option(
-        None, "mean MIDI pitch of the new music, or low, middle, high, any"
+    register: float | None = option(
+        None, "mean MIDI pitch of the new music, or low, middle, high, any", level="register"
     )
-    polyphony: str | None = option(
-        None, "notes at once in the new music, or thin, medium, full, any"
+    polyphony: float | None = option(
+        None, "notes at once in the new music, or thin, medium, full, any", level="polyphony"
     )
     guidance: float = option(
         1.0,

@@ -49,7 +49,6 @@ class CorpusConfig:
         None,
         "folder of MIDI or MusicXML files, at any depth, or the file of a corpus that is one",
         path="in",
-        also="data data_dir input",
     )
     validation: float = option(
         0.1, "share of the pieces held out to measure progress while training", low=0, below=1

@@ -16,15 +16,12 @@ TASKS = ("infill", "accompany", "vary", "steer")
 class DataConfig:
     """Batches for training and validation."""
 
-    batch_size: int = option(
-        8, "windows in a batch, on each device", low=1, high=65_536, also="batch"
-    )
+    batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(
         0,
         "processes that prepare batches ahead; 0 = the training process",
         low=0,
         high=1024,
-        also="workers",
     )
     validation_windows: int = option(
         64, "windows of held-out pieces measured at each validation; 0 = all", low=0

@@ -30,7 +30,6 @@ class EvaluateConfig:
         None,
         "also write the result to this file: .json",
         path=True,
-        also="output output_dir save_dir resume",
     )
     device: str = option("auto", "auto, cpu, cuda, mps")
 

@@ -18,7 +18,6 @@ class GenerateConfig(Steered):
         "MIDI or MusicXML file to continue, or an example that comes with musictx",
         path="in",
         names="examples",
-        also="prompt input file midi tune",
     )
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
@@ -30,7 +29,6 @@ class GenerateConfig(Steered):
         "or as long as a chorale takes",
         above=0,
         high=DAY,
-        also="duration length",
     )
     bars: int | None = option(
         None,
@@ -44,13 +42,11 @@ class GenerateConfig(Steered):
         "length of the new music, tokens; of several lengths, the one reached first counts",
         rare=True,
         low=1,
-        also="steps",
     )
     form: str | None = option(
         None,
         "sections by letters, such as AABA: equal letters return varied, with a prime (A') with "
         "another second half; bars of each: 8, or the primer's; for model=song and its like",
-        also="structure sections",
     )
     end: str | None = option(
         None,

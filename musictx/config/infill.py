@@ -40,7 +40,6 @@ class AccompanyConfig(Steered):
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
         path="in",
         names="examples",
-        also="soprano prompt input file midi tune",
     )
     melody_track: str | None = option(
         None,
@@ -52,7 +51,6 @@ class AccompanyConfig(Steered):
         "parts to compose to all that is in the file, separated by commas: bass, drums, strings, "
         "piano, lead and others, each on a track of its own; default: what the model accompanies "
         "with",
-        also="parts instruments instrument",
     )
     chords: str | None = option(
         None,

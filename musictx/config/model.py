@@ -23,21 +23,11 @@ class ModelConfig:
     full.
     """
 
-    layers: int = option(
-        6, "number of transformer blocks", low=1, high=1000, also="n_layers num_layers"
-    )
-    width: int = option(
-        256, "channels of the residual stream", low=1, high=2**15, also="d_model hidden_size"
-    )
-    heads: int = option(
-        4, "attention heads; they divide the width", low=1, high=2**12, also="n_heads num_heads"
-    )
-    feedforward: int = option(
-        1024, "hidden channels of the feed-forward layers", low=1, high=2**18, also="d_ff"
-    )
-    context: int = option(
-        1024, "length of a training window, tokens", low=8, high=2**20, also="max_len seq_len"
-    )
+    layers: int = option(6, "number of transformer blocks", low=1, high=1000)
+    width: int = option(256, "channels of the residual stream", low=1, high=2**15)
+    heads: int = option(4, "attention heads; they divide the width", low=1, high=2**12)
+    feedforward: int = option(1024, "hidden channels of the feed-forward layers", low=1, high=2**18)
+    context: int = option(1024, "length of a training window, tokens", low=8, high=2**20)
     dropout: float | None = option(
         None, "on embeddings, attention, branches; default: 0.1, or as of init", low=0, below=1
     )
@@ -45,7 +35,6 @@ class ModelConfig:
         "auto",
         "implementation of attention; auto = the fastest that can: " + ", ".join(IMPLEMENTATIONS),
         choices=IMPLEMENTATIONS,
-        also="attention",
     )
     gates: bool = option(
         False, "multiply the output of each attention head by a gate computed from the token"

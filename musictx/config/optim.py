@@ -25,7 +25,6 @@ class OptimConfig:
         "highest learning rate; default: 1e-3 * sqrt(512 / width), a fifth of it with init=",
         above=0,
         below=10,
-        also="learning_rate",
     )
     adamw_lr: float = option(
         1.0,

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import check, is_number, option, require, typed
+from musictx.config.checks import check, option, require
 from musictx.config.scales import SCALES
-
-#: Words for notes a second.
-DENSITIES = {"sparse": 2.4, "medium": 6.8, "dense": 13.5}
 
 
 @dataclass
@@ -59,6 +56,7 @@ class SamplingConfig(TokenSampling):
         "notes per second to aim at, of new parts alone in infill and with add, or sparse, medium, "
         "dense, any (or 0: no target); null = as in the primer, without one as in the training "
         "corpus (accompany: from the melody)",
+        level="density",
     )
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
@@ -69,13 +67,6 @@ class SamplingConfig(TokenSampling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.density, str) and (number := typed(self.density)) is not None:
-            self.density = number
-        words = (*DENSITIES, "any")
-        right = is_number(self.density) and self.density >= 0  # type: ignore[operator]
-        right = right or (isinstance(self.density, str) and self.density in words)
-        expected = f"a number of notes a second, or {', '.join(words)}"
-        require(right or self.density is None, "sampling.density", self.density, expected)
         if self.key is not None and str(self.key) != "auto":
             scales.key(self.key, "sampling.key")
         low, high = (

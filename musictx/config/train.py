@@ -39,13 +39,11 @@ class TrainConfig:
         "fine-tuning: model folder, or model that comes with musictx, to start from",
         path="in",
         names="models",
-        also="finetune from pretrained",
     )
     out: str | None = option(
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
         path=True,
-        also="output output_dir save_dir resume ckpt_path checkpoint fresh",
     )
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 

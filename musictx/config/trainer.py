@@ -59,17 +59,14 @@ NOT_OFFERED = {
 class TrainerConfig:
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
 
-    max_steps: int = option(
-        3000, "optimizer steps of the whole run; -1 = without end", low=-1, also="steps"
-    )
+    max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
     max_time: str | None = option(
         None,
         "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the "
         "clock; the validation at the end comes on top",
-        also="minutes hours time",
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
-    devices: str = option("auto", "number of devices on each node, or auto", also="gpus num_gpus")
+    devices: str = option("auto", "number of devices on each node, or auto")
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",
@@ -81,7 +78,7 @@ class TrainerConfig:
         250, "batches between validations (each with checkpoints and a sample)", low=1
     )
     accumulate_grad_batches: int = option(
-        1, "batches whose gradients are added up for one step", low=1, also="accumulate"
+        1, "batches whose gradients are added up for one step", low=1
     )
     fast_dev_run: bool | int = option(
         False, "one batch (or this many) of training and validation, without a run folder", low=0

@@ -28,7 +28,6 @@ class PlayConfig(LiveConfig):
         "MIDI or MusicXML file to continue, or an example that comes with musictx",
         path="in",
         names="examples",
-        also="prompt input file midi tune",
     )
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
@@ -38,7 +37,6 @@ class PlayConfig(LiveConfig):
         "length of the music; default: until you stop it (Ctrl-C)",
         above=0,
         high=DAY,
-        also="duration length",
     )
 
 

@@ -15,7 +15,6 @@ class McpConfig:
         "generated",
         "folder for everything that is written; nothing is written outside it",
         path=True,
-        also="output output_dir save_dir resume",
     )
     read: str | None = option(
         None,

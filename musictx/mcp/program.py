@@ -31,9 +31,6 @@ def run(config: McpConfig) -> None:
     places = Places(config.out, config.read)
     files.check_writable(places.out, "out")
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    from hydra.core.global_hydra import GlobalHydra
-
-    GlobalHydra.instance().clear()  # that of this command: each call composes one of its own
 
     async def serve() -> None:
         served = server(places, config.device)
@@ -108,10 +105,8 @@ async def _performed(
         reached[:] = [(what, done, total)]
 
     def answered() -> dict[str, Any]:
-        words = work.command_of(tool, values, places)
-        if device != "auto" and tool != "render":
-            words.append(f"device={device}")
-        return work.perform(words, tell)
+        config = work.config_of(tool, values, places, device)
+        return work.perform(KINDS[tool].command, config, tell)
 
     async def report() -> None:
         last = -1.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from musictx.compose.commands import COMMANDS
+from musictx.commands import COMMANDS
 from musictx.config.checks import options, spoken, type_of
 
 INSTRUCTIONS = """\
@@ -139,6 +139,8 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
         content |= {"type": "array", "items": (inner := {})}
         parts = [parts[0][5:-1]]
     types = [kinds[part] for part in parts if part in kinds]
+    if field.metadata.get("level"):
+        types = ["number", "string"]
     inner["type"] = types[0] if len(types) == 1 else types
     low, above, high, below = field.metadata.get("bounds", (None,) * 4)
     bounds = {"minimum": low, "exclusiveMinimum": above, "maximum": high, "exclusiveMaximum": below}

@@ -1,4 +1,4 @@
-"""One call of a tool: its arguments become the request of a command line, and its results are
+"""One call of a tool: its arguments become the configuration of a command, and its results are
 described."""
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import numpy as np
 
 from musictx import formats, shipped
 from musictx.apps.results import Result, fresh_seed, new_notes
-from musictx.compose import COMMANDS, compose
-from musictx.compose.hints import unknown_option
-from musictx.config.checks import typed
+from musictx.commands import COMMANDS
 from musictx.config.limits import Limits, ServerLimits
 from musictx.data.apart import apart, listed
-from musictx.errors import UserError, shown
+from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
 from musictx.notes import Score
+from musictx.options import request, unknown_option, words
 from musictx.progress import listening
 from musictx.wings import load
 
@@ -36,44 +35,41 @@ class Stopped(UserError):
     """The client has cancelled the call."""
 
 
-def command_of(tool: str, values: Mapping[str, Any], places: Places) -> list[str]:
-    """The words of the command line that does what the arguments ask for: file names whole, seed
-    and model named even where they were not; but the model for music is chosen by the command, by
-    that music, and said in a notice. Raises ``UserError`` for arguments that cannot be."""
-    kind, known = KINDS[tool], arguments(tool)
-    values = {name: value for name, value in values.items() if value is not None}
+def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
+    """The configuration that the arguments ask for: file names whole, seed and model named even
+    where they were not; but the model for music is chosen by the command, by that music, and said
+    in a notice. Raises ``UserError`` for arguments that cannot be."""
+    kind, fields = KINDS[tool], arguments(tool)
+    options = {name: value for name, value in values.items() if value is not None}
     encoded = f"{kind.music}_base64"
-    if encoded in values and kind.music != "files":
-        if kind.music in values:
+    if encoded in options and kind.music != "files":
+        if kind.music in options:
             raise UserError(f"{kind.music} and {encoded}: give one of them")
-        values[str(kind.music)] = places.music(encoded, _text(encoded, values.pop(encoded)))
-    for name in values:
-        if name not in known:
-            raise UserError(unknown_option(kind.command, name, list(known)))
+        options[str(kind.music)] = places.music(encoded, _text(encoded, options.pop(encoded)))
+    for name in options:
+        if name not in fields:
+            raise UserError(unknown_option(kind.command, name))
     for name in (*([kind.music] if kind.music else []), *kind.needed):
-        if name not in values:
+        if name not in options:
             raise UserError(f"{name}: missing; {schema(tool)['properties'][name]['description']}")
-    samples = shown(values.get("samples"))
-    if (typed(samples) or 0) > SAMPLES:
-        raise UserError(f"samples={samples}: expected at most {SAMPLES} in one call")
     tokenizer = getattr(COMMANDS[kind.command].config, "tokenizer", None)
-    if "model" in known and "model" not in values and (tokenizer or kind.music not in values):
-        values["model"] = _usual_model(tokenizer)
-    if "seed" in known and "seed" not in values:
-        values["seed"] = fresh_seed()
-    values["out"] = places.result(_text("out", values.get("out", "")))
-    music, words = list[str](), list[str]()
-    for name, value in values.items():
-        if name in ENDINGS or name == "model":
-            each = value if isinstance(value, list) else [value]
-            paths = [places.known(name, _text(name, one)) for one in each]
-            if name == kind.music:
-                music = paths
-            else:
-                words += [f"{name}={path}" for path in paths]
-        else:
-            words.append(f"{name}={_word(name, value)}")
-    return [kind.command, *music, *words]
+    if "model" in fields and "model" not in options and (tokenizer or kind.music not in options):
+        options["model"] = _usual_model(tokenizer)
+    if "seed" in fields and "seed" not in options:
+        options["seed"] = fresh_seed()
+    options["out"] = places.result(_text("out", options.get("out", "")))
+    for name in {*ENDINGS, "model"} & {*options}:
+        given = options[name]
+        several = given if isinstance(given, list) else [given]
+        paths = [places.known(name, _text(name, one)) for one in several]
+        options[name] = paths if isinstance(given, list) else paths[0]
+    if tool != "render":
+        options["device"] = device
+    config = request(kind.command, options)
+    samples = getattr(config, "samples", 1)
+    if samples > SAMPLES:
+        raise UserError(f"samples={samples}: expected at most {SAMPLES} in one call")
+    return config
 
 
 def _usual_model(tokenizer: str | None) -> str:
@@ -90,38 +86,28 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _word(name: str, value: Any) -> str:
-    """A value of JSON as it is typed. What would be looked up (``${...}``) is no value here."""
-    if isinstance(value, list):
-        return f"[{','.join(_word(name, one) for one in value)}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, (int, float, str)) or "${" in str(value):
-        raise UserError(f"{name}={value}: expected text, a number, true or false")
-    return str(value)
-
-
-def perform(words: list[str], tell: Callable[[str, float, float | None], None]) -> dict[str, Any]:
-    """Do what the command line asks for; what it wrote, described: files, what the music is like,
-    the command line, and what a person should know besides.
+def perform(
+    command: str, config: Any, tell: Callable[[str, float, float | None], None]
+) -> dict[str, Any]:
+    """Do what the command does with ``config``; what it wrote, described: files, what the music is
+    like, the command line, and what a person should know besides.
 
     ``tell(what, done, total)`` hears of progress, and stops the work by raising
     :class:`Stopped`, which this passes on. Raises ``UserError`` as the command line does.
     """
     notices: list[str] = []
-    program, _, _ = COMMANDS[words[0]].run.partition(":")
+    program, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{program}:results")  # what ``run`` writes
     with _BUSY, listening(tell), formats.reading(partial(apart, limits=ServerLimits())):
-        tell(words[0], 0.0, None)
-        config = compose(words[0], words[1:])
-        if words[0] == "render":
+        tell(command, 0.0, None)
+        if command == "render":
             made = apart(listed, results, config, limits=RENDERING)
         else:
             made = list(results(config, notices.append))
-    command = shlex.join(["musictx", *words])
-    if words[0] == "render":
-        return {"files": [str(path) for path in made], "command": command}
-    answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": command}
+    line = shlex.join(["musictx", command, *words(command, config)])
+    if command == "render":
+        return {"files": [str(path) for path in made], "command": line}
+    answer: dict[str, Any] = {"pieces": [_piece(result) for result in made], "command": line}
     return answer | ({"notices": notices} if notices else {})
 
 

@@ -12,6 +12,7 @@ from musictx.errors import UserError, shown
 from musictx.files import check_writable
 from musictx.formats import SUFFIXES, find, read
 from musictx.notes import Score
+from musictx.options import request
 from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
@@ -108,21 +109,17 @@ def render(
     """
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path) or not Path(path).name:
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song")
-    for name, value in {"wav": wav, "png": png}.items():
-        if not isinstance(value, bool):
-            raise UserError(f"{name}={shown(value)}: expected True or False")
-    for name, text in {"title": title, "soundfont": soundfont}.items():
-        if text is not None and not isinstance(text, (str, os.PathLike)):
-            raise UserError(f"{name}={shown(text)}: expected text")
-    font = None if soundfont is None else os.fspath(soundfont)
-    RenderConfig(wav=wav, png=png, soundfont=font)
+    if title is not None and not isinstance(title, (str, os.PathLike)):
+        raise UserError(f"title={shown(title)}: expected text")
+    options = request("render", {"wav": wav, "png": png, "soundfont": soundfont})
     stem = Path(os.path.expanduser(path))
     if stem.suffix.lower() in (".wav", ".png"):
         stem = stem.with_suffix("")
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
-    return render_score(score, stem, wav=wav, png=png, title=title, soundfont=soundfont)
+    font = options.soundfont
+    return render_score(score, stem, wav=options.wav, png=options.png, title=title, soundfont=font)
 
 
 def render_score(

@@ -13,16 +13,13 @@ from musictx.errors import UserError
 class RenderConfig:
     """musictx render: music files -> WAV and piano-roll PNG."""
 
-    files: list[str] = option(
-        [], "MIDI or MusicXML files, or folders of them", path="in", also="input file midi"
-    )
+    files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
     wav: bool = option(True, "write the sound, a WAV file")
     png: bool = option(True, "write a picture of the notes, a piano roll")
     out: str | None = option(
         None,
         "folder for the results; default: beside each file",
         path=True,
-        also="output output_dir save_dir resume",
     )
     soundfont: str | None = option(
         None,

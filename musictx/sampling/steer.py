@@ -52,17 +52,15 @@ def has_controls(tokenizer: Tokenizer) -> bool:
 
 
 def density_of(sampling: SamplingConfig) -> float | None:
-    """The density that ``sampling`` asks for in a number or a word; ``UserError`` for another."""
-    return controls.control_values({"density": sampling.density}).get("density")
+    """The density that ``sampling`` asks for: a number when its dataclass has checked it."""
+    return None if sampling.density is None else float(sampling.density)
 
 
 def controls_of(request: Steered) -> dict[str, float]:
-    """A number for each control that the options of a command name. Its density is
-    ``sampling.density``.
-
-    Raises ``UserError`` for a word or a number that means nothing."""
+    """The controls that the options of a command set; its density is ``sampling.density``."""
     options = {name: getattr(request, name) for name in ("loudness", "register", "polyphony")}
-    return controls.control_values({"density": request.sampling.density, **options})
+    options["density"] = request.sampling.density
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def steering(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import shipped
+from musictx.config.levels import LEVELS
 from musictx.errors import UserError
 from musictx.studio.change import clean_name
 from musictx.studio.config import StudioConfig
@@ -24,13 +25,12 @@ MUSIC = ("free", "beats", "chorale")
 FOUR_VOICES = "chorale"
 #: What can be asked for; the first two by every model.
 TASKS = ("new", "continue", "replace", "vary", "accompany", "harmonise")
-#: Of each control: its label, a sentence, and the lowest value, the highest and the step of a
-#: slider.
+#: Of each control: its label and a sentence.
 SLIDERS = {
-    "density": ("Density", "How many notes begin in a second.", 0.5, 20.0, 0.5),
-    "loudness": ("Loudness", "How hard the keys are struck.", 28.0, 108.0, 1.0),
-    "register": ("Register", "How high the notes lie on average; 60 is middle C.", 42.0, 80.0, 1.0),
-    "polyphony": ("Fullness", "How many notes sound at once.", 1.0, 12.0, 0.5),
+    "density": ("Density", "How many notes begin in a second."),
+    "loudness": ("Loudness", "How hard the keys are struck."),
+    "register": ("Register", "How high the notes lie on average; 60 is middle C."),
+    "polyphony": ("Fullness", "How many notes sound at once."),
 }
 
 #: A control that a model was measured to follow less than this is not offered: rank correlation of
@@ -136,10 +136,10 @@ class Model:
 
 
 def _slider(name: str) -> dict[str, Any]:
-    label, sentence, low, high, step = SLIDERS[name]
-    control = CONTROLS[name]
-    words = {word: float(value) for word, value in control.words.items() if low <= value <= high}
-    found = {"name": name, "label": label, "sentence": sentence, "unit": control.unit}
+    (label, sentence), level = SLIDERS[name], LEVELS[name]
+    low, high, step = level.slider
+    words = {word: float(value) for word, value in level.words.items() if low <= value <= high}
+    found = {"name": name, "label": label, "sentence": sentence, "unit": level.unit}
     return found | {"low": low, "high": high, "step": step, "words": words}
 
 

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from musictx.beats import Beats
-from musictx.chorale.config import HarmoniseConfig
-from musictx.compose.commands import COMMANDS, known_options
-from musictx.config import (
-    AccompanyConfig,
-    GenerateConfig,
-    InfillConfig,
-    ModelFolder,
-    SamplingConfig,
-    TokenSampling,
-)
-from musictx.config.checks import DAY, LARGEST_SEED, spoken
-from musictx.config.composing import Steered
+from musictx.commands import COMMANDS
+from musictx.config import SamplingConfig, TokenSampling
+from musictx.config.checks import DAY, LARGEST_SEED, level_of
+from musictx.config.levels import LEVELS
+from musictx.options import request, words
 from musictx.studio.change import whole
 from musictx.studio.errors import Refused
 from musictx.studio.models import MUSIC, TASKS, Model, Models
-from musictx.tokens.controls import control_values
 
 #: Versions of a take.
 MOST_SAMPLES = 8
@@ -68,17 +59,14 @@ class Request:
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        from musictx.arguments import sampling_of, steered_request  # torch is loaded by then
-
-        common = {"model": ModelFolder(model.word), "seed": seed, "samples": self.samples, **more}
+        options = {"model": model.word, "seed": seed, "samples": self.samples, **more}
         if self.task == "harmonise":
-            known = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
-            return HarmoniseConfig(sampling=sampling_of(known, TokenSampling), **common)
-        common |= {n: f"{value:g}" for n, value in self.controls.items() if n != "density"}
-        common |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
-        kinds: dict[str, type[Steered]] = {"accompany": AccompanyConfig, "replace": InfillConfig}
-        kind = kinds.get("replace" if self.task == "vary" else self.task, GenerateConfig)
-        return steered_request(kind, self.sampling, self.controls.get("density"), **common)
+            drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
+            return request("harmonise", {"sampling": drawn, **options})
+        options |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
+        return request(
+            command_of(self.task), {"sampling": self.sampling, **self.controls, **options}
+        )
 
     def name_file(self, config: Any, file: str) -> None:
         """Put the name of its file into the options of a command."""
@@ -126,16 +114,11 @@ def parse(
             raise Refused(f"{str(name)[:20]}: the model {model.name} does not follow it")
         if type(value) not in (int, float, str):
             raise Refused(f"{name}: expected a number or a word")
-    controls = control_values(controls)
+    controls = {name: level_of(name, one, LEVELS[name]) for name, one in controls.items()}
     sampling = dict(given.get("sampling", {}))
-    for name, value in sampling.items():
-        if name == "temperatures" or (type(value) is float and not math.isfinite(value)):
-            raise Refused(f"sampling.{str(name)[:20]}={value}: expected a number")
-    for name, low, high in (("keep", 0, 1), ("guidance", 0, 20)):
-        if name in given:
-            found[name] = _number(given[name], low, high, name)
-    if "quantise" in given:
-        found["quantise"] = str(given["quantise"])
+    if "keep" in given:
+        found["keep"] = _number(given["keep"], 0, 1, "keep")
+    found |= {name: given[name] for name in ("guidance", "quantise") if name in given}
     return Request(task=task, controls=controls, sampling=sampling, **found), model, seed
 
 
@@ -156,49 +139,31 @@ def _number(value: Any, low: float, high: float, name: str) -> float:
     return float(value)
 
 
-def label(request: Request, clock: Beats) -> str:
+def label(wish: Request, clock: Beats) -> str:
     """What is asked for, in a few words."""
-    length = f"{request.seconds or 0:g} s"
-    if request.bars is not None:
-        length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
-    if request.task == "new":
+    length = f"{wish.seconds or 0:g} s"
+    if wish.bars is not None:
+        length = "1 bar" if wish.bars == 1 else f"{wish.bars} bars"
+    if wish.task == "new":
         return f"new piece, {length}"
-    if request.task == "continue":
+    if wish.task == "continue":
         return f"continue for {length}"
-    if request.task == "vary":
-        return f"vary {bars(request, clock)}, {100 * request.keep:.0f} % kept"
-    return f"{request.task} {bars(request, clock)}"
+    if wish.task == "vary":
+        return f"vary {bars(wish, clock)}, {100 * wish.keep:.0f} % kept"
+    return f"{wish.task} {bars(wish, clock)}"
 
 
-def bars(request: Request, clock: Beats) -> str:
+def bars(wish: Request, clock: Beats) -> str:
     """The bars that are selected, in words; a pick-up is bar 0."""
-    first = clock.bar(float(clock.quarters(request.begin)))[0] - clock.pickup
-    last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0] - clock.pickup, first)
+    first = clock.bar(float(clock.quarters(wish.begin)))[0] - clock.pickup
+    last = max(clock.bar(float(clock.quarters(wish.end)) - 1e-3)[0] - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 
-def words(command: str, config: Any) -> list[str]:
-    """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
-    plain, known = type(config)(), known_options(command)
-    file, found = None, []
-    for name in known:
-        value, usual = _value(config, name), _value(plain, name)
-        if value == usual:
-            continue
-        if name == COMMANDS[command].positional:
-            file = str(value)
-            continue
-        short = name.removeprefix("sampling.")
-        word = spoken(name, known[name]) if short in known else short
-        word = "model" if name == "model.path" else word
-        found.append(f"{word}={_word(value)}")
-    return [*([file] if file is not None else []), *found]
-
-
-def command_line(request: Request, config: Any) -> str:
+def command_line(wish: Request, config: Any) -> str:
     """The line that a person types to get the same notes, in the folder of the takes."""
-    command = command_of(request.task)
-    verb = "continue" if request.task == "continue" else command
+    command = command_of(wish.task)
+    verb = "continue" if wish.task == "continue" else command
     return shlex.join(["musictx", verb, *words(command, config)])
 
 
@@ -206,16 +171,3 @@ def command_of(task: str) -> str:
     """The command that does a task."""
     commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
     return commands.get(task, task)
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return short if not isinstance(value, float) or float(short) == value else repr(value)
-
-
-def _value(config: Any, name: str) -> Any:
-    for part in name.split("."):
-        config = getattr(config, part)
-    return config

@@ -19,8 +19,8 @@ import yaml
 import musictx
 from musictx import bundle, formats, midi, musicxml
 from musictx.apps import measuring
-from musictx.compose import COMMANDS, compose
-from musictx.compose.commands import known_options
+from musictx.commands import COMMANDS, known_options
+from musictx.compose import compose
 from musictx.config import TrainConfig
 from musictx.errors import UserError
 from musictx.notes import Score

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musictx import cli, midi
-from musictx.compose import groups
-from musictx.compose import words as words_of_compose
+from musictx import cli, midi, options
+from musictx.commands import groups
+from musictx.compose import words as words_of_train
 from musictx.notes import Score
 from tests.data.helpers import write_songs
 
@@ -57,7 +57,8 @@ def test_the_commands_of_the_pages_are_understood(line, capsys, tmp_path, monkey
         return
     ran = []
     monkeypatch.setattr(cli, "_run", lambda command, config: ran.append(command))
-    monkeypatch.setattr(words_of_compose, "check_path", lambda *_: None)  # other people's files
+    for module in (options, words_of_train):  # other people's files
+        monkeypatch.setattr(module, "check_path", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder in ("midi", "my_pieces"):

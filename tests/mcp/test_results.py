@@ -9,13 +9,14 @@ from musictx import midi, shipped
 from musictx.data.apart import apart
 from musictx.mcp import work
 from musictx.mcp.places import Places
+from musictx.mcp.tools import KINDS
 from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
 
 def call(tool, folder, **arguments):
-    words = work.command_of(tool, arguments, Places(folder))
-    return work.perform([*words, *([] if tool == "render" else ["device=cpu"])], lambda *_: None)
+    config = work.config_of(tool, arguments, Places(folder), "cpu")
+    return work.perform(KINDS[tool].command, config, lambda *_: None)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     for name, reason in NOT_OFFERED.items():
         with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
-            normalise("train", [f"trainer.{name}=1"])
+            normalise([f"trainer.{name}=1"])
         assert f"| `{name}` | {reason} |" in page
 
 

@@ -1,0 +1,378 @@
+"""The options of a command as words, JSON or arguments of Python -> its checked dataclass, and
+back.
+
+The dataclasses of ``config/`` declare each option once. Whatever way a request comes, it becomes a
+configuration in :func:`request`; so the same request means the same from the command line, Python,
+the studio and MCP. Neither Hydra nor torch is imported here: a slip of the fingers is answered at
+once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, reduce
+from pathlib import Path
+from typing import Any
+
+from musictx import shipped
+from musictx.commands import COMMANDS, free_form, groups, known_options, parts, preset
+from musictx.config import checks
+from musictx.config.levels import LEVELS
+from musictx.config.trainer import NOT_OFFERED
+from musictx.errors import ConfigError, shown
+
+#: What is typed for true and for false.
+TRUTH = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
+TRUTH |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
+
+
+def request(
+    command: str,
+    options: Mapping[str, Any],
+    *,
+    without: Collection[str] = (),
+    folders: Sequence[Path] = (),
+) -> Any:
+    """The checked dataclass of ``command`` with ``options`` by their names.
+
+    A name may be dotted (``sampling.key``) or short (``key``); ``sampling`` itself may be a dict,
+    a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A preset counts
+    less than a dict, and a dict less than a single option. ``without`` are options that the caller
+    does not offer. Raises :class:`ConfigError` that begins with the name of the wrong option.
+    """
+    values: dict[str, Any] = {}
+    nested = _nested(COMMANDS[command].config)
+    for name, value in sorted(options.items(), key=lambda one: one[0] not in nested):
+        if name in without or name.partition(".")[0] in without:
+            raise ConfigError(f"{name}: no such option here, only on the command line")
+        for option, one in _single(command, name, value, folders):
+            if isinstance(one, dict) and not isinstance(value, nested.get(name, ())):
+                one = _usual(command, option) | values.get(option, {}) | one  # others stay
+            values[option] = one
+    return _built(COMMANDS[command].config, values)
+
+
+def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> dict[str, Any]:
+    """The options in the words of a command line, each ``name=value`` or the name of a file.
+
+    Files and folders are taken literally; ``~`` is the home folder. A value may be in quotes;
+    ``null`` without them is None. Raises :class:`ConfigError` about the first wrong word.
+    """
+    options: dict[str, Any] = {}
+    bare: list[str] = []
+    fields = known_options(command) | parts(command)
+    choices = groups(command, folders)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if _is_file(command, word):
+            bare.append(word)
+            continue
+        if not equals:
+            raise ConfigError(
+                f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
+            )
+        option = full_name(command, name)
+        value: Any = None if text == "null" else unquoted(text)
+        if option in choices:
+            if value not in choices[option]:
+                raise ConfigError(
+                    f"{name}={shown(text)}: expected one of {', '.join(choices[option])}"
+                )
+            options[option] = value
+            continue
+        dictionary = next((d for d in free_form(command) if option.startswith(f"{d}.")), None)
+        if dictionary is not None:
+            value = {option.removeprefix(f"{dictionary}."): _yaml(name, text)}
+            option = dictionary
+        elif option not in fields:
+            raise ConfigError(unknown_option(command, name))
+        elif value == "":
+            raise ConfigError(f"{name}=: the value is missing; expected {kind_of(fields[option])}")
+        value = converted(name, fields[option], value)
+        value = _paths(name, fields[option], value)
+        options[option] = options.get(option, {}) | value if isinstance(value, dict) else value
+    return _positional(command, bare) | options
+
+
+def words(command: str, config: Any) -> list[str]:
+    """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
+    plain, known = type(config)(), known_options(command)
+    file: list[str] = []
+    found = []
+    for name in known:
+        value, usual = (reduce(getattr, name.split("."), one) for one in (config, plain))
+        if value == usual:
+            continue
+        if name == COMMANDS[command].positional:
+            file = [str(one) for one in (value if isinstance(value, list) else [value])]
+            continue
+        if checks.holds_several(known[name]):
+            differ = [one for one in vars(value) if getattr(value, one) != getattr(usual, one)]
+            found += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
+            continue
+        short = name.removeprefix("sampling.")
+        word = checks.spoken(name, known[name]) if short in known else short
+        found.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
+    return [*file, *found]
+
+
+def full_name(command: str, name: str) -> str:
+    """The option that people mean by a short name: ``key``, ``model``, ``from``."""
+    known = known_options(command)
+    name = COMMANDS[command].spoken().get(name, name)
+    if name == "model" and "model.path" in known:
+        return "model.path"
+    return f"sampling.{name}" if name not in known and f"sampling.{name}" in known else name
+
+
+def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
+    """The sentence for an option that ``command`` does not have; it may have ``more``."""
+    flag = name.removeprefix("trainer.")
+    if command == "train" and flag in NOT_OFFERED:
+        return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
+    known = {**known_options(command), **groups(command), **COMMANDS[command].spoken()}
+    names = [*known, *parts(command), *more]
+    last = name.rpartition(".")[2].lower().replace("-", "_")
+    if "." not in name:  # who types "tracks" wants no limits.tracks
+        names = [one for one in names if "limits" not in one.split(".")]
+    by_end = {one.rpartition(".")[2]: one for one in reversed(names)}
+    near = [one for one in names if one.rpartition(".")[2] == last]
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    near = near or [by_end[one] for one in difflib.get_close_matches(last, by_end, cutoff=0.8)]
+    others = [f"musictx {other}" for other in COMMANDS if name in known_options(other)]
+    hint = f"it is an option of {', '.join(others)}; " if others else ""
+    hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
+    whole = f"musictx {command} --help lists all"
+    return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
+
+
+def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
+    """``value`` as the type that ``field`` declares: text is read, a number of numpy becomes one of
+    Python. The dataclass checks the bounds. Raises :class:`ConfigError` about ``name``."""
+    kinds = kinds_of(field)
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, os.PathLike) and field.metadata.get("path"):
+        value = os.fspath(value)
+    if (value is None and "None" in kinds) or "Any" in kinds:
+        return value
+    if field.metadata.get("level"):
+        return checks.level_of(name, value, LEVELS[field.metadata["level"]])
+    if checks.holds_several(field):
+        value = _flow(name, value)
+        if isinstance(value, Mapping):
+            return dict(value)
+    elif kinds[0].startswith(("list", "dict")):
+        value = _flow(name, value)
+        part = dataclasses.field(metadata=field.metadata)
+        part.type = re.split(r"[\[\], ]+", kinds[0])[-2]
+        if kinds[0].startswith("dict"):
+            if isinstance(value, Mapping):
+                return {str(k): converted(f"{name}.{k}", part, one) for k, one in value.items()}
+        elif not isinstance(value, Mapping):
+            several = value if isinstance(value, list | tuple | range) else [value]
+            return [converted(name, part, one) for one in several]
+    elif "str" in kinds:
+        empty = isinstance(value, list | tuple) and not value
+        several = [value] if empty or field.metadata.get("path") else value
+        several = several if isinstance(several, list | tuple) else [several]
+        if all(isinstance(one, str | int | float) and one is not True for one in several):
+            return ",".join(one if isinstance(one, str) else shown(one) for one in several)
+    elif "bool" in kinds:
+        value = TRUTH.get(value.lower(), value) if isinstance(value, str) else value
+        if isinstance(value, bool):
+            return value
+    if {"int", "float"} & {*kinds} and not isinstance(value, bool):
+        number = checks.typed(value) if isinstance(value, str) else value
+        if isinstance(number, float) and "int" in kinds and number.is_integer():
+            number = int(number)
+        if isinstance(number, int) and "int" not in kinds and abs(number) < 2**53:
+            number = float(number)
+        if isinstance(number, int) or (isinstance(number, float) and "float" in kinds):
+            return number
+    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}")
+
+
+def kinds_of(field: dataclasses.Field) -> list[str]:
+    """The types that ``field`` allows, such as int and None."""
+    return [part.strip() for part in checks.type_of(field).split("|")]
+
+
+def kind_of(field: dataclasses.Field) -> str:
+    """What a value of this option looks like, in words."""
+    kinds = kinds_of(field)
+    if checks.holds_several(field):
+        return "values by their names, such as {notes: 5000}"
+    names = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+    names |= {"list[str]": "a list such as [a,b]", "list[int]": "a list of whole numbers"}
+    if field.metadata.get("path"):
+        names["str"] = "a file or folder"
+    parts = []
+    for kind in kinds:
+        if kind.startswith("dict"):
+            parts.append("values by their names")
+        elif kind != "int" or "float" not in kinds:
+            parts.append("null" if kind == "None" else names.get(kind, "a list such as [1,2]"))
+    return " or ".join(parts)
+
+
+def home(path: str) -> str:
+    """``path`` with ``~`` expanded; of a name such as ~song.mid, which is nobody's home folder, the
+    whole path."""
+    expanded = os.path.expanduser(path)
+    return os.path.abspath(expanded) if expanded.startswith("~") else expanded
+
+
+def check_path(name: str, field: dataclasses.Field, value: str) -> None:
+    """``value`` is there, or is the name of something that comes with musictx."""
+    kind = field.metadata.get("names")
+    come = {"examples": shipped.examples, "models": shipped.models}
+    ours = sorted(come[kind]()) if kind else []
+    there = os.path.exists(os.path.expanduser(value))
+    if there or value in ours or (kind == "models" and value.startswith("hf:")):
+        return
+    more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
+    raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
+
+
+def _paths(name: str, field: dataclasses.Field, value: Any) -> Any:
+    if not field.metadata.get("path") or value is None:
+        return value
+    if isinstance(value, list):
+        return [home(one) for one in value]
+    if field.metadata["path"] == "in":
+        check_path(name, field, value)
+    return home(value)
+
+
+def _is_file(command: str, word: str) -> bool:
+    """A word is the name of a file: it has no ``=``, or is there and names no option."""
+    name, equals, _ = word.partition("=")
+    if not COMMANDS[command].positional:
+        return False
+    if not equals:
+        return True
+    option, free = full_name(command, name), free_form(command)
+    known = {**known_options(command), **parts(command), **groups(command)}
+    is_option = option in known or any(option.startswith(f"{one}.") for one in free)
+    return not is_option and os.path.exists(os.path.expanduser(word))
+
+
+def _positional(command: str, bare: Sequence[str]) -> dict[str, Any]:
+    """The option that the words ``bare``, names of files, are the value of."""
+    option = COMMANDS[command].positional
+    if not bare:
+        return {}
+    field = known_options(command)[option]
+    if kinds_of(field)[0].startswith("list"):
+        return {option: [home(one) for one in bare]}
+    if len(bare) > 1:
+        raise ConfigError(
+            f"{shown(bare[1])}: expected one file, {shown(bare[0])} is given already; "
+            "options are written name=value"
+        )
+    return {option: _paths(option, field, bare[0])}
+
+
+def _single(
+    command: str, name: str, value: Any, folders: Sequence[Path]
+) -> Iterator[tuple[str, Any]]:
+    """``value`` as single options by their dotted names, each as its type."""
+    nested, choices = _nested(COMMANDS[command].config), groups(command, folders)
+    option = name
+    if name not in nested or (name == "model" and isinstance(value, str | os.PathLike | None)):
+        option = full_name(command, name)
+    fields = known_options(command) | parts(command)
+    if option not in nested:
+        if option not in fields:
+            raise ConfigError(unknown_option(command, name))
+        yield option, converted(name, fields[option], value)
+        return
+    if value is None:
+        return
+    if isinstance(value, str) and option in choices:
+        if value not in choices[option]:
+            raise ConfigError(
+                f"{name}={shown(value)}: expected one of {', '.join(choices[option])}, or options"
+            )
+        value = preset(option, value, folders)
+    if isinstance(value, nested[option]):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(nested[option])}
+    if not isinstance(value, Mapping):
+        presets = f", or one of {', '.join(choices[option])}" if option in choices else ""
+        raise ConfigError(f"{name}={shown(value)}: expected values by their names{presets}")
+    for key, one in value.items():
+        yield from _single(command, f"{option}.{key}", one, folders)
+
+
+@cache
+def _nested(config: type, prefix: str = "") -> dict[str, type]:
+    """The dataclasses inside of ``config`` by the dotted names of their options."""
+    found: dict[str, type] = {}
+    for field in dataclasses.fields(config):
+        kind = field.default_factory
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            name = f"{prefix}{field.name}"
+            found |= {name: kind, **_nested(kind, f"{name}.")}
+    return found
+
+
+def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
+    given = {}
+    for field in dataclasses.fields(config):
+        kind, name = field.default_factory, f"{prefix}{field.name}"
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            given[field.name] = _built(kind, values, f"{name}.")
+        elif name in values:
+            given[field.name] = values[name]
+    return config(**given)
+
+
+def _usual(command: str, option: str) -> dict[str, Any]:
+    """The default of an option that is a dict."""
+    factory: Any = known_options(command)[option].default_factory
+    return dict(factory())
+
+
+def unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if quoted else text
+
+
+def _flow(name: str, value: Any) -> Any:
+    """A list or dict as typed, ``[a,b]`` or ``{a: 1}``, with what is in it as text; all else as it
+    is."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return value
+    import yaml
+
+    text = re.sub(r":(?=\S)", ": ", value) if value[0] == "{" else value
+    return _yaml(name, text, yaml.BaseLoader)
+
+
+def _yaml(name: str, text: str, loader: Any = None) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=loader or yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(f"{name}={shown(text)}: expected a value of YAML") from None
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(map(_word, value))}]"
+    if isinstance(value, str) and (value in ("null", "") or unquoted(value) != value):
+        return f"'{value}'"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_word(one)}" for name, one in value.items()) + "}"
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) and float(short) != value else short

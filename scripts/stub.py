@@ -1,0 +1,115 @@
+"""Write musictx/__init__.pyi: the public names as type checkers and editors see them, each option
+of a command as an argument of its function, from the dataclasses of ``config/``.
+
+    python -m scripts.stub
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import musictx
+from musictx import wings
+from musictx.commands import COMMANDS, known_options
+from musictx.config.checks import type_of
+from musictx.options import kinds_of
+
+STUB = Path(musictx.__file__).with_suffix(".pyi")
+#: Functions that take options of a command, and that command.
+FUNCTIONS = dict.fromkeys(("generate", "stream"), "generate")
+FUNCTIONS |= {name: name for name in ("infill", "accompany", "harmonise", "evaluate", "compare")}
+HEAD = '''"""Written by scripts/stub.py from the dataclasses of musictx/config: not to be edited."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from musictx.api import Model, Music
+from musictx.config import CorpusConfig, TokenSampling
+from musictx.evaluate.comparison import Comparison
+from musictx.evaluate.nll import Evaluation
+from musictx.sampling.events import OnEvent
+from musictx.sampling.processors import Processor
+from musictx.tokens.vocab import SoftConstraint
+
+_Text = str | int | Sequence[str | int]  # several are those that commas separate
+'''
+
+
+def annotation(field: dataclasses.Field) -> str:
+    """The type of what a function takes for an option."""
+    kinds, choices = kinds_of(field), field.metadata["choices"]
+    none = " | None" if "None" in kinds else ""
+    if choices:
+        grids = [int(one) for one in choices if one.isdigit()]
+        return f"Literal[{', '.join(map(repr, (*choices, *grids)))}]{none}"
+    if field.metadata["level"]:
+        return "float | str | None"
+    if field.metadata["path"]:
+        return f"str | Path{none}"
+    if kinds[0] == "str":
+        return f"_Text{none}"
+    if kinds[0].startswith("list"):
+        inner = kinds[0][5:-1]
+        return f"{inner} | Sequence[{inner}]"
+    return type_of(field).replace("dict[", "Mapping[")
+
+
+def options(name: str, taken: set[str]) -> dict[str, str]:
+    """The options of the function ``name`` and their types, but those that it takes itself."""
+    every = known_options(COMMANDS[FUNCTIONS[name]].name)
+    found = {}
+    for option, field in every.items():
+        group, _, short = option.rpartition(".")
+        if group == "sampling":
+            found.setdefault("sampling", "TokenSampling | Mapping[str, Any] | str | None")
+        elif group == "corpus":
+            found.setdefault("corpus", "CorpusConfig | Mapping[str, Any] | str | None")
+        if group in ("", "sampling"):
+            found.setdefault(short, annotation(field))
+        elif option == "model.path":
+            found["model"] = annotation(field)
+    out = set()
+    if name not in ("evaluate", "compare"):
+        out = {"model", "seed", "device", "limits", "repeats", "out", "render", "primer", "file"}
+    if name == "stream":
+        own = {"seconds", "primer_seconds", "sampling"}
+        sampling = {option[9:] for option in every if option.startswith("sampling.")}
+        out |= {*found} - own - sampling
+    return {
+        name: kind for name, kind in found.items() if name not in {*taken, *out, "begin", "limits"}
+    }
+
+
+def text() -> str:
+    """What the file has to hold."""
+    names = dict(musictx._WHERE)
+    lines = [HEAD]
+    for name, module in names.items():
+        if name not in FUNCTIONS:
+            lines.append(f"from {module} import {name} as {name}\n")
+    lines.append("\n__version__: str\n__all__: list[str]\n")
+    for name in FUNCTIONS:
+        signature = inspect.signature(wings.load(f"{musictx._WHERE[name]}:{name}"))
+        given = dict(signature.parameters)
+        given.pop("options")
+        parts, star = [], False
+        for argument in given.values():
+            star |= argument.kind is argument.VAR_POSITIONAL
+            if argument.kind is argument.KEYWORD_ONLY and not star:
+                parts, star = [*parts, "*"], True
+            mark = "*" * (argument.kind is argument.VAR_POSITIONAL)
+            usual = " = ..." * (argument.default is not argument.empty)
+            parts.append(f"{mark}{argument.name}: {argument.annotation}{usual}")
+        parts += [] if star else ["*"]
+        more = options(name, {*given}).items()
+        parts += [f"{option}: {kind} = ..." for option, kind in more]
+        inner = "".join(f"    {part},\n" for part in parts)
+        lines.append(f"\ndef {name}(\n{inner}) -> {signature.return_annotation}: ...\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    STUB.write_text(text(), encoding="utf-8")

@@ -1,0 +1,302 @@
+"""Options of all commands, from the dataclasses: right values are taken, wrong ones are one
+sentence that names the option, with status 2, and leave nothing behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import cli, config, formats
+from musictx.commands import COMMANDS, free_form, groups, known_options, parts
+from musictx.compose import compose
+from musictx.config import Limits, SamplingConfig, checks
+from musictx.errors import ConfigError, UserError
+from musictx.notes import Score
+from musictx.options import kinds_of, parse, request, unknown_option, words
+from musictx.tokens.controls import CONTROLS, level
+
+#: (command, option, field): a field that several commands share is tried with one of them.
+FIELDS = {
+    (name, id(field)): (command, name, field)
+    for command in COMMANDS
+    for name, field in (known_options(command) | parts(command)).items()
+    if name not in free_form(command) and not checks.holds_several(field)
+}.values()
+
+
+def _wrong(name: str, field: dataclasses.Field) -> list[str]:
+    """Words that are no value of ``field``."""
+    kinds = kinds_of(field)
+    wrong = [f"{name}="]
+    if "None" not in kinds:
+        wrong.append(f"{name}=null")
+    if field.metadata.get("path"):
+        wrong += [f"{name}=no/such"] * (field.metadata["path"] == "in" and kinds[0] == "str")
+        return [*wrong, f"{name}={'a' * 5000}", f"{name}={'a' * 300}"]
+    if field.metadata["choices"]:
+        wrong.append(f"{name}=nonsense")
+    elif "str" not in kinds and not any(
+        one.startswith(("Any", "list[Any", "dict")) for one in kinds
+    ):
+        wrong += [f"{name}={one}" for one in ("soon", "[1", "1_0", "\u0661")]
+        wrong += [f"{name}={'9' * 5000}", f"{name}=nan"]
+        if (
+            field.metadata["bounds"] == (None,) * 4
+            and "bool" not in kinds
+            and "position" not in name
+        ):
+            wrong += [f"{name}=-1000000", f"{name}=1{'0' * 30}"]  # without bounds of its own
+    if "int" in kinds and not {"float", "bool"} & {*kinds}:
+        wrong.append(f"{name}=1.5")
+    return wrong
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_value_is_one_sentence_that_names_the_option(
+    command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
+    for owner, name, field in FIELDS:
+        slip = name[:-3] + name[-2:]
+        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in known_options(command) else []
+        for word in [*_wrong(name, field), *unknown] if owner == command else []:
+            if command == "train" and len(word) > 100:
+                continue  # is composed by Hydra first: one of these is tried below
+            assert cli.main([command, word]) == 2, word[:80]
+            out, err = capsys.readouterr()
+            assert err.startswith("musictx: ")
+            assert word.partition("=")[0] in err
+            assert err.count("\n") == 1
+            assert len(err) < 700
+            assert not out
+    for group in groups(command):
+        for word in (f"{group}=nonsense", f"{group}="):
+            assert cli.main([command, word]) == 2
+            assert capsys.readouterr().err.startswith(f"musictx: {group}=")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("word", ["out=%", "corpus.path=%", "%", "hydra.run.dir=%", "position=%"])
+def test_a_name_too_long_for_any_file_is_one_sentence_of_train(word, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for count in (300, 5000):
+        assert cli.main(["train", word.replace("%", "a" * count)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+def test_every_bound_is_held():
+    held = 0
+    schemas = {type(field.default_factory()) for command in COMMANDS.values()
+               for field in dataclasses.fields(command.config)
+               if isinstance(field.default_factory, type)}  # fmt: skip
+    for schema in {*schemas, *config.SCHEMES.values(), *(c.config for c in COMMANDS.values())}:
+        for field in dataclasses.fields(schema):
+            low, above, high, below = field.metadata.get("bounds", (None,) * 4)
+            outside = [math.nan, above, below]
+            outside += [None if low is None else low - 1, None if high is None else high + 1]
+            if outside == [math.nan, *[None] * 4]:
+                continue
+            held += 1
+            for value in (x for x in outside if x is not None):
+                kind = kinds_of(field)[0]
+                wrong = [value] if kind.startswith("list") else value
+                wrong = {"x": value} if kind.startswith("dict") else wrong
+                with pytest.raises(ConfigError, match=rf"{field.name}(\.x)?="):
+                    schema(**{field.name: wrong})
+    assert held > 80
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "begins"),
+    [
+        ("train", "model.heads=7", "model.heads=7"),
+        ("train", "model.width=30 model.heads=2", "model.heads=2"),
+        ("train", "model.features=[ages,ages]", "model.features="),
+        ("train", "position.block=4", "position.block: "),
+        ("train", "position.name=rotary", "position.name=rotary"),
+        ("train", "position=t5 position.max_distance=9", "position.max_distance=9"),
+        ("train", "position=rotary position.concat_sinusoids=3", "position.concat_sinusoids=3"),
+        ("train", "position.periods=[1]", "position.periods=[1]"),
+        ("train", "position=custom", "position.name=None"),
+        ("train", "model=tiny model=small", "model=small"),
+        ("train", "seed=1,2", "seed=1,2"),
+        ("train", "model=tiny,small", "model=tiny,small"),
+        ("train", "callbacks=[1]", "callbacks=[1]"),
+        ("train", "trainer.max_time=5", "trainer.max_time=5"),
+        ("train", "trainer.strategy=fsdp", "trainer.strategy=fsdp"),
+        ("train", "trainer.max_epochs=2", "trainer.max_epochs=2"),
+        ("train", "optim.betas=[0.9]", "optim.betas"),
+        ("train", "data.batch_size=1000000000", "data.batch_size=1000000000"),
+        ("train", "data.melody=\u00b2", "data.melody=\u00b2"),
+        ("train", "trainer.logger=x", "trainer.logger"),
+        ("train", "hydra.job.chdir=true", "hydra.job.chdir=true"),
+        ("train", "hydra.sweep.dir=x", "hydra.sweep.dir=x"),
+        ("prepare", "corpus.name=jazz", "corpus.name=jazz"),
+        ("prepare", "corpus.validation=0.6 corpus.test=0.5", "corpus.validation + corpus.test="),
+        ("prepare", "corpus.augment.stretch=[]", "corpus.augment.stretch"),
+        ("prepare", "corpus.programs={a: 200}", "corpus.programs.a=200"),
+        ("prepare", "tokenizer.low=60 tokenizer.high=50", "tokenizer.high=50"),
+        ("prepare", "tokenizer.max_shift_ms=15", "tokenizer.max_shift_ms=15"),
+        ("prepare", "tokenizer.name=my:Own tokenizer.grid=25", "tokenizer.grid"),
+        ("generate", "seed=3 seed=[1 seed=3", "seed=[1"),
+        ("generate", "zzz=4", "zzz: no such option of musictx generate"),
+        ("generate", "loudness=loud", "loudness=loud: expected a number of MIDI velocity"),
+        ("generate", "density=-1", "density=-1"),
+        ("generate", "sampling=safe,wild", "sampling=safe,wild"),
+        ("generate", "low=C5 high=C3", "sampling.high=C3"),
+        ("generate", "key=H", "sampling.key=H"),
+        ("generate", "form=A", "form=A"),
+        ("generate", "form=AA seconds=3", "seconds=3"),
+        ("generate", "device=abacus", "device=abacus"),
+        ("generate", "seed=2147483648", "seed=2147483648"),
+        ("generate", "hydra.job.chdir=true", "hydra.job.chdir"),
+        ("generate", "limits=5", "limits=5"),
+        ("generate", "limits={nots: 5}", "limits.nots: no such option"),
+        ("infill", "seconds=3", "seconds: no such option of musictx infill; it is an option of"),
+        ("harmonise", "voices=[tuba]", "voices=['tuba']"),
+        ("harmonise", "from=5", "from"),
+        ("evaluate", "split=dev", "split=dev"),
+        ("evaluate", "out=x.csv", "out=x.csv"),
+        ("evaluate", "nonsense", "nonsense: expected name=value"),
+        ("compare", "task=continue", "task=continue"),
+        ("render", "wav=false png=false", "wav=false png=false"),
+        ("render", "midi=x.mid", "midi: no such option of musictx render"),
+    ],
+)
+def test_a_conflict_is_one_sentence(command, typed, begins):
+    with pytest.raises(UserError) as caught:
+        compose(command, typed.split(" ") if "{" not in typed else [typed])
+    assert str(caught.value).startswith(begins)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_defaults_are_valid_and_every_option_has_help(command):
+    assert compose(command) == COMMANDS[command].config() or command == "train"
+    for name, field in known_options(command).items():
+        assert field.metadata.get("help"), name
+    if command != "train":
+        assert words(command, compose(command)) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_word_without_a_dot_is_answered_with_no_limit(command):
+    for word in ("tracks", "notes", "seconds", "events", "track"):
+        assert "limits." not in unknown_option(command, word)
+
+
+def test_slips_are_answered_with_the_option_that_is_near():
+    for command, slip, near in (
+        ("train", "sed", "seed"), ("train", "batch_size", "data.batch_size"),
+        ("train", "tempreature", "sampling.temperature"), ("generate", "second", "seconds"),
+        ("infill", "fro", "from"), ("render", "limits.nots", "limits.notes"),
+    ):  # fmt: skip
+        assert f"did you mean {near}" in unknown_option(command, slip), slip
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["seed=010"], {"seed": 10}),
+        (["seed=null"], {"seed": None}),
+        (["seconds=1e1", "render=yes"], {"seconds": 10.0, "render": True}),
+        (["form='AAB'", "out=007"], {"form": "AAB", "out": "007"}),
+        (["loudness=p", "density=dense"], {"loudness": 49.0, "density": 13.5}),
+        (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
+        (
+            ["sampling.temperatures={note_on:0.5,x: 2}"],
+            {"temperatures": {**SamplingConfig().temperatures, "note_on": 0.5, "x": 2.0}},
+        ),
+        (
+            ["sampling.temperatures.note_on=1"],
+            {"temperatures": {**SamplingConfig().temperatures, "note_on": 1.0}},
+        ),
+        (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),
+        (["limits={notes: 5}", "limits.tracks=2"], {"limits": Limits(notes=5, tracks=2)}),
+    ],
+)
+def test_values_are_read_as_their_option_declares_them(typed, expected):
+    made = compose("generate", typed)
+    taken = vars(made) | vars(made.sampling)
+    assert {name: taken[name] for name in expected} == expected
+    assert request("generate", parse("generate", words("generate", made))) == made
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_words_of_a_level_name_different_ones(control):
+    named = CONTROLS[control].words
+    made = [compose("generate", [f"{control}={word}"]) for word in named]
+    values = [getattr(one, control, None) or one.sampling.density for one in made]
+    assert values == [float(value) for value in named.values()]
+    assert len({level(control, value) for value in values}) == len(named)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=12))
+def test_any_file_name_is_taken_literally(name):
+    made = compose("render", [f"out=d/{name}", f"d/x{name.replace('=', '')}"])
+    assert made.out == "d/" + name
+    assert made.files == [f"d/x{name.replace('=', '')}"]
+    assert request("render", parse("render", words("render", made))) == made
+
+
+def test_bare_words_are_files(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(config))
+    assert cli.main(["render", "my song.mid", "a=b.mid"]) == 2
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b.mid").touch()
+    (tmp_path / "my midi, ${x} [2]").mkdir()
+    assert cli.main(["render", "my song (live), 2.mid", "wav=false", "a=b.mid"]) == 0
+    assert seen[-1].files == ["my song (live), 2.mid", "a=b.mid"]
+    assert not seen[-1].wav
+    for command, option in (
+        ("generate", "primer"),
+        ("continue", "primer"),
+        ("harmonise", "melody"),
+    ):
+        assert cli.main([command, "a=b.mid"]) == 0
+        assert getattr(seen[-1], option) == "a=b.mid"
+    for command in ("train", "prepare"):
+        assert cli.main([command, "my midi, ${x} [2]"]) == 0
+        assert seen[-1].corpus.path == "my midi, ${x} [2]"
+    with pytest.raises(ConfigError, match="expected one file"):
+        compose("generate", ["a=b.mid", "c.mid"])
+
+
+def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"primer=~song.mid: no such file or folder"):
+        compose("generate", ["primer=~song.mid"])
+    formats.write(Score(notes=[(0, 1, 60, 80, 0, False, 0)]), "~song.mid")
+    whole = str(tmp_path / "~song.mid")
+    assert compose("generate", ["primer=~song.mid"]).primer == whole
+    assert compose("generate", ["~song.mid"]).primer == whole
+    assert compose("render", ["~song.mid"]).files == [whole]
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert compose("generate", ["out=~/a"]).out == "/home/someone/a"
+
+
+def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/x/model").mkdir(parents=True)
+    assert compose("generate", ["model=runs/x/model"]).model.path == "runs/x/model"
+    assert compose("evaluate", ["model.path=runs/x/model"]).model.path == "runs/x/model"
+    assert compose("train", ["model=tiny"]).model.layers == 4
+    with pytest.raises(ConfigError, match=r"^model=none: no such file or folder, and none of"):
+        compose("generate", ["model=none"])
+
+
+def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():
+    made = compose("prepare", ["tokenizer.name=my:Own", "tokenizer.params.use_chords=true"])
+    assert made.tokenizer.params == {"use_chords": True}
+
+
+def test_the_largest_seed_that_is_promised_is_taken():
+    assert request("generate", {"seed": 2**31 - 1}).seed == 2**31 - 1
