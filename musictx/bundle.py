@@ -3,14 +3,14 @@
 ::
 
     model.safetensors   the weights, each tensor once (tied ones are tied again when loading)
-    config.yaml         format and musictx version, the model's arguments, the card as data
+    config.json         format and musictx version, the model's arguments, the card as data
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card for people
 
 No pickle, and no import by what a file says (but of modules named in MUSICTX_TRUST): the classes
-made from a folder are those of musictx. Loading is strict: numbers that do not belong to
-the stored weights are refused before anything is made of them, and so are a missing, foreign,
-wrongly shaped or broken tensor and a vocabulary other than the one the model was trained with.
+made from a folder are those of musictx. Loading is strict (:mod:`musictx.untrusted`): a missing,
+foreign, wrongly shaped or broken tensor is refused before a network is built, and so is a
+vocabulary other than the one the model was trained with.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,43 +26,29 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__, hub
-from musictx.card import card_text
+from musictx import __version__, hub, untrusted
+from musictx.card import card_text, check_card
 from musictx.device import choose_device
-from musictx.errors import UserError, WriteError, shown
-from musictx.files import atomic_folder, read_bytes, write_text
+from musictx.errors import UserError, WriteError
+from musictx.files import atomic_folder, write_text
 from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import DRUMS
-from musictx.shipped import FILES, WHAT, locate
+from musictx.shipped import FILES, WHAT, config_of, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
-from musictx.untrusted import (
-    LARGEST_OPTION,
-    PlainYaml,
-    check_arguments,
-    check_import,
-    stored_shapes,
-    total,
-    whole,
-)
 
-__all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "save"]
+__all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
-#: Raised by one whenever an older musictx could no longer read a new folder.
-FORMAT = 2
-#: Most that tokenizer.json may hold, MB.
-_TEXT_MB = 4
-#: Most bytes of config.yaml, of which real ones have 5,000: reading YAML takes 25 s a megabyte.
-_CONFIG_BYTES = 64_000
+#: Raised by one whenever an older musictx could no longer read a new folder. Format 2 had the same
+#: entries in a config.yaml.
+FORMAT = 3
+#: The largest option of a tokenizer.
+_LARGEST_OPTION = 10**6
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-#: What tensors of a file may hold: weights as they are written, or as older versions did.
-_STORED = (*_DTYPES.values(), torch.float64, torch.int64, torch.int32, torch.bool)
 
 
 @dataclass(repr=False)
@@ -82,21 +67,22 @@ class Bundle:
     @property
     def corpus(self) -> dict[str, Any]:
         """What the card says of the corpus, by names; nothing if it is a text or missing."""
-        told = self.card.get("corpus")
-        return told if isinstance(told, dict) else {}
+        corpus = self.card.get("corpus")
+        return corpus if isinstance(corpus, dict) else {}
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write a model folder with the pages of the hub: README.md, config.json. As :func:`save`;
-        the weights are written in float32."""
+        """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
+        are written in float32. ``UserError`` where huggingface_hub is missing."""
+        page = hub.front_matter(self.card)
         written = save(folder, self.model, self.tokenizer, self.card)
-        hub.write_pages(written)
+        hub.write_page(written, page)
         return written
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model as USER/NAME to the Hugging Face hub and return its address."""
         with tempfile.TemporaryDirectory() as scratch:
             folder = self.save_pretrained(Path(scratch) / "model")
-            return hub.push(folder, repository, (*FILES, *hub.PAGES), private)
+            return hub.push(folder, repository, (*FILES, hub.PAGE), private)
 
 
 # ------------------------------------------------------------------------------------------ write
@@ -131,7 +117,7 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    if _holds_something(folder) and not (folder / "config.yaml").is_file():
+    if _holds_something(folder) and config_of(folder) is None:
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one ({WHAT})"
         )
@@ -155,13 +141,11 @@ def save(
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
         except SafetensorError as error:  # a full disk comes as one of these
             raise WriteError(f"{folder}: cannot be written: {error}") from None
-        write_text(
-            beside / "config.yaml", yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-        )
+        write_text(beside / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
         write_text(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
         write_text(beside / "CARD.md", card_text(config, described, model))
         # safetensors writes for the owner only
-        weights.chmod((beside / "config.yaml").stat().st_mode)
+        weights.chmod((beside / "config.json").stat().st_mode)
     return folder
 
 
@@ -171,34 +155,21 @@ def _holds_something(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
 
 
-def _canonical(model: nn.Module) -> dict[str, str]:
-    """Every name of the state dict -> the first name that shares its memory (itself as a rule).
-
-    Tied weights are one tensor under several names; safetensors refuses shared memory, and two
-    copies would come apart.
-    """
-    first: dict[tuple, str] = {}
-    names = {}
-    for name, tensor in model.state_dict().items():
-        where = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        names[name] = first.setdefault(where, name) if tensor.numel() else name
-    return names
-
-
 def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    names, kind = _canonical(model), _DTYPES.get(dtype, torch.float16)
-    weights = {n: t.cpu() for n, t in model.state_dict().items() if names[n] == n}
-    found = rounding.as_bytes(weights) if dtype == "int8" else {}
-    found |= {
+    """What is stored: each tensor once, since tied copies would come apart."""
+    kind = _DTYPES.get(dtype, torch.float16)
+    weights = {name: tensor.detach().cpu() for name, tensor in untrusted.tensors(model).items()}
+    stored = rounding.as_bytes(weights) if dtype == "int8" else {}
+    stored |= {
         name: (tensor.to(kind) if tensor.is_floating_point() else tensor).contiguous()
         for name, tensor in weights.items()
-        if name not in found
+        if name not in stored
     }
-    return found
+    return stored
 
 
 def _plain(value: Any) -> Any:
-    """``value`` as numbers, text, lists and dicts, which YAML and JSON can hold."""
+    """``value`` as numbers, text, lists and dicts, which JSON can hold."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, Mapping):
@@ -232,166 +203,78 @@ def load(
         raise UserError(f"model: {type(folder).__name__} is no model; expected a folder or a name")
     target = choose_device(device)
     folder = locate(folder)
-    config = _read_config(folder / "config.yaml")
-    arguments = dict(config["model"])
-    shapes = stored_shapes(folder / "model.safetensors")
-    check_arguments(arguments, shapes, folder / "config.yaml")
+    config = read_config(folder)
     tokenizer = _read_tokenizer(folder / "tokenizer.json", config)
-    if arguments.get("vocab_size") != tokenizer.size:
-        raise UserError(
-            f"{folder}: the model is built for {arguments.get('vocab_size')} ids but "
-            f"tokenizer.json has {tokenizer.size}; the two files are not of one model"
-        )
-    try:
-        model = MusicTransformer(**arguments)
-    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(
-            f"{folder / 'config.yaml'}: no model can be built from it: {reason}"
-        ) from None
-    _fill(model, folder / "model.safetensors")
+    weights = folder / "model.safetensors"
+    stored = untrusted.read_header(weights)
+    arguments = config["model"]
+    with untrusted.reading(config_of(folder)):
+        untrusted.check_arguments(arguments, tokenizer, stored)
+        with untrusted.without_memory(most=1000 + 4 * len(stored)):
+            shapes = untrusted.tensors(MusicTransformer(**arguments))
+    untrusted.check_tensors(shapes, stored, weights)
+    model = MusicTransformer(**arguments)
+    _fill(model, weights)
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    text = read_bytes(path, _TEXT_MB, "the size of a configuration")
-    if len(text) > _CONFIG_BYTES:
-        raise UserError(f"{path}: larger than {_CONFIG_BYTES} bytes, so it is no configuration")
-    try:
-        config = yaml.load(text.decode("utf-8"), PlainYaml)
-    except (ValueError, yaml.YAMLError, RecursionError, OverflowError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise UserError(f"{path}: cannot be read as YAML: {reason.splitlines()[0]}") from None
-    if not isinstance(config, dict) or whole(config.get("format")) < 1:
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a model folder, of an older format as of this one; ``UserError`` where
+    it is damaged or too new."""
+    path = config_of(folder) or folder / "config.json"
+    old = path.suffix == ".yaml"
+    config = untrusted.read_values(path, untrusted.plain_yaml if old else json.loads)
+    number = config.get("format")
+    if type(number) is not int or number < 1:
         raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
-    if config["format"] != FORMAT:
-        way = "install a newer one" if config["format"] > FORMAT else "train the model again"
+    if number != (FORMAT - 1 if old else FORMAT):
+        way = "install a newer one" if number > FORMAT else "train the model again"
         raise UserError(
-            f"{path}: format {str(config['format'])[:20]}, written by musictx "
+            f"{path}: format {str(number)[:20]}, written by musictx "
             f"{str(config.get('musictx'))[:20]}; this musictx reads format {FORMAT}: {way}"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
             raise UserError(f"{path}: the entry {key!r} is missing; the file is damaged")
-    config["card"] = config.get("card") or {}
-    if not isinstance(config["card"], dict):
-        raise UserError(f"{path}: card={str(config['card'])[:40]}: expected entries by name")
-    if isinstance(corpus := config["card"].get("corpus"), dict):
-        _check_corpus(corpus, f"{path}: card.corpus")
-    _check_note_limits(config["card"].get("note_limits") or {}, f"{path}: card.note_limits")
-    _check_drummers(config["card"].get("drummers") or {}, f"{path}: card.drummers")
+    config |= {"format": FORMAT, "card": config.get("card") or {}}
+    check_card(config["card"], f"{path}: card")
     return config
 
 
-def _check_corpus(corpus: Mapping[str, Any], where: str) -> None:
-    """``UserError`` unless what composing looks up in ``corpus`` is of its kind."""
-    check_import(corpus.get("name"), f"{where}.name")
-    programs, tasks = corpus.get("programs") or {}, corpus.get("tasks") or {}
-    named = isinstance(programs, dict) and all(
-        isinstance(name, str) and type(program) is int and 0 <= program <= DRUMS
-        for name, program in programs.items()
-    )
-    if not named:
-        raise UserError(f"{where}.programs={shown(programs)}: expected name -> program, 0 to 128")
-    melody = str(tasks.get("melody", "skyline")) if isinstance(tasks, dict) else ""
-    if not re.fullmatch("skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]", melody):
-        told = shown(tasks)
-        raise UserError(f"{where}.tasks={told}: expected a melody, skyline or a program up to 127")
-
-
-def _check_note_limits(limits: Any, where: str) -> None:
-    """``UserError`` unless ``limits`` are numbers by name; three of them may be lists."""
-    numbers: list[Any] = [None]
-    if isinstance(limits, dict):
-        lists = ("longest_note", "instruments", "parts")
-        numbers = [value for key, value in limits.items() if key not in lists]
-        instruments = limits.get("instruments", [])
-        numbers += instruments if isinstance(instruments, list) else [None]
-        for name, size in (("longest_note", 2), ("parts", 5)):
-            rows = limits.get(name, [])
-            for row in rows if isinstance(rows, list) else [None]:
-                numbers += row if isinstance(row, list) and len(row) == size else [None]
-    if not all(isinstance(n, (int, float)) and 0 <= n < 1e9 for n in numbers):
-        raise UserError(
-            f"{where}={str(limits)[:40]}: expected numbers by name, longest_note as a list of "
-            "[lowest pitch, seconds], instruments as a list, parts as a list of [program, notes "
-            "at once, lowest pitch, highest pitch, notes a second]"
-        )
-
-
-def _check_drummers(styles: Any, where: str) -> None:
-    """``UserError`` unless ``styles`` are drummers by style (:mod:`musictx.sampling.drummers`)."""
-    lists = [*styles.values()] if isinstance(styles, dict) else [None]
-    rows = [row for one in lists for row in (one if isinstance(one, list) and one else [None])]
-    words = re.compile(r"[0-9]{24}( [0-9]{24}){3}")
-    if not all(isinstance(row, str) and words.fullmatch(row) for row in rows):
-        raise UserError(
-            f"{where}={str(styles)[:40]}: expected a list of drummers for each style, each four "
-            "words of 24 digits"
-        )
-
-
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
-    try:
-        described = json.loads(read_bytes(path, _TEXT_MB, "the size of a tokenizer"))
-        fingerprint, arguments = described["fingerprint"], dict(described["config"])
-    except RecursionError:
-        raise UserError(f"{path}: it is nested too deeply; the file is damaged") from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(
-            f"{path}: expected JSON with 'fingerprint' and 'config'; the file is damaged"
-        ) from None
+    described = untrusted.read_values(path)
+    fingerprint, arguments = described.get("fingerprint"), described.get("config")
+    if fingerprint is None or not isinstance(arguments, dict):
+        raise UserError(f"{path}: expected 'fingerprint' and 'config'; the file is damaged")
     trained = config["vocabulary"].get("fingerprint")
     if fingerprint != trained:
         raise UserError(
             f"{path}: it describes the vocabulary {str(fingerprint)[:40]} but the model was "
             f"trained with {str(trained)[:40]}; use the tokenizer.json that belongs to this model"
         )
-    if not total(arguments) <= LARGEST_OPTION:
+    if untrusted.largest(arguments) > _LARGEST_OPTION:
         raise UserError(f"{path}: its options are too large; the file is damaged")
-    check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
-    try:
+    untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
+    with untrusted.reading(path):
         tokenizer = build_tokenizer(**arguments)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        raise UserError(f"{path}: no tokenizer can be built from it: {error}") from None
     if tokenizer.fingerprint != fingerprint:
         raise UserError(
             f"{path}: its config now gives the vocabulary {tokenizer.fingerprint} but the model "
             f"was trained with {fingerprint}; the file was changed, or install musictx "
-            f"{config.get('musictx')}"
+            f"{str(config.get('musictx'))[:20]}"
         )
     return tokenizer
 
 
 def _fill(model: nn.Module, path: Path) -> None:
-    """Copy the file's weights into ``model``: every tensor, none too many, all of equal shape."""
+    """Copy the file's weights into ``model``; their names and shapes are checked already."""
     try:
-        stored = load_file(path)
+        stored = rounding.of_bytes(load_file(path))
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
-    stored = rounding.of_bytes(stored)
-    names = _canonical(model)
-    wanted = set(names.values())
-    problem = ""
-    if absent := sorted(wanted - stored.keys()):
-        problem = f"{len(absent)} tensors are missing, such as {absent[0]}"
-    elif foreign := sorted(stored.keys() - wanted):
-        problem = f"{len(foreign)} tensors are foreign to the model, such as {foreign[0]}"
-    else:
-        for name, tensor in model.state_dict().items():
-            if stored[names[name]].shape != tensor.shape:
-                came, right = tuple(stored[names[name]].shape), tuple(tensor.shape)
-                problem = f"{name} has shape {came} where the model has {right}"
-            elif stored[names[name]].dtype not in _STORED:
-                kind = str(stored[names[name]].dtype).removeprefix("torch.")
-                problem = f"{name} holds {kind}, expected {', '.join(_DTYPES)}"
-            elif not torch.isfinite(stored[names[name]]).all():
-                problem = f"{name} holds numbers that are not finite (NaN or infinity)"
-            if problem:
-                break
-    if problem:
-        raise UserError(f"{path}: the weights do not fit config.yaml: {problem}")
-    model.load_state_dict({name: stored[first] for name, first in names.items()}, strict=True)
+    for name, tensor in untrusted.tensors(model).items():
+        if not torch.isfinite(stored[name].to(tensor.dtype)).all():
+            raise UserError(f"{path}: {name} holds numbers that are not finite (NaN or infinity)")
+        with torch.no_grad():
+            tensor.copy_(stored[name])

@@ -1,17 +1,107 @@
-"""CARD.md: the card of a model as Markdown, for people."""
+"""The card of a model: what it was trained on and how, as data and, in CARD.md, for people."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from torch import nn
+
+from musictx.errors import UserError, shown
+from musictx.untrusted import check_import
+
+Number = Annotated[float, 0, 1e9]
+Pitch = Annotated[int, 0, 127]
+#: A program of General MIDI; 128 is drums.
+Program = Annotated[int, 0, 128]
+#: The part that is a melody.
+Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
+#: For each kind of drum how often it is struck at each place of a bar, in ninths.
+Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){3}"]
+
+
+@dataclass
+class Tasks:
+    melody: Melody
+
+
+@dataclass
+class Corpus:
+    """The corpus that a model was trained on (``training/card.py``)."""
+
+    name: str
+    path: str
+    shards: str
+    programs: dict[str, Program]
+    tasks: Tasks
+
+
+@dataclass
+class NoteLimits:
+    """What is usual in the corpus (:mod:`musictx.evaluate.note_limits`)."""
+
+    longest_note: list[tuple[Pitch, Number]]
+    most_notes: Number
+    density: Number
+    restruck: Number
+    in_scale: Number
+    loudness: Number
+    register: Number
+    polyphony: Number
+    instruments: list[Program]
+    parts: list[tuple[Program, Number, Pitch, Pitch, Number]]
+
+
+@dataclass
+class Card:
+    """The entries of a card that musictx reads; each may be missing. All others are for people."""
+
+    corpus: Corpus
+    note_limits: NoteLimits
+    drummers: dict[str, list[Drummer]]
+
+
+def check_card(card: Any, where: str, kind: type = Card) -> None:
+    """``UserError`` unless the entries of ``card`` that musictx reads are of their types."""
+    if not isinstance(card, dict):
+        raise UserError(f"{where}={shown(card)}: expected entries by name")
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        value, type_ = card.get(field.name), types[field.name]
+        if value is None or (type_ is Corpus and isinstance(value, str)):
+            continue
+        if isinstance(type_, type) and is_dataclass(type_):
+            check_card(value, f"{where}.{field.name}", type_)
+        elif not _fits(value, type_):
+            raise UserError(f"{where}.{field.name}={shown(value)}: expected {field.type}")
+    if kind is Corpus:
+        check_import(card.get("name"), f"{where}.name")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether ``value`` is of the type ``kind``, bounds and patterns of ``Annotated`` included."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated and inner[0] is str:
+        return type(value) in (str, int) and re.fullmatch(inner[1], str(value)[:200]) is not None
+    if origin is Annotated:
+        kinds = (int,) if inner[0] is int else (int, float)
+        return type(value) in kinds and inner[1] <= value <= inner[2]
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    if origin is list:
+        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+    if origin is tuple:
+        same = isinstance(value, list) and len(value) == len(inner)
+        return same and all(map(_fits, value, inner))
+    return isinstance(value, kind)
 
 
 def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn.Module) -> str:
     """What the model is, what it was trained on, how it was made, how to use it.
 
-    ``config`` and ``described`` are the contents of config.yaml and tokenizer.json.
+    ``config`` and ``described`` are the contents of config.json and tokenizer.json.
     """
     card = dict(config["card"])
     if "drummers" in card:

@@ -1,21 +1,18 @@
-"""Models that travel: ``hf:USER/NAME@REVISION``, to and from the Hugging Face hub (extra ``hub``).
+"""Models of the Hugging Face hub, ``hf:USER/NAME@REVISION``: down and up (extra ``hub``).
 
 Only the files of a model folder are fetched, and none that is larger than a model is: no code, no
-pickle. What a folder says is then read with the distrust of any other (``bundle.load``). The hub's
-settings hold: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the copies kept, ``HF_HUB_OFFLINE`` to
-use those alone.
+pickle. What a folder says is then checked like any other (``bundle.load``). The hub's settings
+hold: ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HOME`` for the copies kept, ``HF_HUB_OFFLINE`` to use
+those alone.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from musictx.errors import UserError, shown
 from musictx.files import write_text
@@ -23,16 +20,19 @@ from musictx.files import write_text
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
 #: What the hub shows beside the files of a model folder.
-PAGES = ("README.md", "config.json")
+PAGE = "README.md"
 #: Most that the files of a model may hold together, MB.
 MOST_MB = 4000
 
 
-def fetched(name: str, files: Sequence[str], required: Sequence[str]) -> Path:
-    """The folder with ``files`` of the model ``name``, fetched now unless a copy is kept.
+def fetched(
+    name: str, files: Sequence[str], missing: Callable[[Collection[str]], list[str]]
+) -> Path:
+    """The folder with those of ``files`` that the model ``name`` has, downloaded unless a copy is
+    kept; ``missing`` says which files a model lacks, by the names of those it has.
 
     ``UserError`` for another form of name, where huggingface_hub is missing, and for what the hub
-    does not have, such as one of the files ``required``, or is too large.
+    does not have or is too large, before anything is downloaded.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -45,57 +45,59 @@ def fetched(name: str, files: Sequence[str], required: Sequence[str]) -> Path:
             about = api.model_info(repository, revision=revision, files_metadata=True)
             revision = about.sha
             sizes = {one.rfilename: one.size or 0 for one in about.siblings or ()}
-        else:
-            sizes = dict.fromkeys(files, 0)
-        missing = [file for file in required if file not in sizes]
-        if missing:
-            raise UserError(f"{name}: no model of musictx: {' and '.join(missing)} missing")
-        total = sum(sizes.get(file, 0) for file in files)
-        if total > MOST_MB * 10**6:
-            raise UserError(f"{name}: {total / 10**6:,.0f} MB, more than the {MOST_MB:,} allowed")
-        wanted = [file for file in files if file in sizes]
-        more = {"revision": revision, "endpoint": endpoint}
-        places = [Path(hub.hf_hub_download(repository, file, **more)) for file in wanted]
+            if absent := missing(sizes):
+                raise UserError(f"{name}: no model of musictx: {' and '.join(absent)} missing")
+            total = sum(size for file, size in sizes.items() if file in files)
+            if total > MOST_MB * 10**6:
+                size = f"{total / 10**6:,.0f} MB"
+                raise UserError(f"{name}: {size}, more than the {MOST_MB:,} allowed")
+        return Path(
+            hub.snapshot_download(
+                repository, revision=revision, endpoint=endpoint, allow_patterns=list(files)
+            )
+        )
     except UserError:
         raise
     except Exception as error:  # of the hub's many classes, or of the network
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"{name}: cannot be had from the hub ({reason[0]})") from error
-    return places[0].parent
+        raise UserError(f"{name}: cannot be had from the hub ({_reason(error)})") from error
 
 
-def write_pages(folder: Path) -> None:
-    """README.md and config.json of the hub, beside the files of the model folder ``folder``."""
-    text = (folder / "config.yaml").read_text(encoding="utf-8")
-    config = yaml.safe_load(text)
-    page = yaml.safe_dump(front_matter(config["card"]), sort_keys=False, allow_unicode=True)
+def write_page(folder: Path, front: str) -> None:
+    """README.md of the hub, beside the files of the model folder ``folder``, under the metadata
+    ``front``."""
     card = (folder / "CARD.md").read_text(encoding="utf-8")
     card = card.replace("model.path=THIS_FOLDER", "model=hf:USER/NAME")
-    write_text(folder / "README.md", f"---\n{page}---\n{card}")
-    shown = {"library_name": "musictx", **{key: config[key] for key in ("format", "model")}}
-    write_text(folder / "config.json", json.dumps(shown, indent=1) + "\n")
+    write_text(folder / PAGE, f"---\n{front}\n---\n{card}")
 
 
-def front_matter(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the hub reads of a card: licence, library, tags, data, nats a token."""
-    licence = str(card.get("licence", ""))
-    known = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
-    found: dict[str, Any] = {
-        "license": next((name for word, name in known.items() if word in licence), "other"),
-        "library_name": "musictx",
-        "tags": ["music", "midi", "music-transformer", "music-generation"],
-    }
+def front_matter(card: Mapping[str, Any]) -> str:
+    """What the hub reads of a card, as YAML: licence, library, tags, data, nats a token."""
+    hub, licence = _hub("save_pretrained"), str(card.get("licence", ""))
+    names = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
     corpus = card.get("corpus")
-    if isinstance(corpus, dict) and (label := corpus.get("label") or corpus.get("name")):
-        found["datasets"] = [str(label)]
+    label = (corpus.get("label") or corpus.get("name")) if isinstance(corpus, dict) else None
+    results = None
     if (nats := _nats(card.get("numbers"))) is not None:
-        metric = {"type": "nats-per-token", "value": nats, "name": "nats a token, held out"}
-        task = {"type": "other", "name": "likelihood of held-out music"}
-        data = {"type": "midi", "name": ", ".join(found.get("datasets", ["MIDI"]))}
-        result = {"task": task, "dataset": data, "metrics": [metric]}
-        name = str(card.get("title", "A Music Transformer"))
-        found["model-index"] = [{"name": name, "results": [result]}]
-    return found
+        results = [
+            hub.EvalResult(
+                task_type="other",
+                task_name="likelihood of held-out music",
+                dataset_type="midi",
+                dataset_name=str(label or "MIDI"),
+                metric_type="nats-per-token",
+                metric_name="nats a token, held out",
+                metric_value=nats,
+            )
+        ]
+    data = hub.ModelCardData(
+        license=next((name for word, name in names.items() if word in licence), "other"),
+        library_name="musictx",
+        tags=["music", "midi", "music-transformer", "music-generation"],
+        datasets=[str(label)] if label else None,
+        model_name=str(card.get("title", "A Music Transformer")),
+        eval_results=results,
+    )
+    return str(data.to_yaml())
 
 
 def _nats(numbers: Any) -> float | None:
@@ -103,15 +105,12 @@ def _nats(numbers: Any) -> float | None:
     if not isinstance(numbers, dict):
         return None
     for key, value in numbers.items():
-        if re.search(r"nats (a|per) token|validation loss", str(key)) and _number(value):
+        named = re.search(r"nats (a|per) token|validation loss", str(key))
+        if named and type(value) in (int, float):
             return float(value)
         if (inner := _nats(value)) is not None:
             return inner
     return None
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> str:
@@ -123,9 +122,12 @@ def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> 
         made = api.create_repo(repository, private=private, exist_ok=True)
         api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files))
     except Exception as error:  # as above
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"{repository}: cannot be uploaded ({reason[0]})") from error
+        raise UserError(f"{repository}: cannot be uploaded ({_reason(error)})") from error
     return str(made)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _hub(name: str) -> Any:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from musictx import hub, wings
 from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
-FILES = ("model.safetensors", "config.yaml", "tokenizer.json", "CARD.md")
+FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
+#: What an older musictx wrote instead of config.json.
+OLD_CONFIG = "config.yaml"
 WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: Which of the models is used where nothing has been trained yet, and which for music that keeps
@@ -22,11 +25,23 @@ DEFAULT, ON_BEATS = "piano", "song"
 OPENINGS = ("mozart_k545",)
 
 
+def config_of(folder: Path) -> Path | None:
+    """The configuration in a model folder, which an older musictx called config.yaml, if any."""
+    places = (folder / OLD_CONFIG, folder / "config.json")
+    return next((path for path in places if path.is_file()), None)
+
+
+def missing(names: Collection[str]) -> list[str]:
+    """The files that a model needs and that are not among ``names``."""
+    there = {"config.json" if name == OLD_CONFIG else name for name in names}
+    return [name for name in REQUIRED if name not in there]
+
+
 def models() -> dict[str, Path]:
     """Name -> model folder, by name."""
     roots = [_HERE / "models", *(wing.models for wing in wings.every() if wing.models is not None)]
     folders = [folder for root in roots for folder in root.glob("*")]
-    return {p.name: p for p in sorted(folders) if (p / "config.yaml").is_file()}
+    return {p.name: p for p in sorted(folders) if config_of(p)}
 
 
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
@@ -53,10 +68,10 @@ def melodies() -> dict[str, Path]:
 def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
     comes along with musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
-    if str(folder).startswith(hub.PREFIX):
-        return hub.fetched(str(folder), FILES, REQUIRED)
     name, folder = str(folder), Path(os.path.expanduser(folder))
-    if not os.path.isdir(folder):  # also of names that no file can have
+    if name.startswith(hub.PREFIX):
+        folder = hub.fetched(name, (*FILES, OLD_CONFIG), missing)
+    elif not os.path.isdir(folder):  # also of names that no file can have
         ours = models()
         if name not in ours:
             raise UserError(
@@ -64,11 +79,10 @@ def locate(folder: str | Path) -> Path:
                 f"musictx ({', '.join(ours) or 'none'})"
             )
         folder = ours[name]
-    if not (folder / "config.yaml").is_file() and (folder / "model" / "config.yaml").is_file():
+    if config_of(folder) is None and config_of(folder / "model"):
         folder = folder / "model"
-    missing = [name for name in REQUIRED if not (folder / name).is_file()]
-    if missing:
-        raise UserError(f"{folder}: {' and '.join(missing)} missing; {WHAT}")
+    if absent := missing(os.listdir(folder)):
+        raise UserError(f"{folder}: {' and '.join(absent)} missing; {WHAT}")
     return folder
 
 
@@ -95,14 +109,14 @@ def find_latest(
     model that comes along with musictx, for music ``on_beats`` or for other. Only those with this
     ``tokenizer`` count, if one is named.
     """
-    found = [
-        path
-        for path in Path(root).glob("*/model")
-        if all((path / name).is_file() for name in REQUIRED)
-        and tokenizer in (None, _tokenizer(path))
+    configs = [config for path in Path(root).glob("*/model") if (config := config_of(path))]
+    trained = [
+        config
+        for config in configs
+        if not missing(os.listdir(config.parent)) and tokenizer in (None, _tokenizer(config.parent))
     ]
-    if found:
-        return max(found, key=lambda path: ((path / "config.yaml").stat().st_mtime_ns, str(path)))
+    if trained:
+        return max(trained, key=lambda one: (one.stat().st_mtime_ns, str(one))).parent
     ours = default(tokenizer, on_beats=on_beats)
     if ours is None:
         kind, option = (

@@ -1,123 +1,103 @@
-"""Model folders come from strangers: what they say is held against what they hold.
+"""Model folders may come from strangers: what they say is checked before anything large is made.
 
-Nothing is allocated or built here. The numbers of config.yaml must be those of the stored tensors,
-or small; files are plain values without references; names import what comes with musictx and its
-wings, and nothing else.
+Files are plain values (JSON, or YAML of an older musictx) and tensors (safetensors), never code,
+and a name imports what comes with musictx or is trusted. A network is first built without memory;
+only if its tensors have the names and shapes of the stored ones is it built for use.
 """
 
 from __future__ import annotations
 
-import math
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 import yaml
 from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from musictx.config import IMPLEMENTATIONS
-from musictx.errors import UserError
-from musictx.model.features import kind_of
+from musictx.errors import UserError, shown
+from musictx.files import read_bytes
+from musictx.model.config import NetworkConfig
+from musictx.model.features import with_tokens
+from musictx.model.rounding import SCALES
+from musictx.tokens.coordinates import token_coordinates
+from musictx.tokens.vocab import Tokenizer
 
-#: Numbers in config.yaml that no weight bears out (a context, a distance that has no table), and
-#: options of a tokenizer, may be this large.
-_LARGEST, LARGEST_OPTION = 2**16, 10**6
-MOST_FEATURES = 64
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
+#: Most that a text file of a folder may hold, MB, and how deep its values may be nested.
+TEXT_MB, DEEPEST = 4, 100
+#: Most bytes of a config.yaml, whose parser takes 25 s a megabyte.
+_YAML_BYTES = 64_000
+#: Most tensors in a file of weights.
+_MOST_TENSORS = 10_000
+#: The numbers of a network (a width, a context, a distance) are at most so large, and a layer has
+#: so many tensors at least.
+_LARGEST, _OF_A_LAYER = 2**20, 8
+#: What stored tensors may hold, as safetensors names it; int8 comes with scales.
+_STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
 
-def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Tensor name -> shape, from the header of a file of weights alone."""
+class Stored(NamedTuple):
+    """The shape and the kind of numbers of a tensor in a file."""
+
+    shape: tuple[int, ...]
+    kind: str
+
+
+# ------------------------------------------------------------------------------- text files
+
+
+def leaves(value: Any, depth: int = DEEPEST) -> Iterator[Any]:
+    """All values in nested lists and dicts; ``ValueError`` where they are nested too deeply."""
+    if not isinstance(value, (dict, list)):
+        yield value
+        return
+    if not depth:
+        raise ValueError("it is nested too deeply")
+    for one in value.values() if isinstance(value, dict) else value:
+        yield from leaves(one, depth - 1)
+
+
+def largest(value: Any) -> float:
+    """The largest absolute value of the numbers in ``value``, infinite if one of them is NaN."""
+    numbers = [abs(n) for n in leaves(value) if isinstance(n, (int, float))]
+    return max((n if n == n else float("inf") for n in numbers), default=0)
+
+
+def read_values(path: Path, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+    """The entries of a small text file; ``UserError`` in one sentence for anything else."""
+    data = read_bytes(path, TEXT_MB, "the size of a description")
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
+        value = parse(data)
+        for _ in leaves(value):
+            pass
+    except RecursionError:
+        raise UserError(f"{path}: cannot be read: it is nested too deeply") from None
+    except (ValueError, TypeError, OverflowError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: cannot be read: {_reason(error)}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: expected entries by name; the file is damaged")
+    return value
 
 
-def check_arguments(
-    arguments: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], path: Path
-) -> None:
-    """Refuse a model's arguments, by name, that the stored tensors (name -> shape) do not bear out,
-    so that no number in a file makes the machine build more than the file holds."""
-
-    def require(name: str, condition: bool, expected: str) -> None:
-        if not condition:
-            value = str(arguments.get(name, "missing"))[:40]
-            raise UserError(f"{path}: model.{name}={value}: expected {expected}")
-
-    layers = {key.split(".")[1] for key in shapes if key.startswith("blocks.")}
-    vocabulary, width = (*shapes.get("embedding.weight", ()), 0, 0)[:2]
-    inner = shapes.get("blocks.0.feedforward.0.weight", (0,))[0]
-    stored = {"vocab_size": vocabulary, "layers": len(layers), "width": width, "feedforward": inner}
-    for name, right in stored.items():
-        require(name, whole(arguments.get(name)) == right > 0, f"{right}, as the weights have")
-    heads = whole(arguments.get("heads"))
-    require("heads", 0 < heads <= width and width % heads == 0, f"a divisor of width={width}")
-    largest = max(_LARGEST, *(8 * max(shape, default=1) for shape in shapes.values()))
-    require("context", 2 <= whole(arguments.get("context")) <= largest, f"2 to {largest} tokens")
-    maps = {key.split(".")[2] for key in shapes if key.startswith("cascade.maps.")}
-    group = whole(arguments.get("group", 1))
-    require("group", group == len(maps) + 1, f"{len(maps) + 1}, as the weights have")
-    dropout = arguments.get("dropout", 0.0)
-    share = isinstance(dropout, (int, float)) and 0 <= dropout < 1
-    require("dropout", share, "a number from 0 up to but not including 1")
-    require("tied", isinstance(arguments.get("tied", True), bool), "true or false")
-    attention = arguments.get("attention", "auto")
-    require("attention", attention in IMPLEMENTATIONS, "one of " + ", ".join(IMPLEMENTATIONS))
-    room = _LARGEST + sum(max(shape, default=1) for shape in shapes.values())
-    fits = f"numbers that the weights bear out (together at most {room})"
-
-    def bears_out(value: Any) -> bool:
-        amount = total(value)
-        return math.isfinite(amount) and amount <= room
-
-    position = arguments.get("position") or {}
-    require("position", isinstance(position, dict), "options by name")
-    require("position", bears_out(position), fits)
-    check_import(position.get("name", ""), f"{path}: model.position.name")
-    features = arguments.get("features", [])
-    require("features", isinstance(features, list), "a list")
-    require("features", len(features) <= MOST_FEATURES, f"at most {MOST_FEATURES}")
-    for feature in features:
-        named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
-        require("features", named, "each with a name and its options")
-        name = feature["name"]
-        check_import(name, f"{path}: model.features")
-        try:
-            kind = kind_of(name)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
-        own = [n for key, shape in shapes.items() if key.startswith(f"{kind.name}.") for n in shape]
-        reason = kind.why_not(feature, own, vocabulary) if bears_out(feature) else fits
-        if reason:
-            raise UserError(
-                f"{path}: model.features: {name}={str(feature)[:40]}: expected {reason}"
-            )
-
-
-def whole(value: Any) -> int:
-    """A whole number; -1 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else -1
-
-
-def total(value: Any) -> float:
-    """All numbers in nested lists and dicts added up without signs, and how many entries they
-    have; inf where they go too deep."""
-    return sum(numbers(value), 0.0)
-
-
-def numbers(value: Any, depth: int = 8) -> list[float]:
-    """What :func:`total` adds up."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [n for x in value for n in (1.0, *numbers(x, depth - 1))] if depth else [math.inf]
-    if isinstance(value, int):
-        return [float(min(abs(value), 10**12))]
-    return [abs(value)] if isinstance(value, float) else []
+def plain_yaml(data: bytes) -> Any:
+    """YAML without references, which could blow a small file up, as the values of JSON."""
+    if len(data) > _YAML_BYTES:
+        raise ValueError(f"it is larger than {_YAML_BYTES} bytes")
+    depth = 0
+    for token in yaml.scan(data):
+        name = type(token).__name__
+        depth += name.endswith("StartToken") - name.endswith("EndToken")
+        if isinstance(token, yaml.AliasToken) or depth > DEEPEST:
+            raise ValueError("it has references or is nested too deeply")
+    return json.loads(json.dumps(yaml.safe_load(data)))
 
 
 def check_import(name: Any, what: str) -> None:
@@ -131,21 +111,151 @@ def check_import(name: Any, what: str) -> None:
         )
 
 
-#: Levels of a YAML file; those that musictx writes have fewer than ten.
-DEEPEST = 100
+# ------------------------------------------------------------------------------- networks
 
 
-class PlainYaml(yaml.SafeLoader):
-    """YAML of plain values, without references, which could blow a small file up, and not deep."""
+def read_header(path: Path) -> dict[str, Stored]:
+    """Tensor name -> what is stored, from the header of a file of weights alone."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = file.keys()
+            if len(names) > _MOST_TENSORS:
+                raise UserError(f"{path}: {len(names)} tensors, expected at most {_MOST_TENSORS}")
+            parts = {name: file.get_slice(name) for name in names}
+            return {n: Stored(tuple(p.get_shape()), p.get_dtype()) for n, p in parts.items()}
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
 
-    depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            raise yaml.YAMLError("it has references")
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise yaml.YAMLError("it is nested too deeply")
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
+def check_arguments(
+    arguments: Mapping[str, Any], tokenizer: Tokenizer, stored: Mapping[str, Stored]
+) -> None:
+    """``UserError`` unless a network of ``arguments`` takes little to build without memory: they
+    are of their types, none is much larger than what is stored, and what features and positions
+    say of the tokens is what the tokens say."""
+
+    def require(condition: bool, name: str, expected: str) -> None:
+        if not condition:
+            raise UserError(f"model.{name}={shown(arguments.get(name))}: expected {expected}")
+
+    kinds: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    kinds |= {"str": (str,), "SchemeConfig": (dict,)}
+    for field in fields(NetworkConfig):
+        value, kind = arguments.get(field.name, field.default), str(field.type)
+        require(
+            type(value) in kinds.get(kind, (list, tuple)), field.name, f"a value of type {kind}"
+        )
+        require(kind != "int" or value > 0, field.name, "a number above 0")
+    for name, value in arguments.items():
+        require(largest(value) <= _LARGEST, name, f"numbers of at most {_LARGEST}")
+    require(
+        arguments["vocab_size"] == tokenizer.size, "vocab_size", f"the tokens' {tokenizer.size}"
+    )
+    require(arguments["context"] >= 2, "context", "at least 2 tokens")
+    most = len(stored) // _OF_A_LAYER
+    require(arguments["layers"] <= most, "layers", f"at most {most}, with so many tensors")
+    check_import(arguments["position"].get("name"), "model.position.name")
+    if "coordinates" in arguments["position"]:
+        right = _plain(token_coordinates(tokenizer))
+        same = arguments["position"]["coordinates"] == right
+        require(same, "position", "the coordinates of the tokens")
+    for feature in arguments.get("features", ()):
+        named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
+        require(named, "features", "a name for each")
+        check_import(feature["name"], "model.features")
+        _check_feature(feature, tokenizer)
+
+
+def _check_feature(feature: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """``UserError`` unless the arguments of a feature are options within their bounds and what
+    follows from the tokens."""
+    name = feature["name"]
+    (of_tokens,) = with_tokens([{"name": name}], tokenizer)
+    right = _plain(of_tokens.arguments)
+    options = {key: value for key, value in feature.items() if right.get(key, value) != value}
+    (checked,) = with_tokens([{**options, "name": name}], tokenizer)
+    for key, value in feature.items():
+        if key != "name" and _plain(checked.arguments.get(key)) != value:
+            raise UserError(f"model.features.{name}.{key}={shown(value)}: not that of the tokens")
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+class _WithoutMemory(TorchFunctionMode):
+    """Numbers that are learnt are made on the meta device, where a tensor has a shape and nothing
+    else; tables of whole numbers are made as usual, since their values decide on shapes.
+    ``ValueError`` after ``most`` tensors."""
+
+    scaled = (nn.init.normal_, Tensor.normal_, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
+    made = (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.left = most
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        tensor = next((one for one in (*args, *options.values()) if isinstance(one, Tensor)), None)
+        if function in self.scaled and tensor is not None and tensor.is_meta:
+            return tensor
+        if function in self.made and options.get("dtype") is None and not options.get("device"):
+            self.left -= 1
+            if self.left < 0:
+                raise ValueError("it has many more tensors than the weights")
+            # To draw numbers on this device, torch would import its compiler: four seconds.
+            return torch.empty(*args, **{**options, "device": "meta"})
+        return function(*args, **options)
+
+
+@contextmanager
+def without_memory(most: int) -> Iterator[None]:
+    """What is built inside has the names and shapes of its learnt tensors and no memory for them;
+    ``ValueError`` where it makes more than ``most`` tensors."""
+    with _WithoutMemory(most):
+        yield
+
+
+def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], path: Path) -> None:
+    """``UserError`` unless the names and shapes are those ``stored``, in numbers that can be
+    read."""
+    shapes = {name: one.shape for name, one in stored.items()}
+    for name, (shape, kind) in stored.items():
+        scales = stored.get(name + SCALES)
+        if kind == "I8" and len(shape) > 1 and scales and scales.shape == shape[:-1]:
+            shapes.pop(name + SCALES, None)
+        elif kind not in _STORED:
+            raise UserError(f"{path}: {name} holds {kind}, expected floats, or I8 with scales")
+    for name in sorted(expected.keys() | shapes.keys()):
+        has, wants = shapes.get(name), tuple(expected[name].shape) if name in expected else None
+        if has != wants:
+            raise UserError(
+                f"{path}: the weights do not fit the model: {name} is {has or 'missing'} where "
+                f"the model has {wants or 'none'}"
+            )
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model's state by name; tied ones once, under the first of their names."""
+    every: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        every.setdefault(id(tensor), (name, tensor))
+    return dict(every.values())
+
+
+@contextmanager
+def reading(path: Path | None) -> Iterator[None]:
+    """Whatever goes wrong inside as a ``UserError`` about the file ``path``."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except Exception as error:
+        raise UserError(f"{path}: nothing can be built from it: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

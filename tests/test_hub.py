@@ -15,7 +15,7 @@ import yaml
 import musictx
 from musictx import bundle, cli, hub
 from musictx.errors import UserError
-from musictx.shipped import FILES, REQUIRED
+from musictx.shipped import FILES
 from tests.untrained import saved
 
 pytest.importorskip("huggingface_hub")
@@ -44,6 +44,10 @@ class Hub(BaseHTTPRequestHandler):
             if files is None or (len(path) > 4 and path[5] not in ("main", "v1", SHA)):
                 return self.answer(404, X_Error_Code="RepoNotFound")
             sizes = {name: len(content) for name, content in files.items()} | self.server.sizes
+            if path[4:5] == ["tree"]:
+                listed = {"type": "file", "oid": SHA}
+                rows = [{**listed, "path": name, "size": size} for name, size in sizes.items()]
+                return self.json(rows)
             named = [{"rfilename": name, "size": size} for name, size in sizes.items()]
             return self.json({"id": "/".join(path[2:4]), "sha": SHA, "siblings": named})
         content = self.server.repositories["/".join(path[:2])][path[4]]
@@ -115,21 +119,21 @@ def test_a_model_goes_there_and_back(server, folder, tmp_path, monkeypatch):
     model.card |= {"licence": "MIT, as the code", "numbers": {"test": {"nats per token": 2.5}}}
     model.push_to_hub("anna/waltz")
     stored = server.repositories["anna/waltz"]
-    assert set(stored) - {".gitattributes"} == {*FILES, *hub.PAGES}
+    assert set(stored) - {".gitattributes"} == {*FILES, hub.PAGE}
     page = stored["README.md"].decode()
     front = yaml.safe_load(page.split("---")[1])
     assert front["license"] == "mit"
     assert front["library_name"] == "musictx"
     assert front["model-index"][0]["results"][0]["metrics"][0]["value"] == 2.5
     assert "model=hf:USER/NAME" in page
-    assert (
-        json.loads(stored["config.json"])["model"] == yaml.safe_load(stored["config.yaml"])["model"]
-    )
     stored["evil.py"] = stored["model.pkl"] = b"import os"
     back = musictx.load("hf:anna/waltz@v1")
     for name, weight in model.model.state_dict().items():
         assert torch.equal(weight, back.model.state_dict()[name])
     assert {path.name for path in back.folder.iterdir()} == set(FILES)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert musictx.load("hf:anna/waltz@" + SHA).folder == back.folder
+    monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.chdir(tmp_path)
     words = ["generate", "model=hf:anna/waltz", "tokens=5", "out=new", "seed=0"]
     assert cli.main(words) == 0
@@ -146,7 +150,7 @@ def test_what_cannot_be_had_is_one_sentence(server, folder, monkeypatch):
     assert "expected hf:USER/NAME" in refused("hf:../../etc@x")
     assert "cannot be had from the hub" in refused("hf:anna/none")
     content = {name: (folder / name).read_bytes() for name in FILES}
-    server.repositories["anna/half"] = {"config.yaml": content["config.yaml"]}
+    server.repositories["anna/half"] = {"config.json": content["config.json"]}
     assert "model.safetensors and tokenizer.json missing" in refused("hf:anna/half")
     server.repositories["anna/large"] = content
     server.sizes["model.safetensors"] = hub.MOST_MB * 10**6 + 1
@@ -157,10 +161,9 @@ def test_what_cannot_be_had_is_one_sentence(server, folder, monkeypatch):
 
 
 def test_the_pages_of_cards_of_every_kind():
-    assert hub.front_matter({})["license"] == "other"
+    assert yaml.safe_load(hub.front_matter({}))["license"] == "other"
     card = {"licence": "CC BY-NC-SA 4.0", "corpus": {"label": "maestro"}, "numbers": {"x": True}}
-    front = hub.front_matter(card)
+    front = yaml.safe_load(hub.front_matter(card))
     assert front["license"] == "cc-by-nc-sa-4.0"
     assert front["datasets"] == ["maestro"]
     assert "model-index" not in front
-    assert set(REQUIRED) < set(FILES)

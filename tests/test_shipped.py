@@ -59,7 +59,7 @@ def test_a_model_is_small_described_and_names_no_private_place(name):
     assert loaded.model.config.attention == "auto"  # no compiler, no GPU needed
     for key in ("title", "summary", "corpus", "training", "numbers", "licence", "command"):
         assert loaded.card.get(key), key
-    for file in ("CARD.md", "config.yaml"):
+    for file in ("CARD.md", "config.json"):
         text = (folder / file).read_text()
         assert not re.search(r"(?<![\w.])/(?!min\b)\w+/\w+", text), "an absolute path"
 

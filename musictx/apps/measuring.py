@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.bundle import Bundle
+from musictx.card import check_card
 from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
@@ -17,7 +18,6 @@ from musictx.errors import UserError
 from musictx.evaluate import nll
 from musictx.files import check_writable, write_table, write_text
 from musictx.tokens.vocab import Tokenizer
-from musictx.untrusted import check_import
 
 
 def check_file(out: str | None) -> None:
@@ -101,18 +101,15 @@ def _check_split(corpus: CorpusConfig, split: str) -> None:
 
 
 def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """The corpus that a model was trained on, as its card tells (see ``training/card.py``)."""
-    told: Any = card.get("corpus")
-    told = told if isinstance(told, dict) else {}
-    path, shards, held_out = told.get("path"), told.get("shards"), told.get("held out") or {}
-    texts = all(value is None or isinstance(value, str) for value in (path, shards))
-    texts &= isinstance(told.get("name", "folder"), str)
-    parts = isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}
-    if not (texts and parts and isinstance(told.get("programs") or {}, dict)):
+    """The corpus that a model was trained on, by its card (see ``training/card.py``)."""
+    check_card(card, "the model's card")
+    about: Any = card.get("corpus")
+    about = about if isinstance(about, dict) else {}
+    path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
+    if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
-    check_import(told.get("name", ""), "the model's card: corpus.name")
     if path is None and not (shards and is_shards(Path(shards))):
-        name = told.get("name", "folder")
+        name = about.get("name") or "folder"
         if not corpora.needs_path(name):
             return CorpusConfig(name=name, **held_out)
         raise UserError(
@@ -120,12 +117,12 @@ def _corpus_of(card: dict[str, Any]) -> CorpusConfig:
         )
     if shards and not is_shards(Path(shards)):
         shards = None  # gone: prepared again in the usual place
-    programs, name = _programs_of(card), told.get("name", "folder")
+    programs, name = _programs_of(card), about.get("name") or "folder"
     return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)
 
 
 def _programs_of(card: dict[str, Any]) -> dict[str, int]:
     """The parts that a model knows by the names of their tracks, and their programs."""
-    told: Any = card.get("corpus")
-    programs = told.get("programs") if isinstance(told, dict) else None
+    corpus = card.get("corpus")
+    programs = corpus.get("programs") if isinstance(corpus, dict) else None
     return dict(programs or {})

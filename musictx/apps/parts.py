@@ -15,9 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import yaml
 
-from musictx.bundle import Bundle
+from musictx.bundle import Bundle, read_config
 from musictx.data.encode import programmed
 from musictx.errors import UserError
 from musictx.evaluate.note_limits import at_once, habit
@@ -172,7 +171,7 @@ def refusal(bundle: Bundle, name: str) -> str:
     """The sentence for a part that the model of ``bundle`` does not write."""
     able = []
     for other, folder in models().items():
-        card = yaml.safe_load((folder / "config.yaml").read_text("utf-8"))["card"]
+        card = read_config(folder)["card"]
         if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ()):
             able.append(f"model={other} does")
     others = " and ".join(able) or "nor does any that comes with musictx"

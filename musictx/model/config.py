@@ -1,6 +1,6 @@
 """What a network is, as values: all that is needed to build it, but for its weights.
 
-``config.yaml`` of a model folder holds them as YAML (:mod:`musictx.bundle`).
+``config.json`` of a model folder holds them (:mod:`musictx.bundle`).
 """
 
 from __future__ import annotations

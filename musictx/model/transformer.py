@@ -143,7 +143,7 @@ class MusicTransformer(nn.Module):
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
         name = self.config.position.name
-        for layer in range(self.config.layers):
+        for layer in range(self.config.layers if implementation != "auto" else 0):
             reason = why_not(implementation, self.position.terms(layer, reach=7))
             if reason:
                 raise ConfigError(

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx import files, midi
+from musictx import files, midi, shipped
 from musictx.compose.own import contents_of, nearer
 from musictx.data.workers import run_isolated
 from musictx.notes import Score
@@ -137,7 +137,7 @@ class Trainings:
             "step": rows[-1][0] if rows else 0,
             "rows": rows[:: -(-len(rows) // MOST_ROWS)] if rows else [],
             "samples": samples,
-            "model": run.path.name if (run.model / "config.yaml").is_file() else None,
+            "model": run.path.name if shipped.config_of(run.model) else None,
             "said": self._said(run.path, now) if state == "failed" else "",
         }
 
@@ -159,8 +159,8 @@ class Trainings:
 
     def models(self) -> dict[str, Path]:
         """All that were trained here: name -> model folder."""
-        found = self._place.glob("*/model/config.yaml")
-        return {path.parents[1].name: path.parent for path in sorted(found)}
+        folders = sorted(self._place.glob("*/model"))
+        return {path.parent.name: path for path in folders if shipped.config_of(path)}
 
     # ------------------------------------------------------------------------------------ inside
 

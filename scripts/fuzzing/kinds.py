@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
 
 from musictx import bundle, formats, midi
 from musictx.apps.generate import generate
@@ -27,6 +26,7 @@ from musictx.data.writer import Writer
 from musictx.notes import NOTE, Score
 from musictx.render import audio
 from musictx.render.soundfont import SoundFont
+from musictx.shipped import OLD_CONFIG
 from musictx.tokens.build import build
 from musictx.training import checkpoint
 from scripts.fuzzing import mutate, small
@@ -173,7 +173,7 @@ def _write_model(folder: Path) -> None:
 def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
     out = folder / "model"
     shutil.copytree(examples / "model", out)
-    name = rng.choice(("config.yaml", "config.yaml", "tokenizer.json", "model.safetensors"))
+    name = rng.choice(("config.json", "config.json", "tokenizer.json", "model.safetensors"))
     data, way = (out / name).read_bytes(), rng.random()
     if way < 0.15:
         data = mutate.bytes_(rng, data)
@@ -183,16 +183,19 @@ def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
         data = struct.pack("<Q", len(header)) + header + data[8 + size :]
     elif way < 0.4:
         data = mutate.text(rng, data.decode()).encode("utf-8", "replace")
-    elif name == "config.yaml":
-        value = yaml.safe_load(data)
+    elif name == "config.json":
+        value = json.loads(data)
         if way < 0.8:
             part = rng.choice(("model", "model", "card"))
             value[part] = mutate.tree(rng, value[part])
         else:
             value = mutate.tree(rng, value)
-        data = json.dumps(value).encode()  # which is YAML too
+        data = json.dumps(value).encode()
     else:
         data = json.dumps(mutate.tree(rng, json.loads(data))).encode()
+    if name == "config.json" and rng.random() < 0.2:  # of an older musictx; JSON is YAML too
+        (out / name).unlink()
+        name, data = OLD_CONFIG, data.replace(b'"format": 3', b'"format": 2')
     _put(out / name, data)
     return out
 

@@ -95,14 +95,14 @@ def write_card(folder: Path) -> None:
 def make_card(rng: Random, examples: Path, folder: Path) -> Path:
     out = folder / "model"
     shutil.copytree(examples / "model", out)
-    config = yaml.safe_load((out / "config.yaml").read_text())
+    config = json.loads((out / "config.json").read_text())
     part = config["card"] if rng.random() < 0.3 else config["card"]["corpus"]
     changed = mutate.tree(rng, part)
     if part is config["card"]:
         config["card"] = changed
     else:
         config["card"]["corpus"] = changed
-    (out / "config.yaml").write_text(json.dumps(config))
+    (out / "config.json").write_text(json.dumps(config))
     return out
 
 

@@ -120,10 +120,10 @@ def main(words: list[str]) -> None:
     if not given["model"]:
         print(yaml.safe_dump(told, sort_keys=False, width=200))
         return
-    path = Path(given["model"]) / "config.yaml"
-    config = yaml.safe_load(path.read_text("utf-8"))
+    path = Path(given["model"]) / "config.json"
+    config = json.loads(path.read_text("utf-8"))
     config["card"]["drummers"] = told
-    path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), "utf-8")
+    path.write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", "utf-8")
     described = json.loads((path.parent / "tokenizer.json").read_text("utf-8"))
     text = card_text(config, described, bundle.load(given["model"]).model)
     (path.parent / "CARD.md").write_text(text, "utf-8")

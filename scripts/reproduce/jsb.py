@@ -30,8 +30,6 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import yaml
-
 from musictx.errors import UserError
 from musictx.files import write_table
 from scripts.words import musictx, run, with_rest
@@ -131,7 +129,7 @@ def measure(
         musictx(*evaluate(split, model, given))
         found[split] = json.loads(model.with_name(f"{model.name}-{split}.json").read_text())
     status = json.loads((folder / "status.json").read_text())
-    card = yaml.safe_load((folder / "model" / "config.yaml").read_text())["card"]
+    card = json.loads((folder / "model" / "config.json").read_text())["card"]
     return {
         "row": row,
         "transposition": transposed,

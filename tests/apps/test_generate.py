@@ -152,7 +152,7 @@ def test_mistakes_are_told_in_one_sentence_and_leave_nothing(mistake, folder, pr
     drums["end"], drums["pitch"], drums["velocity"], drums["drum"] = 1.0, 36, 80, True
     midi.write(Score(notes=drums), tmp_path / "drums.mid")
     (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "config.yaml").write_text("format: 1")
+    (tmp_path / "half" / "config.json").write_text("{}")
     options, words = MISTAKES[mistake]
     filled = {
         key: value.format(tmp=tmp_path) if isinstance(value, str) else value

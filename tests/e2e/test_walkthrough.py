@@ -50,7 +50,7 @@ def test_train_leaves_model_folder_checkpoints_samples_and_log(trained):
     run = trained.parent
     assert {p.name for p in trained.iterdir()} >= {
         "model.safetensors",
-        "config.yaml",
+        "config.json",
         "tokenizer.json",
         "CARD.md",
     }

@@ -41,7 +41,7 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
     assert made.card["command"] == "musictx train 'my songs' corpus.path=in"
     assert made.card["training"] == {"init": "old"}
     for private in (str(tmp_path), "/home/me"):
-        assert private not in (folder / "config.yaml").read_text()
+        assert private not in (folder / "config.json").read_text()
     assert made.model.config.attention == "auto"
 
 
@@ -56,7 +56,7 @@ def test_bytes_and_divided_logits(ship, model, tmp_path):
     place.write_text(yaml.safe_dump(yaml.safe_load(place.read_text()) | {"dtype": "int8"}))
     made = bundle.load(ship("windows=2", "temperature=1.25"))
     assert made.card["logits divided by"] == 1.25
-    assert "dtype: int8" in (made.folder / "config.yaml").read_text()
+    assert '"dtype": "int8"' in (made.folder / "config.json").read_text()
     ids = torch.arange(20)[None]
     with torch.no_grad():
         before, after = bundle.load(model).model(ids), made.model(ids)

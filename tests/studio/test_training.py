@@ -48,7 +48,7 @@ while step < (500 if not pathlib.Path(corpus, "short").exists() else 3):
         example = next(pathlib.Path(corpus).rglob("*.mid"))
         shutil.copy(example, run / "samples" / "step-000002.mid")
         (run / "model").mkdir(exist_ok=True)
-        (run / "model" / "config.yaml").write_text("")
+        (run / "model" / "config.json").write_text("")
     time.sleep(0.01)
 keep(True)
 """

@@ -69,7 +69,7 @@ def test_clearing_removes_what_a_run_left_and_nothing_else(tmp_path):
     run = tmp_path / "run"
     begin(run, config())
     (run / "model").mkdir()
-    (run / "model" / "config.yaml").touch()
+    (run / "model" / "config.json").touch()
     (run / "last.ckpt").touch()
     (run / "my notes.txt").touch()
     (run / ".part-1234-last.ckpt").touch()

@@ -81,7 +81,8 @@ class AddedPositions(Added):
         if self.join is not None:
             width = self.join.out_features
             with torch.no_grad():
-                self.join.weight[:, :width] = torch.eye(width)
+                self.join.weight[:, :width] = 0.0
+                self.join.weight.diagonal().fill_(1.0)
             nn.init.normal_(self.join.weight[:, width:], std=self.sinusoids**-0.5)
 
     def forward(self, x: Tensor, positions: Positions) -> Tensor:

@@ -8,7 +8,6 @@ are different questions. What is fitted here belongs to the model: it counts whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options, joined
 from musictx.tokens.vocab import EOS, Tokenizer
@@ -58,10 +57,6 @@ class Calibration(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return {"voices": grid_of(tokenizer, cls.name)["voices"]}
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return few_voices(arguments, "voices", "phases")
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Next:
         back, count = self.voices - 1, ids.shape[1]

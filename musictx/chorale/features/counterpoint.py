@@ -10,7 +10,6 @@ notes are rare is read off the music.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.chorale.features.voices import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.vocab import Tokenizer
 
@@ -67,10 +66,6 @@ class Counterpoint(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return grid_of(tokenizer, cls.name)
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return few_voices(arguments, "voices")
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Motion:
         every, place = joined(ids, earlier, places)

@@ -8,7 +8,6 @@ Peracha 2020, section 3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.chorale.features.voices import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.vocab import Tokenizer
 
@@ -44,10 +43,6 @@ class NoteAges(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return {"voices": grid_of(tokenizer, cls.name)["voices"]}
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return few_voices(arguments, "voices")
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """(B, T, voices) int64: the rows of both tables."""

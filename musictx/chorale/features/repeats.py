@@ -10,7 +10,6 @@ Related: the neural cache (Grave et al. 2017), the short-term model of Pearce an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.chorale.features.note_ages import runs
-from musictx.chorale.features.voices import few_voices, grid_of
+from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options, joined
 from musictx.tokens.vocab import Tokenizer
@@ -99,10 +98,6 @@ class Repeats(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return grid_of(tokenizer, cls.name)
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        return few_voices(arguments, "voices")
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
         every, place = joined(ids, earlier, places)

@@ -9,7 +9,6 @@ so nothing is looked at that comes later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,12 +84,6 @@ class Ahead(keys.GroupFeature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return {**super().of_tokens(tokenizer), "classes": CLASSES}
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        if arguments.get("classes", 3) not in (3, CLASSES):
-            return "classes: 3 or 4"
-        return super().why_not(arguments, stored, size)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:

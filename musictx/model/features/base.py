@@ -8,7 +8,7 @@ tokens, which values of a model folder are refused, the network, and, if it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -76,15 +76,6 @@ class Feature(nn.Module):
         Raises ``ConfigError`` for tokens that do not have what the feature reads."""
         return {}
 
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        """What is wrong with the arguments in a model folder, which may come from a stranger, or
-        ``None``: "expected ..." is said with it. Asked before anything is built.
-
-        ``stored`` are the sizes of all dimensions of the feature's stored tensors, ``size`` is how
-        many ids there are. The numbers among the arguments are held against the weights already."""
-        return None
-
     def disturb(self, ids: Tensor) -> Tensor:
         """``ids`` (B, T) int64 as the network reads them; in training they may be wrong."""
         return ids
@@ -124,17 +115,6 @@ class Feature(nn.Module):
 def pitches_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
     """``pitches`` by id, as ranges; ``ConfigError`` for tokens without."""
     return {"pitches": token_coordinates(tokenizer, f"model.features={feature}")["pitches"]}
-
-
-def numbers_in(value: Any) -> Iterator[float]:
-    """All numbers in nested lists and dicts."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        for one in value:
-            yield from numbers_in(one)
-    elif isinstance(value, (int, float)):
-        yield value
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,6 @@ cache (Grave et al. 2017).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm, joined, numbers_in
+from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.model.features.pitches import TIMES, class_of, time_classes
 from musictx.tokens.vocab import Tokenizer
 
@@ -31,8 +30,6 @@ LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
 #: Runs are not told apart beyond so many notes, and are looked for so many notes back.
 MOST_NOTES, FARTHEST = 32, 1024
-#: Of MIDI.
-PITCHES = 128
 
 
 class Seen(NamedTuple):
@@ -109,12 +106,6 @@ class Echoes(Feature):
                 f"not {tokenizer.name}"
             )
         return {name: events[name] for name in ("steps", "starts", "loudness")}
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        # A table is as long as the longest step and the highest pitch and level.
-        bounded = all(0 <= number <= PITCHES + size for number in numbers_in(dict(arguments)))
-        return None if bounded else "ranges of ids"
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
@@ -201,9 +192,9 @@ def _edges(like: Tensor) -> Tensor:
 def _inverse(values: Tensor, count: int) -> Tensor:
     """(count,): the first id that has each value, 0 where none has."""
     found = torch.zeros(count, dtype=torch.int64)
-    for token_id in reversed(range(len(values))):
-        if 0 <= values[token_id] < count:
-            found[values[token_id]] = token_id
+    for token_id, value in reversed([*enumerate(values.tolist())]):
+        if 0 <= value < count:
+            found[value] = token_id
     return found
 
 

@@ -6,7 +6,6 @@ that says all four, so "what comes next at this place of that bar" is one search
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, numbers_in
+from musictx.model.features.base import Feature
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.vocab import Tokenizer
 
@@ -120,11 +119,6 @@ class GroupFeature(Feature):
             )
         optional = {KNOWN, "section"} & groups.keys()
         return {name: groups[name] for name in (*ALWAYS, *sorted(optional | set(cls.further)))}
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        bounded = all(0 <= number <= max(size, BAR) for number in numbers_in(dict(arguments)))
-        return None if bounded else "ranges of ids"
 
     @property
     def table(self) -> Table:

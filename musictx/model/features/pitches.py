@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature, numbers_in
+from musictx.model.features.base import Feature
 
 #: Classes of times in steps: one each below 16, then six an octave.
 TIMES = 64
 NEVER = 1 << 20
-#: Pitches of MIDI.
-PITCHES = 128
 
 
 class PitchFeature(Feature):
@@ -63,12 +58,6 @@ class PitchFeature(Feature):
                 0.1 * torch.randn(kinds, chords, 2 * self.pitches - 1)
             )
             self.interval_scores = nn.Parameter(torch.zeros(chords, width))
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        largest = max(numbers_in(dict(arguments)), default=0)
-        fits = largest <= PITCHES + size + max(stored, default=0)
-        return None if fits else "numbers that the weights bear out, each"
 
     def with_chords(self, *scores: Tensor) -> Tensor:
         """(numbers, width): all that ``x`` is multiplied with, the weightings of intervals last."""

@@ -17,7 +17,7 @@ every key, as in ``intervals.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,8 +47,6 @@ AGE_STEPS = (4, 16, 64, 200)
 #: and when it is silent again. Later nothing is known of it.
 AFTER_STEPS = (10, 30, 100, 400)
 STATES = len(AGE_STEPS) + 1 + len(AFTER_STEPS)
-#: Each of the recent notes has more rows of the table ``context``.
-ROWS_OF_A_NOTE = 64
 #: Which states count as one where intervals are measured: struck just now, sounding, silent.
 INTERVAL_KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
 
@@ -143,13 +141,6 @@ class Sounding(PitchFeature):
                 f"end, not {tokenizer.name}"
             )
         return events
-
-    @classmethod
-    def why_not(cls, arguments: Mapping[str, Any], stored: Sequence[int], size: int) -> str | None:
-        recent = arguments.get("recent", 0)  # each has more rows of the table than this
-        if type(recent) is not int or ROWS_OF_A_NOTE * recent > max(stored, default=0):
-            return "numbers that the weights bear out"
-        return super().why_not(arguments, stored, size)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
