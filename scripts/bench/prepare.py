@@ -13,6 +13,7 @@ nothing outside a temporary folder.
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import sys
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import miditok
@@ -28,7 +30,7 @@ import symusic
 
 from musictx import formats
 from musictx.config import CorpusConfig
-from musictx.data.encode import encode, read_file
+from musictx.data.encode import encode_item, read_file
 from musictx.data.prepare import prepare
 from musictx.data.sources import Folder
 from musictx.tokens.build import build
@@ -51,8 +53,15 @@ def main(words: list[str]) -> None:
     print(f"{compared} are those that symusic reads, the others were damaged and put right")
 
     tokenizer, remi = build(name="performance"), miditok.REMI()
+    encode = partial(
+        encode_item,
+        read=read_file,
+        config=json.dumps(tokenizer.to_config(), sort_keys=True),
+        fingerprint=tokenizer.fingerprint,
+        corpus=CorpusConfig(),
+    )
     ways: dict[str, Callable[[], object]] = {
-        "musictx": lambda: [encode(item, read_file, tokenizer, CorpusConfig()) for item in items],
+        "musictx": lambda: [encode(item) for item in items],
         "MidiTok REMI": lambda: [remi(item.source) for item in items],
         "symusic, reading only": lambda: [symusic.Score(item.source) for item in items],
     }

@@ -2,14 +2,14 @@
 
 import errno
 import io
-import tempfile
+from pathlib import Path
 
 import pytest
 
 from musictx import midi
 from musictx.apps.prepare import run
 from musictx.config import CorpusConfig, PrepareConfig, TokenizerConfig
-from musictx.data.shards import Shards
+from musictx.data.shards import TOKENS, Shards
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 
@@ -75,10 +75,17 @@ class FullDisk(io.RawIOBase):
 
 
 def test_a_disk_that_fills_up_while_it_reads_is_one_sentence(tmp_path, monkeypatch):
-    """What is in the buffer of its temporary file reaches the disk last, when that is closed."""
+    """What is in the buffer of the file of ids reaches the disk last, when that is closed."""
     (tmp_path / "in").mkdir()
     _write(tmp_path / "in" / "a.mid", 40)
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: io.BufferedRandom(FullDisk()))
+    opened = Path.open
+
+    def full(path, *how, **more):
+        if path.name == TOKENS:
+            return io.BufferedWriter(FullDisk())
+        return opened(path, *how, **more)
+
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(WriteError, match="No space left on device"):
         run(_config(tmp_path))
     assert not (tmp_path / "out").exists()
