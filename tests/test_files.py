@@ -9,7 +9,6 @@ import pytest
 
 from musictx import files
 from musictx.errors import UserError, WriteError
-from musictx.training.run_folder import one_process
 
 
 def test_a_file_appears_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -112,9 +111,6 @@ def test_a_file_where_a_folder_is_needed_is_a_wrong_name_and_no_fault_of_the_dis
         with pytest.raises(UserError, match="cannot be written") as caught:
             files.write_bytes(path, b"x")
         assert caught.value.status == 2
-    with pytest.raises(UserError) as caught, one_process(tmp_path / "file" / ".lock"):
-        pass
-    assert caught.value.status == 2
 
 
 def test_what_a_killed_process_left_is_tidied(tmp_path: Path) -> None:

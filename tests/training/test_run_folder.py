@@ -176,3 +176,10 @@ def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
 def test_a_damaged_status_counts_as_none(tmp_path, text):
     (tmp_path / run_folder.STATUS).write_text(text)
     assert RunFolder(tmp_path).status() == {}
+
+
+def test_a_lock_below_a_file_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError) as caught, one_process(tmp_path / "file" / ".lock"):
+        pass
+    assert caught.value.status == 2
