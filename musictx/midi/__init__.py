@@ -4,12 +4,11 @@ Reading goes through our own scanner (``scan.py``, which says why), what has cha
 into the file that was read (``edit.py``, message by message: ``messages.py``).
 """
 
-from musictx.midi.read import SUFFIXES, read
+from musictx.midi.read import read
 from musictx.midi.write import LONGEST_SECONDS, to_bytes, write
 
 __all__ = [
     "LONGEST_SECONDS",
-    "SUFFIXES",
     "read",
     "to_bytes",
     "write",
