@@ -62,6 +62,7 @@ class Echoes(Feature):
     starts: Tensor
     loud: Tensor
     time_class: Tensor
+    edges: Tensor
     on_id: Tensor
     step_id: Tensor
     loud_id: Tensor
@@ -86,6 +87,7 @@ class Echoes(Feature):
             starts=torch.where(begun >= 0, begun - self.low, -1),
             loud=loud,
             time_class=time_classes(),
+            edges=torch.tensor(LENGTHS),
             # The id of each pitch, number of steps and level; 0 where there is none.
             on_id=_inverse(begun - self.low, self.pitches),
             step_id=_inverse(time, self.most_steps + 1),
@@ -132,7 +134,7 @@ class Echoes(Feature):
 
         last = number[:, new]
         in_piece = (last > 0) & (at.gather(1, last) >= begins[:, new])
-        length = torch.bucketize(run.gather(1, last), _edges(ids), right=True) * in_piece
+        length = torch.bucketize(run.gather(1, last), self.edges, right=True) * in_piece
         then = (last + 1 - lag.gather(1, last)).clamp(min=0)
         when = time.gather(1, at)
         gap = when.gather(1, then) - when.gather(1, (then - 1).clamp(min=0))
@@ -183,10 +185,6 @@ class Echoes(Feature):
             },
             scores=self.scores,
         )
-
-
-def _edges(like: Tensor) -> Tensor:
-    return torch.tensor(LENGTHS, device=like.device)
 
 
 def _inverse(values: Tensor, count: int) -> Tensor:
