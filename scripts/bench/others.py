@@ -19,8 +19,8 @@ logits for each head, and no cache, so the prefix is computed again for every to
 here by musictx's own ``attention=skew``, whose logits are compared with those of ``musictx`` first.
 A package that is not installed is named and left out.
 
-With ``decode=ROWS`` all run in one process on ``device`` and continue so many rows of ``prompt`` ids
-by ``new`` each; ms a step is what the ids after the first one take. ``piano`` is the network of
+With ``decode=ROWS`` all run in one process on ``device`` and continue so many rows of ``prompt``
+ids by ``new`` each; ms a step is what the ids after the first one take. ``piano`` is the network of
 ``experiment=maestro/best`` with its features. ``graph`` takes the prototype of a step with fixed
 shapes (``scripts/bench/graphed.py``); ``on device`` draws on the GPU too, and so knows nothing of
 what must not be drawn. ``compiled`` is GPT-2 with a static cache, by ``torch.compile``.
@@ -54,7 +54,10 @@ DEFAULTS = {
     "new": "128", "threads": "0", "only": "", "measure": "", "decode": "", "prompt": "512",
     "device": "cpu", "dtype": "float32", "results": "", "budget": "600",
 }  # fmt: skip
-TINY = {"layers": "2", "width": "32", "heads": "2", "window": "64", "steps": "1", "new": "8", "prompt": "20"}
+TINY = {
+    "layers": "2", "width": "32", "heads": "2", "window": "64", "steps": "1", "new": "8",
+    "prompt": "20",
+}  # fmt: skip
 NUMBERS = ("layers", "width", "heads", "window", "rows", "steps", "new", "threads", "prompt")
 CASES = {
     "musictx": "musictx, relative attention (huang)",
@@ -207,7 +210,7 @@ def x_transformers(asked: SimpleNamespace) -> tuple[nn.Module, Callable[..., obj
 
 
 def transformers(asked: SimpleNamespace) -> tuple[nn.Module, Callable[..., object]]:
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2Config, GPT2LMHeadModel, StaticCache
 
     model = GPT2LMHeadModel(
         GPT2Config(
@@ -224,7 +227,16 @@ def transformers(asked: SimpleNamespace) -> tuple[nn.Module, Callable[..., objec
         )
     )
 
-    def decode(prompt: Tensor, new: int, **more: object) -> object:
+    caches: dict[int, StaticCache] = {}
+
+    def decode(prompt: Tensor, new: int, compiled: bool = False) -> object:
+        more = {}
+        if compiled:  # the same memory in every call, or each would record its graph anew
+            room = asked.prompt + asked.new
+            more["past_key_values"] = caches.setdefault(
+                len(prompt), StaticCache(model.config, max_cache_len=room)
+            )
+            more["past_key_values"].reset()
         return model.eval().generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
@@ -315,46 +327,44 @@ def modes(asked: SimpleNamespace, given: dict[str, str]) -> dict[str, Callable[[
         "musictx, graph, on device": on_device,
         "x-transformers": lambda: other(x_transformers),
         "GPT-2": lambda: other(transformers),
-        "GPT-2, compiled": lambda: other(transformers, cache_implementation="static"),
+        "GPT-2, compiled": lambda: other(transformers, compiled=True),
         "piano": lambda: engine_of(piano(), "growing"),
         "piano, graph": lambda: engine_of(piano(), "graph"),
     }
 
 
 def decoding(asked: SimpleNamespace, given: dict[str, str]) -> int:
-    """The table of decoding, rows of one number after the other."""
+    """The table of decoding, what is compiled last."""
     from scripts.bench.attention_check import say, seconds, short
     from scripts.bench.attention_gpu import at_most
     from scripts.bench.common import record, spread
 
-    device = torch.device(given["device"])
-    made: dict[str, Decode] = {}
-    table: list[str] = []
-    for rows in map(int, several(given["decode"])):
-        for name, make in modes(asked, given).items():
+    device, made, table = torch.device(given["device"]), modes(asked, given), []
+    ready: dict[str, Decode] = {}
+    plan = [(rows, name) for rows in map(int, several(given["decode"])) for name in made]
+    for rows, name in sorted(plan, key=lambda each: "compiled" in each[1]):
+        try:
             if seconds() > float(given["budget"]):
-                say(f"no time left for {name}, {rows} rows")
-                continue
-            try:
-                with at_most(DECODING_SECONDS):
-                    decode = made[name] = made.get(name) or make()
-                    decode(rows, asked.new if "compiled" in name else 3)
-                    times = [decode(rows, asked.new) / (asked.new - 1) for _ in range(DECODED)]
-            except Exception as error:
-                say(f"{name}, {rows} rows: {short(error)}")
-                table.append(f"{name:28} {rows:5}  {short(error)[:60]}")
-                continue
-            low, middle, high = spread(sorted(times))
-            table.append(f"{name:28} {rows:5} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(60)
-                         + f"{1e3 * rows / middle:10,.0f}")  # fmt: skip
-            say(table[-1])
-            record(
-                given["results"], device, sorted(times), implementation=f"decode {name}",
-                batch=rows, heads=asked.heads, length=asked.prompt, dtype=given["dtype"],
-                size=asked.width // asked.heads, extra_peak_mb="-", **{"pass": "step"},
-            )  # fmt: skip
-    print(f"\n{'decoding':28} {'rows':>5} {'ms a step':>9}".ljust(61) + f"{'tokens/s':>10}")
-    print("\n".join(table))
+                raise TimeoutError("no time left")
+            with at_most(DECODING_SECONDS):
+                decode = ready[name] = ready.get(name) or made[name]()
+                decode(rows, asked.new if "compiled" in name else 3)
+                times = sorted(decode(rows, asked.new) / (asked.new - 1) for _ in range(DECODED))
+        except Exception as error:
+            table.append(f"{name:28} {rows:5}  {short(error)}")
+            continue
+        finally:
+            say(f"{name}, {rows} rows")
+        low, middle, high = spread(times)
+        line = f"{name:28} {rows:5} {middle:9.3f} ({low:.3f}-{high:.3f})"
+        table.append(f"{line:60}{1e3 * rows / middle:10,.0f}")
+        record(
+            given["results"], device, times, implementation=f"decode {name}", batch=rows,
+            heads=asked.heads, length=asked.prompt, size=asked.width // asked.heads,
+            dtype=given["dtype"], extra_peak_mb="-", **{"pass": "step"},
+        )  # fmt: skip
+    print(f"\n{'decoding':28} {'rows':>5} {'ms a step':>9}{'tokens/s':>26}")
+    print("\n".join(table), flush=True)
     return 0
 
 

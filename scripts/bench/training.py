@@ -4,21 +4,22 @@
     python -m scripts.bench.training rehearse=true            # tiny, on the CPU
 
 Trains ``experiment=`` (the piano's: ``maestro/best``, dropout, features and tasks included) on
-windows of ``shards=``, drawn before, or on random ids where none are named; a step is that of
-``LitMusicTransformer``, clipping, optimizer and averages included, without Lightning around it
-(one line: with it). First one step by torch.profiler: the kernels that take longest, and when none
-ran. Then steps without a part of the network (what it costs), and steps with each of the remedies of
-``scripts/bench/remedies.py`` and some together, in turns; ``graph`` is the whole step as one CUDA
+windows of ``shards=``, drawn before, or on random ids where none are named. A step is that of
+``LitMusicTransformer`` with clipping, optimizer and averages, outside of Lightning; one line is by
+Lightning. First one step by torch.profiler: the kernels that take longest, and when none ran. Then
+steps without a part of the network (what it costs), and with remedies of
+``scripts/bench/remedies.py``, alone and together, in turns; ``graph`` is the whole step as one CUDA
 graph, ``rows`` twice as many windows. The losses of the first steps must be those of the step as it
-is: differences are printed, as large ones WRONG. ``compile`` draws other dropout: two seeds of the
-step as it is show how much that may be. What raises is left out, with a line; nothing new begins
-after ``budget`` seconds. The table comes last.
+is: how far apart they are is printed, with WRONG where it is too far. ``compile`` draws other
+dropout: by how much that may differ, a second seed of the step as it is shows. What raises is left
+out, with a line; nothing new begins after ``budget`` seconds. The table comes last.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import statistics
 import time
@@ -29,13 +30,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from musictx.apps.train import modules
 from musictx.attention import api
 from musictx.compose import compose
 from musictx.data.module import TrainingBatches
 from musictx.data.shards import Shards
 from musictx.data.windows import Batch
 from musictx.model import block
-from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.training.ema import Ema
 from musictx.training.lit import SCALE, LitMusicTransformer, batch_seed
@@ -57,24 +58,20 @@ SMALL = ["model.layers=2", "model.width=64", "model.heads=2", "model.feedforward
          "model.context=96", "position.max_distance=32"]  # fmt: skip
 LR = 1e-3
 EAGER = "scans,runs,products,muon"
-#: Name -> remedies, the most telling first; those without a part of the network begin with "without".
+#: Name -> remedies, the most telling first; "without ...": without a part of the network.
 CASES = {
     "as it is": "",
     "without features": "",
-    "without dropout": "",
     "eager": EAGER,
-    "eager graph": f"{EAGER},graph",
     "compile": f"{EAGER},compile",
     "compile bf16": f"{EAGER},compile,bf16",
-    "scans": "scans",
-    "runs": "runs",
-    "products": "products",
-    "muon": "muon",
-    "compile bf16 rows": f"{EAGER},compile,bf16,rows",
+    **{name: name for name in EAGER.split(",")},
     "features": f"{EAGER},compile,bf16,features",
+    "eager graph": f"{EAGER},graph",
     "features graph": f"{EAGER},compile,bf16,features,graph",
+    "compile bf16 rows": f"{EAGER},compile,bf16,rows",
+    "without dropout": "",
     "features graph rows": f"{EAGER},compile,bf16,features,graph,rows",
-    "without echoes": "",
 }
 #: How far a loss may be from that of the step as it is, relative: by rounding in bfloat16, and with
 #: other dropout.
@@ -191,9 +188,7 @@ class Case:
         """Milliseconds a step."""
         steps = int(self.bench.given["steps"])
         with self.computed():
-            took = milliseconds(
-                lambda: [self.step(n) for n in range(steps)], self.bench.device
-            )
+            took = milliseconds(lambda: [self.step(n) for n in range(steps)], self.bench.device)
         return took / steps
 
     @property
@@ -248,7 +243,8 @@ class Bench:
             "train", [f"experiment={given['experiment']}", *(SMALL if rehearsal else [])]
         )
         self.tokenizer = build(**dataclasses.asdict(self.config.tokenizer))
-        self.batches = [self.batch(number, int(given["rows"])) for number in range(4)]
+        drawn = self.drawn(int(given["rows"]), 4)
+        self.batches = [Batch(*(x.to(self.device).contiguous() for x in b)) for b in drawn]
         self.cases: dict[str, Case] = {}
         self.times: dict[str, list[float]] = {}
         self.notes: dict[str, str] = {}
@@ -256,24 +252,18 @@ class Bench:
     def late(self, needed: float = 0.0) -> bool:
         return seconds() + needed > float(self.given["budget"])
 
-    def batch(self, number: int, rows: int) -> Batch:
-        """Windows as training draws them."""
+    def drawn(self, rows: int, count: int) -> list[Batch]:
+        """Batches of windows as training draws them; without shards of random ids."""
         context = self.config.model.context
-        if self.given["shards"]:
-            from musictx.apps.train import modules
-
-            config = dataclasses.replace(self.config, data=dataclasses.replace(
-                self.config.data, batch_size=rows))  # fmt: skip
-            model = build_model(config, self.tokenizer)
-            shards = Shards(Path(self.given["shards"]))
-            _, data = modules(config, model, self.tokenizer, shards, say)
-            found = TrainingBatches(data.rows, rows).make(number)
-        else:
-            torch.manual_seed(number)
-            ids = torch.randint(4, self.tokenizer.size, (rows, context + 1))
+        if not self.given["shards"]:
+            torch.manual_seed(0)
+            ids = torch.randint(4, self.tokenizer.size, (count, rows, context + 1))
             pieces = torch.arange(context).expand(rows, -1) // (context // 2)
-            found = Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), pieces.contiguous())
-        return Batch(*(x.to(self.device) for x in found))
+            return [Batch(each[:, :-1], each[:, 1:], pieces) for each in ids]
+        model, shards = build_model(self.config, self.tokenizer), Shards(Path(self.given["shards"]))
+        _, data = modules(self.config, model, self.tokenizer, shards, say)
+        windows = TrainingBatches(data.rows, rows)
+        return [windows.make(number) for number in range(count)]
 
     # -- the profile
 
@@ -289,7 +279,7 @@ class Bench:
                 for name in ("read", "embed", "score"):
                     method = getattr(feature, name)
                     setattr(feature, name, named(method, f"{feature.name}.{name}"))
-            block.attend = named(api.attend, "attend")  # type: ignore[attr-defined]
+            block.attend = named(api.attend, "attend")
             stack.callback(setattr, block, "attend", api.attend)
             case.step(0)
             with profiler(activities=kinds) as found:
@@ -323,8 +313,9 @@ class Bench:
             end = max(end, stop)
         say(f"profile of {case.name!r}: {took:.1f} ms with the profiler, the device worked for "
             f"{busy:.1f} of them in {len(spans)} kernels")  # fmt: skip
-        print("  parts, ms from the first kernel to the last: " + ", ".join(
-            f"{name[5:]} {ms:.2f}" for name, ms in sorted(parts.items(), key=lambda x: -x[1])))  # fmt: skip
+        longest = sorted(parts.items(), key=lambda item: -item[1])
+        print("  parts, ms from the first kernel to the last: "
+              + ", ".join(f"{name[5:]} {ms:.2f}" for name, ms in longest))  # fmt: skip
         ordered = sorted(kernels.items(), key=lambda item: -sum(item[1]))
         for name, times in ordered[:18]:
             print(f"  {sum(times):8.2f} ms {len(times):5} x  {name[:110]}", flush=True)
@@ -353,10 +344,8 @@ class Bench:
         self.times[name] = []
 
     def turns(self, names: list[str], count: int) -> None:
-        for turn in range(count + 1):
-            for name in names:
-                if self.late():
-                    return
+        for turn in range(count + 1):  # the first one warms up
+            for name in names if not self.late() else ():
                 took = self.cases[name].turn()
                 if turn:
                     self.times[name].append(took)
@@ -398,12 +387,13 @@ class Bench:
 
     def measure(self) -> None:
         for name in several(self.given["only"]) or list(CASES):
-            self.attempt(name, lambda name=name: self.ready(name))  # type: ignore[misc]
+            self.attempt(name, functools.partial(self.ready, name))
             if "CUDA error" in self.notes.get(name, ""):
                 return
             if name not in self.cases:
                 continue
-            self.attempt(f"turns of {name}", lambda n=name: self.turns([*{"as it is", n}], 1))  # type: ignore[misc]
+            pair = ["as it is", *([] if name == "as it is" else [name])]
+            self.attempt(f"turns of {name}", functools.partial(self.turns, pair, 1))
             if name == "as it is":
                 self.attempt("profile", lambda: self.profile(self.cases["as it is"]))
                 self.attempt("by Lightning", self.lightning)
@@ -412,8 +402,8 @@ class Bench:
                 torch.cuda.empty_cache()
         if "compile bf16" in self.cases:
             self.attempt("profile", lambda: self.profile(self.cases["compile bf16"]))
-        self.attempt("turns", lambda: self.turns(
-            [n for n in self.cases if not n.startswith("without")], int(self.given["turns"]) - 1))
+        whole = [n for n in self.cases if not n.startswith("without")]
+        self.attempt("turns", lambda: self.turns(whole, int(self.given["turns"]) - 1))
 
     def table(self) -> None:
         base = statistics.median(self.times.get("as it is") or [1.0])
