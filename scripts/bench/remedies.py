@@ -192,7 +192,7 @@ def through(self: MusicTransformer, x: Tensor, where: Any, cache: Any) -> Tensor
 
 
 _THROUGH = MusicTransformer._through
-_PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
+PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
     "scans": [
         (sounding, "latest", latest),
         (conditions, "latest", latest),
@@ -210,7 +210,7 @@ _PATCHES: dict[str, list[tuple[Any, str, Any]]] = {
 def remedy(*names: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in names:
-            for owner, attribute, value in _PATCHES.get(name, ()):
+            for owner, attribute, value in PATCHES.get(name, ()):
                 stack.enter_context(mock.patch.object(owner, attribute, value))
         yield
 

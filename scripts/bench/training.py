@@ -10,9 +10,9 @@ Lightning. First one step by torch.profiler: the kernels that take longest, and 
 steps without a part of the network (what it costs), and with remedies of
 ``scripts/bench/remedies.py``, alone and together, in turns; ``graph`` is the whole step as one CUDA
 graph, ``rows`` twice as many windows. The losses of the first steps must be those of the step as it
-is: how far apart they are is printed, with WRONG where it is too far. ``compile`` draws other
-dropout: by how much that may differ, a second seed of the step as it is shows. What raises is left
-out, with a line; nothing new begins after ``budget`` seconds. The table comes last.
+is, and its weights must move alike: both are printed, with WRONG where they do not. ``compile``
+draws other dropout: by how much that may differ, a second seed of the step as it is shows. What
+raises is left out, with a line; nothing new begins after ``budget`` seconds. The table comes last.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DEFAULTS = {
 TINY = {"rows": "2", "turns": "1", "steps": "1", "losses": "2"}
 SMALL = ["model.layers=2", "model.width=64", "model.heads=2", "model.feedforward=64",
          "model.context=96", "position.max_distance=32"]  # fmt: skip
-LR = 1e-3
+LR = 5e-3
 EAGER = "scans,runs,products,muon"
 #: Name -> remedies, the most telling first; "without ...": without a part of the network.
 CASES = {
@@ -76,6 +76,8 @@ CASES = {
 #: How far a loss may be from that of the step as it is, relative: by rounding in bfloat16, and with
 #: other dropout.
 ROUNDING, DROPPED = 2e-3, 2e-2
+#: The least cosine between what the weights of the layers moved; with other dropout it is any.
+ALIKE = 0.8
 COMPILE_SECONDS = 40
 
 
@@ -178,9 +180,12 @@ class Case:
         self.graph = graph
 
     def losses(self, seed: int = 0) -> list[float]:
-        """Of the first steps; afterwards everything is as before."""
+        """Of the first steps, and how the layers ``moved``; then everything is as before."""
         with self.computed():
             found = [self.step(n, seed) for n in range(int(self.bench.given["losses"]))]
+        layers = [p for block in self.model.blocks for p in block.parameters()]
+        where = {id(p): first for p, first in zip(self.parameters, self.first)}
+        self.moved = torch.cat([(p.detach() - where[id(p)]).flatten() for p in layers])
         self.reset()
         return [float(x) for x in found]
 
@@ -330,15 +335,21 @@ class Bench:
         if not name.startswith("without"):
             losses = case.losses()
             if not self.cases:
-                self.reference = losses
-                again, other = case.losses(), case.losses(seed=1)
-                say(f"losses {' '.join(f'{x:.4f}' for x in losses)}; the same again: "
-                    f"{apart(again, losses):.1e} apart, with other dropout "
-                    f"{apart(other, losses):.1e}")  # fmt: skip
+                self.reference, self.moved = losses, case.moved
+                again = apart(case.losses(), losses)
+                alike = float(torch.cosine_similarity(case.moved, self.moved, 0))
+                other = apart(case.losses(seed=1), losses)
+                self.rounding, self.alike = max(ROUNDING, 3 * again), min(ALIKE, 0.95 * alike)
+                say(f"losses {' '.join(f'{x:.4f}' for x in losses)}; the same again: {again:.1e} "
+                    f"apart, moved alike {alike:.3f}; other dropout: {other:.1e}")  # fmt: skip
             elif "rows" not in case.remedies:
                 far = apart(losses, self.reference)
-                most = DROPPED if "compile" in case.remedies else ROUNDING
-                self.notes[name] = f"losses {far:.0e} apart" + ("" if far < most else " WRONG")
+                most = DROPPED if "compile" in case.remedies else self.rounding
+                alike = float(torch.cosine_similarity(case.moved, self.moved, 0))
+                wrong = far > most or (alike < self.alike and "compile" not in case.remedies)
+                self.notes[name] = (
+                    f"losses {far:.0e} apart, layers moved alike {alike:.2f}{' WRONG' * wrong}"
+                )
                 say(f"{name}: {self.notes[name]}")
         self.cases[name] = case
         self.times[name] = []
