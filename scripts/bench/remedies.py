@@ -74,7 +74,7 @@ def longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
     code = torch.where(pitch >= 0, begun * 256 + pitch, -1).int()
     before = F.pad(torch.where(pitch >= 0, code, -2), (most, 0), value=-2)
     same = before.unfold(1, count, 1)[:, :most] == code[:, None]  # lags most, ..., 2, 1
-    number = torch.arange(count, device=pitch.device, dtype=torch.int16)
+    number = torch.arange(count, device=pitch.device, dtype=torch.int32)
     broken = torch.where(same, -1, number).cummax(2).values
     run = (number - broken).clamp_(max=echoes.MOST_NOTES)
     nearer_first = torch.arange(1, most + 1, device=pitch.device, dtype=torch.int32)[:, None]

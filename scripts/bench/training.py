@@ -66,8 +66,8 @@ CASES = {
     "compile": f"{EAGER},compile",
     "compile bf16": f"{EAGER},compile,bf16",
     **{name: name for name in EAGER.split(",")},
-    "features": f"{EAGER},compile,bf16,features",
     "eager graph": f"{EAGER},graph",
+    "features": f"{EAGER},compile,bf16,features",
     "features graph": f"{EAGER},compile,bf16,features,graph",
     "compile bf16 rows": f"{EAGER},compile,bf16,rows",
     "without dropout": "",
@@ -404,7 +404,7 @@ class Bench:
             if name not in self.cases:
                 continue
             pair = ["as it is", *([] if name == "as it is" else [name])]
-            self.attempt(f"turns of {name}", functools.partial(self.turns, pair, 1))
+            self.attempt(f"turns of {name}", functools.partial(self.turns, pair, 2))
             if name == "as it is":
                 self.attempt("profile", lambda: self.profile(self.cases["as it is"]))
                 self.attempt("by Lightning", self.lightning)
