@@ -1,4 +1,4 @@
-"""MIDI files <-> Score: the only room that knows MIDI libraries.
+"""MIDI files <-> Score.
 
 Reading goes through our own scanner (``scan.py``, which says why), what has changed is written
 into the file that was read (``edit.py``); new files are encoded by mido (``encode.py``).
