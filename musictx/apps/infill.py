@@ -87,7 +87,7 @@ def composed(
     chords = request.chords if isinstance(request, AccompanyConfig) else None
     style = request.style if isinstance(request, AccompanyConfig) else None
     players = parts.drummers(bundle, wanted, style, task.score)
-    if chords is not None and bundle.tokenizer.group == 1:
+    if (chords is not None or is_chart(task.score)) and bundle.tokenizer.group == 1:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
