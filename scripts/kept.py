@@ -33,7 +33,8 @@ from musictx.grid import in_time
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, Score
 from musictx.sampling import fill
-from scripts.words import run, with_rest
+from scripts.harness import finish
+from scripts.words import options, run
 from tests.untrained import saved
 
 #: Bars of a gap.
@@ -41,9 +42,8 @@ BARS = 2
 
 
 def main(words: list[str]) -> int:
-    given = {"n": "25", "seed": "0"}
     folders = [word for word in words if "=" not in word]
-    given, _ = with_rest([word for word in words if "=" in word], given)
+    given = options([word for word in words if "=" in word], {"n": "25", "seed": "0"})
     if not folders:
         raise UserError("FOLDER: missing, expected folders with MIDI files")
     wrong = []
@@ -73,8 +73,7 @@ def main(words: list[str]) -> int:
             columns = [count[key] for key in ("infilled", "accompanied", "refused", "damaged")]
             numbers = " | ".join(map(str, [len(chosen), *columns]))
             print(f"| {Path(folder).name} | {numbers} |", flush=True)
-    print("\n".join(wrong))
-    return bool(wrong)
+    return finish(wrong)
 
 
 def random_notes(part: fill.Part, seeds: Any, **_: Any) -> Iterator[Any]:

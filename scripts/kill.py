@@ -25,14 +25,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
-from musictx.errors import UserError
 from musictx.files import PART
+from scripts.harness import finish, folder_for, forked, start, status_of
 from scripts.words import options
 from scripts.words import run as script
 from tests.apps.train_driver import write_corpus
@@ -54,12 +54,10 @@ class Failed(Exception):
     """What a trial should not have shown."""
 
 
-def main(words: list[str]) -> None:
+def main(words: list[str]) -> int:
     given = options(words, DEFAULTS)
-    if not given["out"]:
-        raise UserError("out: missing, expected out=FOLDER")
-    out, times, seed = Path(given["out"]), int(given["times"]), int(given["seed"])
-    shutil.rmtree(out, ignore_errors=True)
+    out, times, seed = folder_for(given), int(given["times"]), int(given["seed"])
+    shutil.rmtree(out)
     write_corpus(out / "midi", PIECES)
     print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
     failures = []
@@ -75,9 +73,7 @@ def main(words: list[str]) -> None:
                 failures.append(f"{what} {number}: {error}")
             number += 1
         print(f"| {what} | {number} | {disturbed} | {failed} |", flush=True)
-    print("\n".join(failures))
-    if failures:
-        sys.exit(1)
+    return finish(failures)
 
 
 class Trials:
@@ -167,18 +163,19 @@ class Trials:
         ends = ends or {signal.SIGKILL: 137}
         log = self.folder / "log"
         if self.took is None:
+            reference = words(self.folder / "reference")  # which may train a model first
             began = time.monotonic()
-            if run(words(self.folder / "reference"), log):
+            if run(reference, log):
                 raise Failed(log.read_text()[-400:])
             self.took = time.monotonic() - began
             self.right = made(self.folder / "reference")
         place = self.folder / str(number)
-        child = start(words(place), log)
+        child = start(partial(cli.main, words(place)), log)
         time.sleep(self.rng.uniform(0, self.took))
         sent = self.rng.choice(sorted(ends))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, sent)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = status_of(child)
         status = 128 - status if status < 0 else status
         if status not in (0, ends[sent]) or "Traceback" in log.read_text(errors="replace"):
             raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
@@ -192,29 +189,9 @@ class Trials:
         return status != 0
 
 
-def start(words: list[str], log: Path) -> int:
-    """``musictx WORDS`` in a process of its own, without the seconds that imports take."""
-    child = os.fork()
-    if child:
-        return child
-    status: Any = 70
-    try:
-        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(to, 1)
-        os.dup2(to, 2)
-        status = cli.main(words)
-        sys.stdout.flush()
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
 def run(words: list[str], log: Path) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(start(words, log), 0)[1])
+    """The status of ``musictx WORDS`` in a fork of this process."""
+    return forked(partial(cli.main, words), log)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

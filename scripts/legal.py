@@ -10,7 +10,6 @@ without length, none that sounds on. Exit status 1 where one is not.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from musictx import midi
 from musictx.bundle import Bundle
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
+from scripts.harness import finish
 from scripts.words import options, run
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -45,10 +45,10 @@ def legal(piece: musictx.Sample) -> str | None:
     return None if np.array_equal(*pitches) else "other pitches in the file"
 
 
-def main(words: list[str]) -> None:
+def main(words: list[str]) -> int:
     texts = options(words, {"samples": "10000", "tokens": "64", "seed": "0"})
     given = {name: int(text) for name, text in texts.items()}
-    wrong, each = 0, -(-given["samples"] // len(KINDS))
+    failures, each = [], -(-given["samples"] // len(KINDS))
     for number, (kind, made) in enumerate(KINDS.items()):
         tokenizer, notes = build(**made), 0
         for first in range(0, each, SAME):
@@ -66,12 +66,10 @@ def main(words: list[str]) -> None:
             ):
                 notes += piece.notes
                 if fault := legal(piece):
-                    wrong += 1
-                    print(f"{kind}, sample of {first}: {fault}")
+                    failures.append(f"{kind}, sample of {first}: {fault}")
         print(f"{kind}: {each:,} pieces, {notes:,} notes", flush=True)
-    print(f"{wrong} of {each * len(KINDS):,} pieces are not legal")
-    if wrong:
-        sys.exit(1)
+    print(f"{len(failures)} of {each * len(KINDS):,} pieces are not legal")
+    return finish(failures)
 
 
 if __name__ == "__main__":
