@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scripts.reproduce import jsb_more as more
+
 
 def chorale(seed: int, steps: int) -> np.ndarray:
     draw = np.random.default_rng(seed)
@@ -12,8 +14,7 @@ def chorale(seed: int, steps: int) -> np.ndarray:
     return np.concatenate([bars, bars])  # what was heard comes again
 
 
-def test_what_followed_the_longest_known_context_in_any_key(script):
-    more = script("reproduce/jsb_more.py")
+def test_what_followed_the_longest_known_context_in_any_key():
     training, piece = [chorale(s, 24) for s in range(3)], chorale(0, 24) + 5  # transposed
     found = more.in_training(more.followed(training), [piece])
     assert (found.kind >= 0).mean() > 0.8
@@ -25,8 +26,7 @@ def test_what_followed_the_longest_known_context_in_any_key(script):
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_passage_that_comes_again_is_found_in_the_piece(script, own):
-    more = script("reproduce/jsb_more.py")
+def test_a_passage_that_comes_again_is_found_in_the_piece(own):
     piece = chorale(1, 48)
     found = more.in_piece([piece], own=own)
     again = found.kind.reshape(48, 4)[24 + 8 :]
@@ -44,8 +44,7 @@ def test_a_passage_that_comes_again_is_found_in_the_piece(script, own):
                 assert line[at - length : at] == line[after - length : after]
 
 
-def test_weights_are_the_likeliest_and_a_mixture_sums_to_one(script):
-    more = script("reproduce/jsb_more.py")
+def test_weights_are_the_likeliest_and_a_mixture_sums_to_one():
     draw = np.random.default_rng(3)
     known, right = draw.uniform(0.2, 0.6, 500), (draw.random(500) < 0.7).astype(float)
     expert = more.Expert(np.zeros(500, int), right)
