@@ -11,7 +11,7 @@ split, and on the test split if the file has it: nats per note, all four voices,
 silence in the vocabulary, ends of pieces not counted, whole pieces, the first token scored from bos
 alone. The weights are those of the best validation, those of ``best`` of the last step;
 ``calibrated`` is ``best`` after scripts/reproduce/calibrate.py. Words with a dot in them go to
-every training. What an ensemble and memories add is told by scripts/reproduce/jsb_more.py.
+every training.
 
 Every step is a musictx command, printed before it runs. What is done is not done again: a stopped
 run goes on, a finished one is only read. ``csv`` has a line for each row, transposition and seed;
