@@ -20,43 +20,46 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from musictx.config import Limits
 from musictx.data.workers import memory_limit
 from musictx.errors import UserError
 from scripts.fuzzing.kinds import KINDS
-from scripts.harness import finish, folder_for, forked
-from scripts.words import options, run
+from scripts.harness import finish, forked
+from scripts.words import run
 
-DEFAULTS = {"out": "", "n": "1000", "seed": "0", "kinds": ",".join(KINDS)}
-DEFAULTS |= {"seconds": "10", "mb": "1024"}
 LIMITS = Limits(read_seconds=10, read_mb=1024)
 DIED = "the process died, or hung"
 
 
-def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS)
-    out = folder_for(given)
-    n, first = int(given["n"]), int(given["seed"])
-    limits = Limits(read_seconds=float(given["seconds"]), read_mb=int(given["mb"]))
+def main(
+    out: Path,
+    n: int = 1000,
+    seed: int = 0,
+    kinds: Sequence[str] = tuple(KINDS),
+    seconds: float = LIMITS.read_seconds,
+    mb: int = LIMITS.read_mb,
+) -> int:
+    limits = Limits(read_seconds=seconds, read_mb=mb)
     print("| kind | cases | refused | accepted | escapes | slowest, s |\n|---|--:|--:|--:|--:|--:|")
     escapes = []
-    for kind in given["kinds"].split(","):
-        rows = fuzz(out, kind, n, first, limits)
+    for kind in kinds:
+        rows = fuzz(out, kind, n, seed, limits)
         count = Counter(outcome for outcome, _ in rows)
-        found = [f"{kind} {number}: {text}" for number, (text, _) in enumerate(rows)
-                 if text not in ("refused", "accepted")]  # fmt: skip
-        numbers = [len(rows), count["refused"], count["accepted"], len(found)]
+        failures = [f"{kind} {number}: {text}" for number, (text, _) in enumerate(rows)
+                    if text not in ("refused", "accepted")]  # fmt: skip
+        numbers = [len(rows), count["refused"], count["accepted"], len(failures)]
         columns = " | ".join(f"{number:,}" for number in numbers)
         print(f"| {kind} | {columns} | {max(took for _, took in rows):.2f} |", flush=True)
-        escapes += found
+        escapes += failures
     return finish(escapes)
 
 
@@ -88,10 +91,15 @@ def _cases(out: Path, kind: str, n: int, start: int, limits: Limits) -> None:
     warnings.simplefilter("ignore")
     place, log = out / kind, out / f"{kind}.txt"
 
-    @seed(start)
-    @settings(max_examples=max(n, 1), deadline=None, database=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(st.data())
+    @hypothesis.seed(start)
+    @hypothesis.settings(
+        max_examples=max(n, 1),
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.data())
     def case(data: Any) -> None:
         shutil.rmtree(place / "case", ignore_errors=True)
         shutil.copytree(place / "examples", place / "case")

@@ -1,23 +1,13 @@
-"""What the scripts share that try musictx on many cases: a folder, forks, failures at the end."""
+"""What the scripts share that try musictx on many cases: forks, and failures at the end."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-from musictx.errors import UserError
-
-
-def folder_for(given: Mapping[str, str]) -> Path:
-    """The folder that out= names, made; ``UserError`` without one."""
-    if not given["out"]:
-        raise UserError("out: missing, expected out=FOLDER")
-    Path(given["out"]).mkdir(parents=True, exist_ok=True)
-    return Path(given["out"])
 
 
 def finish(failures: Sequence[str]) -> int:

@@ -34,16 +34,14 @@ from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, Score
 from musictx.sampling import fill
 from scripts.harness import finish
-from scripts.words import options, run
+from scripts.words import run
 from tests.untrained import saved
 
 #: Bars of a gap.
 BARS = 2
 
 
-def main(words: list[str]) -> int:
-    folders = [word for word in words if "=" not in word]
-    given = options([word for word in words if "=" in word], {"n": "25", "seed": "0"})
+def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     if not folders:
         raise UserError("FOLDER: missing, expected folders with MIDI files")
     wrong = []
@@ -54,7 +52,7 @@ def main(words: list[str]) -> int:
         model = musictx.load(saved(Path(scratch) / "m", tokens=tokens, context=96))
         for folder in folders:
             files = [f for f in formats.find(folder) if f.suffix.lower() in formats.MIDI_SUFFIXES]
-            chosen = Random(given["seed"]).sample(files, min(int(given["n"]), len(files)))
+            chosen = Random(str(seed)).sample(files, min(n, len(files)))
             count = Counter[str]()
             for file in chosen:
                 score = musictx.read(file)

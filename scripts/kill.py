@@ -24,7 +24,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -32,9 +32,8 @@ from random import Random
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
 from musictx.files import PART
-from scripts.harness import finish, folder_for, forked, start, status_of
-from scripts.words import options
-from scripts.words import run as script
+from scripts import words as script
+from scripts.harness import finish, forked, start, status_of
 from tests.apps.train_driver import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,8 +43,7 @@ SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "mod
 STEPS, PIECES = 60, 120
 #: A command that has ended before its moment came does not count; at most so many trials for one.
 MOST = 4
-DEFAULTS = {"out": "", "times": "10", "seed": "0", "what": ""}
-WHAT = "prepare,train,generate,signals,streams,full"
+WHAT = ("prepare", "train", "generate", "signals", "streams", "full")
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
@@ -54,25 +52,28 @@ class Failed(Exception):
     """What a trial should not have shown."""
 
 
-def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS)
-    out, times, seed = folder_for(given), int(given["times"]), int(given["seed"])
-    shutil.rmtree(out)
+def main(
+    out: Path,
+    times: int = 10,
+    seed: int = 0,
+    what: Sequence[str] = WHAT,
+) -> int:
+    shutil.rmtree(out, ignore_errors=True)
     write_corpus(out / "midi", PIECES)
     print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
     failures = []
-    for what in (given["what"] or WHAT).split(","):
-        trials = Trials(out / what, out / "midi", Random(f"{seed} {what}"))
+    for trial in what:
+        trials = Trials(out / trial, out / "midi", Random(f"{seed} {trial}"))
         disturbed = failed = 0
         number = 0
         while disturbed < times and number < MOST * times:
             try:
-                disturbed += getattr(trials, what)(number)
+                disturbed += getattr(trials, trial)(number)
             except Failed as error:
                 failed += 1
-                failures.append(f"{what} {number}: {error}")
+                failures.append(f"{trial} {number}: {error}")
             number += 1
-        print(f"| {what} | {number} | {disturbed} | {failed} |", flush=True)
+        print(f"| {trial} | {number} | {disturbed} | {failed} |", flush=True)
     return finish(failures)
 
 
@@ -217,4 +218,4 @@ def mount(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    script(main)
+    script.run(main)

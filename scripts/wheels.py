@@ -31,11 +31,10 @@ from musictx import wings
 from musictx.errors import UserError
 from musictx.model.features import BUILT_IN
 from musictx.speed.native import build
-from scripts.words import options, run, several
+from scripts.words import run
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path(build.__file__).parent
-DEFAULTS = {"out": "dist", "only": "", "wheel": ""}
 FUNCTIONS = {
     "kernel": {"musictx_bf16", "musictx_use", "musictx_forward", "musictx_backward"},
     "step": {"musictx_features", "musictx_step"},
@@ -200,15 +199,15 @@ def tried(wheel: Path) -> str:
         return answer.stdout.strip().splitlines()[-1]
 
 
-def main(words: Sequence[str]) -> None:
-    given = options(words, DEFAULTS)
-    out = Path(given["out"])
+def main(
+    out: Path = Path("dist"), only: Sequence[str] = tuple(TARGETS), wheel: Path | None = None
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    plain = Path(given["wheel"])
-    if not given["wheel"]:
+    plain = wheel
+    if plain is None:
         call([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)])
         plain = max(out.glob("*-py3-none-any.whl"), key=lambda path: path.stat().st_mtime)
-    for name in several(given["only"]) or TARGETS:
+    for name in only:
         if name not in TARGETS:
             raise UserError(f"only={name}: expected some of {', '.join(TARGETS)}")
         target = TARGETS[name]
@@ -216,9 +215,9 @@ def main(words: Sequence[str]) -> None:
             libraries = compiled(target, Path(scratch))
             for library in libraries:
                 inspected(library)
-            wheel = packed(plain, target, libraries, out)
+            made = packed(plain, target, libraries, out)
         here = name == f"{sys.platform}-{platform.machine()}"
-        print(f"{wheel}: {', '.join(target.variants)}" + (f"; {tried(wheel)}" if here else ""))
+        print(f"{made}: {', '.join(target.variants)}" + (f"; {tried(made)}" if here else ""))
 
 
 if __name__ == "__main__":

@@ -294,4 +294,5 @@ KINDS = {
     "runs": Kind(_write_run, _make_run, _check_run),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
     "words": Kind(_nothing, _make_words, _compose),
+    "weights": Kind(_nothing, music.make_weights, music.compose),
 }

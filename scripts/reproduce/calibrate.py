@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,8 @@ from musictx.apps.measuring import find_shards
 from musictx.compose import compose
 from musictx.errors import UserError
 from scripts.reproduce.calibration import calibrated, fit
-from scripts.words import musictx, run, with_rest
+from scripts.words import musictx, run
 
-DEFAULTS = {
-    "path": "",
-    "models": "",
-    "runs": "runs/jsb",
-    "experiment": "jsb/best",
-    "held": "23",
-    "seed": "0",
-}
 #: The longest piece has 2,560 notes.
 WINDOW = 2560
 
@@ -50,26 +43,32 @@ def set_aside(path: Path, held: int, seed: int, out: Path) -> Path:
     return out
 
 
-def main(words: list[str]) -> list[Path]:
-    given, rest = with_rest(words, DEFAULTS)
-    path, runs, seed = Path(given["path"]), Path(given["runs"]), int(given["seed"])
+def main(
+    path: Path,
+    models: Sequence[str],
+    runs: Path = Path("runs/jsb"),
+    experiment: str = "jsb/best",
+    held: int = 23,
+    seed: int = 0,
+    **more: Any,
+) -> list[Path]:
     if not path.is_file():
         raise UserError(f"path={path}: expected the JSON file of the chorales")
-    aside = set_aside(path, int(given["held"]), seed, runs / f"aside-{seed}.json")
+    aside = set_aside(path, held, seed, runs / f"aside-{seed}.json")
     corpus = [f"corpus.path={aside}", f"corpus.shards={runs / f'aside-{seed}-shards'}"]
     sibling = runs / f"sibling-{seed}"
-    asked = [f"experiment={given['experiment']}", *corpus, f"seed={seed}", f"out={sibling}", *rest]
-    musictx("train", *asked)  # one that is finished is only read
+    words = [f"experiment={experiment}", *corpus, f"seed={seed}", f"out={sibling}"]
+    musictx("train", *words, *(f"{name}={value}" for name, value in more.items()))
     source = bundle.load(sibling)
     shards = find_shards(compose("evaluate", ["corpus=jsb", *corpus]).corpus, source.tokenizer)
-    found = fit(source.model, shards, window=WINDOW)
+    fitted = fit(source.model, shards, window=WINDOW)
     made = []
-    for name in filter(None, given["models"].split(",")):
+    for name in models:
         old = bundle.load(name)
         folder = old.folder.with_name(old.folder.name + "-calibrated")
-        told = f"on {given['held']} training pieces that a sibling was not trained on"
-        card = {**old.card, "calibration": told}
-        made.append(bundle.save(folder, calibrated(old.model, found), old.tokenizer, card))
+        how = f"on {held} training pieces that a sibling was not trained on"
+        card = {**old.card, "calibration": how}
+        made.append(bundle.save(folder, calibrated(old.model, fitted), old.tokenizer, card))
         print(made[-1], flush=True)
     return made
 

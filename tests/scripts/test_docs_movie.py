@@ -13,7 +13,7 @@ def test_a_movie_is_as_long_as_its_music(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
     score = musictx.read(shipped.examples()["frere_jacques"])
     musictx.write(score, tmp_path / "short.mid")
-    movie.main([str(tmp_path / "short.mid"), f"out={tmp_path / 'movies'}"])
+    movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
     told = subprocess.run(
         [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
         capture_output=True,

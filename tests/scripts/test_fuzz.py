@@ -7,17 +7,20 @@ from collections import Counter
 import pytest
 
 from scripts import fuzz
+from scripts.fuzzing import music
 
 #: Nearly all damage to a session is read past, and nearly no document of the fuzzer is music.
-FEWEST = {"sessions": 0, "documents": 3, "words": 3}
+FEWEST = {"sessions": 0, "documents": 3, "words": 3, "weights": 0}
+CASES = {"words": 60, "weights": 8}
 
 
 @pytest.mark.parametrize("kind", fuzz.KINDS)
 def test_some_thousand_damaged_files_are_read_or_refused(kind, tmp_path):
-    rows = fuzz.fuzz(tmp_path, kind, 60 if kind == "words" else 300, 11)
+    n = CASES.get(kind, 300)
+    rows = fuzz.fuzz(tmp_path, kind, n, 11)
     count = Counter(outcome for outcome, _ in rows)
     assert set(count) <= {"refused", "accepted"}
-    assert count.total() == (60 if kind == "words" else 300)
+    assert count.total() == n
     assert min(count["refused"], count["accepted"]) >= FEWEST.get(kind, 20), "cases are all alike"
 
 
@@ -36,8 +39,7 @@ def fault(path):
 )
 def test_an_escape_is_reported_and_kept(use, outcome, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(fuzz.KINDS, "json", fuzz.KINDS["json"]._replace(use=use))
-    words = ["kinds=json", "n=2", "mb=1024", f"seconds={0.5 if 'after' in outcome else 10}"]
-    assert fuzz.main([f"out={tmp_path}", *words]) == 1
+    assert fuzz.main(tmp_path, 2, kinds=["json"], seconds=0.5 if "after" in outcome else 10) == 1
     _, _, row, *lines = capsys.readouterr().out.splitlines()
     assert row.startswith("| json | 2 | 0 | 0 | 2 |")
     assert [line[: len(f"json 0: {outcome}")] for line in lines] == [
@@ -52,3 +54,12 @@ def test_the_same_seed_makes_the_same_cases(tmp_path):
         for name, seed in (("a", 5), ("b", 5), ("c", 6))
     )
     assert first == again != other
+
+
+def test_music_that_is_read_as_other_notes_is_an_escape(tmp_path, monkeypatch):
+    right = music.midi.to_bytes
+    monkeypatch.setattr(
+        music.midi, "to_bytes", lambda score: right(score.with_notes(score.notes[1:]))
+    )
+    outcomes = {outcome for outcome, _ in fuzz.fuzz(tmp_path, "weights", 2)}
+    assert any("other notes are read" in outcome for outcome in outcomes)

@@ -38,7 +38,7 @@ def test_each_control_is_asked_and_heard(follows, monkeypatch, capsys):
         return [SimpleNamespace(score=Score(rows))] * samples
 
     monkeypatch.setattr(steering.musictx, "generate", generate)
-    found = steering.main(["samples=16", "seconds=3", "controls=register"])
+    found = steering.main(samples=16, seconds=3, controls=["register"])
     assert asked == [(2, value) for value in steering.values("register")]
     assert found == {"register": 1.0 if follows else -1.0}
     lines = capsys.readouterr().out.splitlines()
@@ -50,5 +50,5 @@ def test_each_control_is_asked_and_heard(follows, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_piano_model_plays_in_the_register_that_is_asked_for():
-    found = steering.main(["samples=8", "seconds=3", "controls=register"])
+    found = steering.main(samples=8, seconds=3, controls=["register"])
     assert found["register"] > 0.5
