@@ -1,5 +1,5 @@
-"""The pages of docs/: their Python runs from top to bottom, the commands of their tables parse, and
-their lists of schemes, names and keys are complete."""
+"""The pages: their Python runs from top to bottom, their commands parse, their links lead
+somewhere, and their lists of schemes, names and keys are complete."""
 
 import json
 import re
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx import cli
+from musictx import cli, options
+from musictx.compose import words as words_of_train
 from musictx.config import SCHEMES
 from musictx.mcp.places import Places
 from tests.docs.blocks import BLOCK, execute
@@ -26,6 +27,8 @@ ROWS = [
     for page in ("composing", "daw", "studio", "training")
     for command, what in re.findall(r"^\|(?: [^|]+ \|)? `(musictx [^`]+)` \|(.*)", DOCS[page], re.M)
 ]
+#: A line of a block of code, fenced or indented, as a shell takes it.
+LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
 TASKS = [
     (line, at) for page, line, at in ROWS if page in ("composing", "daw") and "PORT" not in line
 ]
@@ -38,6 +41,61 @@ TASKS = [
 )
 def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):
     execute(page, warnings_are="ignore" if page.name == WARNING else "error")
+
+
+def shown() -> dict[str, list[str]]:
+    """musictx, make, python -> the lines that begin so in the blocks of code of all pages."""
+    lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
+    for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
+        fenced = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith("```"):
+                fenced = not fenced
+            elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
+                command = match[1].split("  #")[0].split(" # ")[0].rstrip()
+                lines[command.split()[0]].append(command)
+    return {name: list(dict.fromkeys(some)) for name, some in lines.items()}
+
+
+SHOWN = shown()
+
+
+def test_the_pages_show_every_command_but_prepare():
+    assert {shlex.split(line)[1] for line in SHOWN["musictx"]} >= set(cli.COMMANDS) - {"prepare"}
+
+
+@pytest.mark.parametrize("line", SHOWN["musictx"])
+def test_the_commands_of_the_pages_are_understood(line, here, monkeypatch):
+    for plugin, kind in (("optuna", "sweeper"), ("joblib", "launcher")):
+        if f"{kind}={plugin}" in line:
+            reason = f"Hydra's plugin {plugin} is not installed"
+            pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
+    monkeypatch.setattr(cli, "_run", lambda command, config: None)
+    for module in (options, words_of_train):  # other people's files
+        monkeypatch.setattr(module, "check_path", lambda *_: None)
+    (here / "my_pieces").mkdir()
+    assert cli.main(shlex.split(line)[1:]) == 0
+
+
+def test_the_targets_and_scripts_of_the_pages_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    for line in SHOWN["make"]:
+        assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
+    for line in SHOWN["python"]:
+        _, script, *words = line.split()
+        if script == "-m" and words[0].startswith("scripts."):
+            script = words[0].replace(".", "/") + ".py"
+        assert (ROOT / script).is_file() or script in ("-m", "-c", "-"), line
+    for page in PAGES:  # those in the text, too
+        for name in re.findall(r"python -m (scripts\.[a-z_.]+)", page.read_text("utf-8")):
+            file = ROOT / f"{name.replace('.', '/')}.py"
+            assert file.is_file() or page.name == "CHANGELOG.md", (page, name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_the_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize(("page", "line", "what"), ROWS)

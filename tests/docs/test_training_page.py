@@ -18,13 +18,6 @@ TINY = ["model=tiny", "model.layers=1", "model.width=16", "model.context=32", "d
 TINY += ["data.validation_windows=2", "trainer.accelerator=cpu", "corpus.workers=1"]
 
 
-def test_python_m():
-    done = subprocess.run(
-        [sys.executable, "-m", "musictx", "--version"], capture_output=True, text=True, cwd=ROOT
-    )
-    assert (done.returncode, done.stdout.split()[0]) == (0, "musictx")
-
-
 def test_what_users_type(here, capsys):
     """What has no test elsewhere, typed on a folder of six tunes."""
     write_songs(here / "tunes", range(6))
