@@ -12,7 +12,7 @@ from musictx.data.writer import Writer
 from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import BOS
-from scripts.reproduce.calibration import calibrated, fit
+from scripts.reproduce.calibrate import calibrated, fit
 
 VOICES, VOCAB, STEPS = 4, 12, 60
 
