@@ -1,4 +1,4 @@
-"""What features that know a state of every pitch have in common: tables of ids, sums and scores."""
+"""Base of the features with a state of every pitch: tables of ids, sums and scores."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, wanted: Tensor, apart: T
     """float32 (B, T, pitches): each pitch by its intervals to others, as far as ``x`` wants them.
 
     x      (B, T, width);  wanted  (chords, width): what of x asks for each weighting of intervals
-    kinds  (B, T, pitches, kinds) in {0, 1}: what is known of the other pitches
+    kinds  (B, T, pitches, kinds) in {0, 1}: of which kind the other pitches are
     maps   (kinds, chords, 2 pitches - 1): a number for each interval;  apart  as
            :func:`differences` gives it
     """
