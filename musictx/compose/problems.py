@@ -12,7 +12,7 @@ from musictx.errors import ConfigError, UserError, shown
 @contextmanager
 def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Exceptions of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    until ``entered`` says that our own code runs, whatever else a file of options leads to."""
+    so is any other exception until ``entered`` is true, since a file of options caused it."""
     try:
         yield
     except UserError:

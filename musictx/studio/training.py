@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from musictx import files, midi, shipped
-from musictx.compose.own import contents_of, nearer
+from musictx.compose.finetuning import contents_of, nearest_model
 from musictx.data.workers import run_isolated
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
@@ -46,7 +46,7 @@ def held(folder: str) -> dict[str, Any]:
     """What a folder of music holds: how much, of some of its files how many keep to their beats and
     how dense they are, and which model is nearest."""
     found = contents_of(folder)
-    (model, why), seconds = nearer(found), max(found.seconds, 1e-9)
+    (model, why), seconds = nearest_model(found), max(found.seconds, 1e-9)
     hours = seconds / max(found.read, 1) * found.files / 3600
     told: dict[str, Any] = {"files": found.files, "read": found.read, "on_beats": found.on_beats}
     told |= {"density": round(found.notes / seconds, 1), "hours": round(hours, 2)}
