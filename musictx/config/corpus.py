@@ -9,7 +9,7 @@ from musictx.config.checks import check, option, require
 from musictx.config.limits import HELP, Limits
 
 #: The corpora of the core; wings add theirs.
-OWN = ("folder", "maestro")
+CORE = ("folder", "maestro")
 OF_WINGS = tuple(wings.everywhere("corpora"))
 
 
@@ -80,9 +80,9 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         if ":" not in self.name:
-            known = self.name in (*OWN, *OF_WINGS)
-            every = self.name if known else ", ".join([*OWN, *OF_WINGS])
-            require(known, "corpus.name", self.name, f"one of {every}")
+            is_name = self.name in (*CORE, *OF_WINGS)
+            every = self.name if is_name else ", ".join([*CORE, *OF_WINGS])
+            require(is_name, "corpus.name", self.name, f"one of {every}")
         check(self, "corpus")
         require(
             self.validation + self.test < 1.0,
