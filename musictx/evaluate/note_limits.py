@@ -1,7 +1,7 @@
 """What is usual in a corpus: how long notes sound, how many at once, how dense, how often again.
 
 A model in its first hours holds notes that its corpus would have let go, and strikes too many.
-Sampling keeps it to what is usual unless told otherwise (:mod:`musictx.sampling.soft`).
+Sampling keeps to these limits by default (:mod:`musictx.sampling.soft`).
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
 def at_once(notes: np.ndarray) -> np.ndarray:
     """(n,) at each strike: struck so far, itself included, less those that have ended by then."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
-    found: np.ndarray = np.arange(1, len(notes) + 1) - ended
-    return found
+    counts: np.ndarray = np.arange(1, len(notes) + 1) - ended
+    return counts
 
 
 def densest(notes: np.ndarray, seconds: float) -> int:
