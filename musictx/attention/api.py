@@ -5,12 +5,12 @@ reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
 chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
             such as pitch (attention/chunked/)
-sdpa        torch's own kernel: plain attention (attention/sdpa.py)
+sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
             sdpa, else what wings add, chunked, reference. What ``torch.export`` records keeps to
             operations of torch
 
-A wing (:mod:`musictx.wings`, the door ``attention``) adds modules like those here: each has
+A wing (:mod:`musictx.wings`, its field ``attention``) adds modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
 import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
@@ -48,7 +48,7 @@ _ADDED = [name for name in _MODULES if name not in _OURS]
 #: The buffers that chunked reads in two ways are untried on other kinds of device.
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
-#: What was chosen for a job by the name asked for: (implementation, None) or ("", why not).
+#: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
 #: Whether what wings add can be run, by the arguments of :func:`_runs`.
 _RUNS: dict[tuple[Any, ...], bool] = {}
@@ -171,8 +171,8 @@ def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
                     axes.append(Axis(table, high=39, coordinate=1, labels=named))
                 terms = Terms(size**-0.5, tuple(axes))
                 out = _MODULES[name].attend(q, q, q, terms, Setting(span, span))
-                found = torch.autograd.grad(out.sum(), (q, table))
-                if not all(bool(x.isfinite().all()) for x in found):
+                gradients = torch.autograd.grad(out.sum(), (q, table))
+                if not all(bool(x.isfinite().all()) for x in gradients):
                     raise ArithmeticError("its gradients are not finite")
             _RUNS[key] = True
         except Exception as error:  # whatever a compiler or a driver raises
@@ -229,22 +229,22 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
 
 def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list[tuple[int, ...]]]]:
     """(name, tensor, shapes it may have) of every tensor in ``terms``."""
-    found: list[tuple[str, Tensor, list[tuple[int, ...]]]] = []
+    tables: list[tuple[str, Tensor, list[tuple[int, ...]]]] = []
     for number, axis in enumerate(terms.axes):
         rows = axis.distances
         if axis.table is not None:
             name = f"table of axis {number}"
-            found.append((name, axis.table, [(1, rows, size), (heads, rows, size)]))
+            tables.append((name, axis.table, [(1, rows, size), (heads, rows, size)]))
         if axis.bias is not None:
-            found.append((f"bias of axis {number}", axis.bias, [(1, rows), (heads, rows)]))
+            tables.append((f"bias of axis {number}", axis.bias, [(1, rows), (heads, rows)]))
     if terms.value_table is not None:
         rows = terms.axes[0].distances
-        found.append(("value_table", terms.value_table, [(1, rows, size), (heads, rows, size)]))
+        tables.append(("value_table", terms.value_table, [(1, rows, size), (heads, rows, size)]))
     for name in ("content_bias", "position_bias"):
         vector = getattr(terms, name)
         if vector is not None:
-            found.append((name, vector, [(heads, size)]))
-    return found
+            tables.append((name, vector, [(heads, size)]))
+    return tables
 
 
 def _check_positions(
