@@ -1,8 +1,8 @@
 """One step of decoding on the CPU as one native call, over a ring of keys and values.
 
 The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
-it for one new id a row. It came along or is compiled once, beside attention; where that cannot
-be, or for what it does not know (:func:`why_not`), steps are ordinary passes through the model.
+it for one new id a row. It is prebuilt or compiled once, like attention; where that fails, or
+for what it does not support (:func:`why_not`), steps are ordinary passes through the model.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def _say_once(what: str) -> None:
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why the library is not to be had, or None: built now if need be, once a process."""
+    """Why there is no library, or None: built now if need be, once a process."""
     try:
-        if _along(headers) is None:
+        if _prebuilt(headers) is None:
             build.compiler()
     except UserError as error:
         return str(error)
@@ -116,8 +116,8 @@ def _missing(headers: Headers) -> str | None:
 
 
 @functools.cache
-def _along(headers: Headers) -> ctypes.CDLL | None:
-    """The step that came along for models with these features, if one did."""
+def _prebuilt(headers: Headers) -> ctypes.CDLL | None:
+    """The prebuilt step for models with these features, if there is one."""
     path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
     if path is None or not all(header.is_relative_to(package) for _, header in headers):
         return None
@@ -127,8 +127,8 @@ def _along(headers: Headers) -> ctypes.CDLL | None:
 
 @functools.cache
 def _library(headers: Headers) -> ctypes.CDLL:
-    """The step for models with these features, each a header of its own."""
-    return _along(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    """The step for models with these features, a header for each."""
+    return _prebuilt(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:

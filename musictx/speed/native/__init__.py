@@ -10,7 +10,7 @@ kernel.cpp     the operator: no Python, no torch, nothing to link against; panel
                both passes, numbers.h the arithmetic
 bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
 float_gemm.h   products of float32 matrices for a torch that lends none
-threads.h      threads of our own
+threads.h      the kernel's threads
 build.py       source -> shared library, from the wheel or compiled into the user's cache
 library.py     the library loaded, with the matrix products that torch contains
 op.py          operators of torch with their gradients
