@@ -20,7 +20,7 @@ from musictx.notes import NOTE, TEMPO, Score
 #: Track -> name, in files.
 NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
-#: Steps in a quarter note; quarter notes a minute where nobody says otherwise: steps of 150 ms.
+#: Steps in a quarter note; quarter notes a minute by default: steps of 150 ms.
 PER_QUARTER = 4
 BPM = 100.0
 STEP_SECONDS = 60.0 / BPM / PER_QUARTER
@@ -52,7 +52,7 @@ class Grid:
 
     @classmethod
     def joined(cls, pitches: np.ndarray) -> Grid:
-        """Held and repeated notes not told apart: equal pitches in a row are one note."""
+        """A grid without repeated notes: equal pitches in a row are one held note."""
         pitches = np.asarray(pitches, np.int64).reshape(-1, len(VOICES))
         tied = np.zeros(pitches.shape, bool)
         tied[1:] = (pitches[1:] == pitches[:-1]) & (pitches[1:] >= 0)
