@@ -22,7 +22,7 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.original import Written
 
-#: Ending -> what a browser is told that it is.
+#: Ending -> its media type.
 TYPES = {
     "mid": "audio/midi",
     "musicxml": "application/vnd.recordare.musicxml+xml",
@@ -68,7 +68,7 @@ class Exports:
         """The file that is ``wanted`` of the piece that ``document`` gives, made unless it is
         there.
 
-        ``gone`` tells whether nobody waits for it any more, and then it is not made.
+        ``gone``: whether nobody waits for it any more; then it is not made.
         :class:`UserError` for what cannot be written in this kind of file.
         """
         with self._lock:
@@ -76,11 +76,11 @@ class Exports:
                 self._files.move_to_end(wanted)
                 return self._files[wanted]
 
-        def go_on() -> None:
+        def check_gone() -> None:
             if gone():
                 raise Refused("nobody waits for this any more", 499)
 
-        go_on()
+        check_gone()
         piece = document()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", wanted.title)[:60].strip(". ") or "music"
         path = self._folder / str(next(self._count)) / f"{name}.{wanted.kind}"
@@ -89,7 +89,7 @@ class Exports:
             if wanted.kind == "wav":
                 mix = exchange.gains(piece.document)
                 part = piece.part(wanted)
-                formats.writer(path)(part, path, limits=self._limits, on_block=go_on, mix=mix)
+                formats.writer(path)(part, path, limits=self._limits, on_block=check_gone, mix=mix)
             elif wanted.kind == "mid":
                 write_bytes(path, piece.midi(wanted).data)
             else:
@@ -121,11 +121,11 @@ class Piece(NamedTuple):
 
     def part(self, wanted: Export) -> Score:
         """What is in a file: of the document the tracks in their order, in sound those that are
-        heard."""
+        audible."""
         score = self.score
         if score is None:
             ordered = exchange.in_order(self.document)
-            numbers = exchange.heard(ordered) if wanted.kind == "wav" else None
+            numbers = exchange.audible(ordered) if wanted.kind == "wav" else None
             score = exchange.score_of(ordered, numbers)
         if wanted.begin is not None or wanted.end is not None:
             begin = wanted.begin or 0.0
