@@ -7,8 +7,8 @@ chunked     linear in memory: consecutive positions, one axis by order, and any 
             such as pitch (attention/chunked/)
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what wings add, chunked, reference. What ``torch.export`` records keeps to
-            operations of torch
+            sdpa, else what wings add, chunked, reference. ``torch.export`` records operations of
+            torch only
 
 A wing (:mod:`musictx.wings`, its field ``attention``) adds modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
@@ -92,13 +92,13 @@ def attend(
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
-    # Coordinates that nobody asks for are dropped: implementations see those that are measured.
+    # Coordinates that no axis measures are dropped: implementations see those that are measured.
     at, over = terms.needed(query_positions), terms.needed(key_positions)
     setting = Setting(at, over, causal, query_pieces, key_pieces, dropout)
     _check(q, k, v, terms, setting)
-    wanted = Job.of(terms, setting, q)
+    job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
-    name = chosen(implementation, wanted._replace(tangents=has_tangents(q, k, v, *learned)))
+    name = chosen(implementation, job._replace(tangents=has_tangents(q, k, v, *learned)))
     out: Tensor = _MODULES[name].attend(q, k, v, terms, setting)
     return out
 
@@ -122,7 +122,7 @@ def why_not(
 
 
 def chosen(implementation: str, job: Job) -> str:
-    """The implementation that computes ``job`` if this one is asked for; remembered.
+    """The implementation that computes ``job`` if this one is requested; cached.
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
     """
