@@ -63,7 +63,7 @@ def harmonise(
     given, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
-    form       what the whole melody asks for, weighed like the rules
+    form       constraints of the whole melody, weighed like the rules
     progress   called after each step with how much is done, of as many as there are steps
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a

@@ -23,7 +23,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
-#: Names of splits in the file -> ours.
+#: Names of splits in the file -> those of musictx.
 SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
 
 

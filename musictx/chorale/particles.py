@@ -2,9 +2,9 @@
 
 The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the given
 notes and drawing the rest would meet each new one unprepared. Instead several pieces are written
-side by side, and those that make the given notes likely, and keep the rules of voice leading, go on
-in place of those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023).
-As their number grows, the particles come to be drawn from
+side by side, and those that make the given notes likely, and keep the rules of voice leading,
+replace those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023). As
+their number grows, the particles come to be drawn from
 
     p(free notes | given notes) x exp(-rules x faults)
 

@@ -160,7 +160,7 @@ class Tune:
         return f"bar {bar} beat {beat:g}"
 
     def remarks(self) -> list[str]:
-        """What whoever gave the melody should know."""
+        """Remarks on the melody, for the user."""
         lines = []
         if self.shift:
             octaves, way = abs(self.shift) // 12, "up" if self.shift > 0 else "down"
@@ -226,7 +226,7 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
 
 
 class Form:
-    """What a whole melody asks of the voices below it, in faults, as soft constraints of a filter:
+    """Soft constraints of a filter, in faults, that follow from a whole melody:
 
     - the first chord is of the scale, its bass the tonic or the dominant;
     - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
