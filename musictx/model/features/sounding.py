@@ -84,7 +84,7 @@ class Sounding(PitchFeature):
     resets    ids after which no pitch has a state, as at the beginning of a piece
     recent    how many of the last notes are given one by one
     chords    how many learned weightings of intervals there are; a candidate's score is their sum,
-              each weighted by what ``x`` asks for
+              each weighted by a map of ``x``
 
     Everything begins at zero or without effect: a model that is given this later computes at first
     what it did before.
