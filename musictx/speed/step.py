@@ -45,7 +45,7 @@ def why_not(model: MusicTransformer) -> str | None:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
-    ours = (
+    built_in = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
         and isinstance(scheme.added, AddedPositions | None)
@@ -53,7 +53,7 @@ def why_not(model: MusicTransformer) -> str | None:
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
-    if not ours:
+    if not built_in:
         return "it knows the position schemes that come with musictx only"
     for feature in model.features:
         if feature.native() is None:
@@ -78,9 +78,9 @@ def _altered(model: MusicTransformer) -> str | None:
     files = {type(feature).__module__ for feature in model.features}
     for name, part in model.named_modules():
         kind = type(part)
-        ours = kind.__module__.startswith("musictx.") or kind.__module__ in files
+        built_in = kind.__module__.startswith("musictx.") or kind.__module__ in files
         hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-        if hooked or not (ours or kind in _LAYERS or isinstance(part, PositionScheme)):
+        if hooked or not (built_in or kind in _LAYERS or isinstance(part, PositionScheme)):
             return name or type(model).__name__
     return None
 

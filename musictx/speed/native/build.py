@@ -1,4 +1,4 @@
-"""From C++ source to a shared library: one that came along in a wheel, or compiled on first use.
+"""From C++ source to a shared library: prebuilt in a wheel, or compiled on first use.
 
 Wheels bring libraries for a few kinds of CPU (scripts/wheels.py), of which :func:`prebuilt` names
 the one for this CPU. In a checkout there are none: the library is compiled into the user's cache,
@@ -8,7 +8,7 @@ another source make another file. It is written to a temporary file and renamed,
 any number of processes may ask at once.
 
 MUSICTX_CACHE    folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
-MUSICTX_COMPILE  1: compiled for this very CPU also where one came along
+MUSICTX_COMPILE  1: compiled for this very CPU also where one is prebuilt
 CXX              the compiler's command (default: the first of c++, g++, clang++ that is installed)
 ATEN_CPU_CAPABILITY  avx2, default: no wider instructions, as in torch
 """
@@ -76,7 +76,7 @@ def variant() -> str | None:
 
 
 def prebuilt(source: Path) -> Path | None:
-    """The library made from ``source`` that came along for this CPU, if one did and is wanted."""
+    """The prebuilt library of ``source`` for this CPU, if there is one and it is not disabled."""
     if os.environ.get("MUSICTX_COMPILE", "") not in ("", "0"):
         return None
     path = source.with_name(f"{source.stem}-{variant()}{SUFFIX}")
