@@ -1,4 +1,4 @@
-"""The routes of the studio: a page asks, a session or the composer answers."""
+"""The routes of the studio (HTTP): to sessions, the composer, exports and training."""
 
 from __future__ import annotations
 
@@ -228,29 +228,29 @@ class Studio:
         return web.FileResponse(path, headers=headers)
 
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
-        wanted, piece = self._piece(session, what)
-        return self.exports.file(wanted, piece, gone)
+        export, piece = self._piece(session, what)
+        return self.exports.file(export, piece, gone)
 
     async def losses(self, request: web.Request) -> web.Response:
         session, what = await self.session(request), part_wanted(request, "mid")
 
         def work() -> dict[str, Any]:
-            wanted, piece = self._piece(session, what)
-            return {"losses": piece().midi(wanted).losses}
+            export, piece = self._piece(session, what)
+            return {"losses": piece().midi(export).losses}
 
         return _answer(await self.run(work))
 
     def _piece(self, session: Session, what: tuple[Any, ...]) -> tuple[Export, Callable[[], Piece]]:
-        """What is wanted of a session, and what it is made from."""
+        """The export of a session that is requested, and what it is made from."""
         document, pair = session.copy(), what[0]
-        wanted = Export._make((session.id, document.revision, *what, document.name))
+        export = Export._make((session.id, document.revision, *what, document.name))
 
         def piece() -> Piece:
             if pair is not None:
                 document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
             return Piece(document, start=session.start())
 
-        return wanted, piece
+        return export, piece
 
     # -------------------------------------------------------------------------------- training
 
@@ -277,9 +277,9 @@ class Studio:
     async def sample(self, request: web.Request) -> web.FileResponse:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
         score, name = await self.run(self.training.sample, step)
-        wanted = Export(self.training.json()["command"], step, None, kind, None, None, name)
+        export = Export(self.training.json()["command"], step, None, kind, None, None, name)
         make = partial(
-            self.exports.file, wanted, lambda: Piece(Document(), score), lambda: self._closing
+            self.exports.file, export, lambda: Piece(Document(), score), lambda: self._closing
         )
         path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
         return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})

@@ -22,7 +22,7 @@ Note = tuple[float, float, int, int, int]
 NamedNote = tuple[int, float, float, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
-#: What a mixer sets -> the controller that says so in MIDI.
+#: Settings of the mixer -> their MIDI controllers.
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 
 
@@ -112,7 +112,7 @@ def recorded(data: Any) -> Change:
 
 
 def parse(data: Any) -> Change:
-    """The change that a page asks for by the JSON ``data``; :class:`Refused` in one sentence that
+    """The change that a page requests by the JSON ``data``; :class:`Refused` in one sentence that
     names the part that cannot be."""
     return Change(**parts(data, _ROWS))
 

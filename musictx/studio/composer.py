@@ -1,6 +1,6 @@
-"""One thread that composes: it owns torch and the models; everybody else asks it.
+"""One thread that composes: it alone uses torch and the models.
 
-Takes are composed in the order in which they were asked for. All that a page may see of a take is
+Takes are composed in the order of their requests. All that a page may see of a take is
 changed under one lock and passed to ``publish`` afterwards.
 """
 
@@ -76,7 +76,7 @@ class Composer:
             return [take.json() for take in self._of(session).all]
 
     def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue what a page asks for; the new take. Its files are on disk then.
+        """Queue the request of a page; the new take. Its files are on disk then.
 
         Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.copy()

@@ -344,5 +344,5 @@ def _numbered(
 
 
 def keys(notes: np.ndarray) -> list[Key]:
-    """What tells notes apart, of each."""
+    """What identifies each note."""
     return [(s, e, p, v, t) for s, e, p, v, _, _, t in notes.tolist()]

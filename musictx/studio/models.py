@@ -165,7 +165,7 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
 def _word(folder: Path, takes: Path) -> str:
     """How a command in the folder ``takes`` names a model folder: by the way there, if both are
     below the folder that the studio was started in. Other ways would tell too much of a machine:
-    whoever types the command has to put it in the place of :data:`SOMEWHERE`."""
+    whoever types the command must replace :data:`SOMEWHERE` by it."""
     here = Path.cwd().resolve()
     folder, takes = folder.resolve(), takes.expanduser().resolve()
     if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
@@ -176,19 +176,19 @@ def _word(folder: Path, takes: Path) -> str:
 class Models:
     """Those that come with musictx, and the one that the studio was started with, which comes first
     and suits all music; or else the newest under runs/, as everywhere, which suits the kind of
-    music that its tokens say. Each other kind has the model that it has on the command line, and
-    chorales theirs."""
+    music that its tokens say. Each other kind has its default model of the command line, and
+    chorales the model of chorales."""
 
     def __init__(self, config: StudioConfig) -> None:
-        ours = shipped.models()
+        included = shipped.models()
         default = shipped.chosen(config.model.path).resolve()
-        named = {folder: name for name, folder in ours.items()}
+        named = {folder: name for name, folder in included.items()}
         name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
-        if default not in named and name in ours:
+        if default not in named and name in included:
             name = f"my-{name}"
-        words = {one: one for one in ours}
+        words = {one: one for one in included}
         words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
-        folders = {name: default} | ours
+        folders = {name: default} | included
         self._all = {one: Model.of(one, words[one], at, ()) for one, at in folders.items()}
         by = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:

@@ -1,4 +1,4 @@
-"""What a page asks for, checked; and the command line that asks for the same."""
+"""The request of a page, checked; and the command line that does the same."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _number(value: Any, low: float, high: float, name: str) -> float:
 
 
 def label(wish: Request, clock: Beats) -> str:
-    """What is asked for, in a few words."""
+    """The request in a few words."""
     length = f"{wish.seconds or 0:g} s"
     if wish.bars is not None:
         length = "1 bar" if wish.bars == 1 else f"{wish.bars} bars"

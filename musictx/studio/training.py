@@ -34,7 +34,7 @@ from musictx.training import run_folder
 
 #: Below the folder of the studio: the run of each folder of music, and what is trained now.
 PLACE, CURRENT = "training", "current.json"
-#: Seconds in which a folder is looked at, and in which a training that is to end saves its state.
+#: Seconds in which a folder is examined, and in which a training that is to end saves its state.
 LOOK_SECONDS, LEAVE_SECONDS = 60.0, 10.0
 #: Rows of losses that a page gets, at most.
 MOST_ROWS = 400
@@ -86,7 +86,7 @@ class Trainings:
         return {"folder": typed, "command": self._shown(typed, folder), **contents}
 
     def start(self, typed: Any) -> dict[str, Any]:
-        """Train on the folder, or go on where it was stopped."""
+        """Train on the folder, or resume where it was stopped."""
         folder = self._folder(typed)
         with self._lock:
             if self._pid() is not None:
@@ -112,7 +112,7 @@ class Trainings:
                 os.kill(pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """The studio ends, and its training with it; the next :meth:`start` goes on with it."""
+        """The studio ends, and its training with it; the next :meth:`start` resumes it."""
         self.stop()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
@@ -200,7 +200,8 @@ class Trainings:
             return None
 
     def _pid(self) -> int | None:
-        """The process that trains: ours, or one that outlived the studio that began it."""
+        """The process that trains: of this studio, or one that outlived the studio that began
+        it."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         now = self._now()
