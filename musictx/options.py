@@ -230,12 +230,16 @@ def home(path: str) -> str:
 def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     """``value`` is there, or is the name of something that comes with musictx."""
     kind = field.metadata.get("names")
-    come = {"examples": shipped.examples, "models": shipped.models}
-    ours = sorted(come[kind]()) if kind else []
+    lists = {"examples": shipped.examples, "models": shipped.models}
+    included = sorted(lists[kind]()) if kind else []
     there = os.path.exists(os.path.expanduser(value))
-    if there or value in ours or (kind == "models" and value.startswith("hf:")):
+    if there or value in included or (kind == "models" and value.startswith("hf:")):
         return
-    more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
+    more = (
+        f", and none of the {kind} that come with musictx ({', '.join(included)})"
+        if included
+        else ""
+    )
     raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
 
 

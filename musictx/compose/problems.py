@@ -18,8 +18,8 @@ def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        theirs = type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml")
-        if entered() and not theirs:
+        from_hydra = type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml")
+        if entered() and not from_hydra:
             raise
         raise ConfigError(_sentence(error)) from error
 
