@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from musictx import wings
+from musictx import registry
 from musictx.errors import UserError
 from musictx.model.features import BUILT_IN
 from musictx.speed.native import build
@@ -80,7 +80,7 @@ TARGETS = {
 
 def feature_headers() -> list[tuple[str, Path]]:
     """(struct, header) of all features that come along with a form in C++."""
-    paths = [*BUILT_IN.values(), *(path for w in wings.own() for path in w.features.values())]
+    paths = [*BUILT_IN.values(), *registry.FEATURES.values()]
     found = []
     for module in sorted({path.partition(":")[0] for path in paths}):
         spec = find_spec(module)

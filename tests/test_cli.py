@@ -198,8 +198,8 @@ def test_without_the_extras_doctor_has_its_page_and_commands_say_what_to_install
         "import sys\n"
         "for name in ('aiohttp', 'mcp', 'music21', 'rtmidi', 'matplotlib', 'huggingface_hub'):\n"
         "    sys.modules[name] = None\n"
-        "from musictx import cli, wings\n"
-        "assert all(wings.load(path)() for path in wings.everywhere('checks').values())\n"
+        "from musictx import cli, registry\n"
+        "assert all(registry.load(path)() for path in registry.CHECKS.values())\n"
         "assert [cli.main([name]) for name in ('studio', 'mcp')] == [2, 2]"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from musictx import musicxml, wings
+from musictx import musicxml, registry
 from musictx.apps import parts
 from musictx.apps.habits import habits_of, pace_of
 from musictx.apps.results import (
@@ -47,8 +47,8 @@ ACCOMPANIED = 3.0
 QUIETER = 0.87
 #: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
 LOWER = 6.5
-#: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
-#: in :func:`composed` -> each version.
+#: What fills gaps with a certain tokenizer (``registry.FILLERS``): model, task, request, seed and
+#: progress as in :func:`composed` -> each version.
 Filler = Callable[
     [Bundle, Task, InfillConfig, int, Callable[[float], None] | None], Iterator[Sample]
 ]
@@ -67,17 +67,17 @@ def composed(
 
     progress  called with the seconds of all versions so far;  on_event  with the number of a
     version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not by
-    models with a way of their own). What they raise stops all.
+    models with a filler). What they raise stops all.
 
-    A gap is also filled by a model whose tokenizer has a way of its own (``Wing.fills``). Raises
+    A gap is also filled by a model whose tokenizer has a filler (``registry.FILLERS``). Raises
     ``UserError`` for another model without control tokens.
     """
     values = controls_of(request)
-    own = wings.place("fills", bundle.tokenizer.name)
-    if own is not None and isinstance(request, InfillConfig):
+    path = registry.FILLERS.get(bundle.tokenizer.name)
+    if path is not None and isinstance(request, InfillConfig):
         if values or request.guidance != 1:
             raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
-        filler: Filler = wings.load(own)
+        filler: Filler = registry.load(path)
         yield from filler(bundle, task, request, seed, progress)
         return
     if not has_controls(bundle.tokenizer):

@@ -7,10 +7,10 @@ chunked     linear in memory: consecutive positions, one axis by order, and any 
             such as pitch (attention/chunked/)
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what wings add, chunked, reference. ``torch.export`` records operations of
-            torch only
+            sdpa, else what optional components add, chunked, reference. ``torch.export`` records
+            operations of torch only
 
-A wing (:mod:`musictx.wings`, its field ``attention``) adds modules like those here: each has
+Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
 import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
@@ -18,7 +18,7 @@ one it computes a few tokens and their gradients, once a process: one that raise
 left out, with a line that says so.
 
 A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked and for what wings add.
+for auto, for chunked and for the added ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx import wings
+from musictx import registry
 from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.operators import constant, has_tangents
 from musictx.attention.setting import Job, Setting
@@ -43,14 +43,14 @@ _OURS: dict[str, Any] = {
     "sdpa": sdpa,
     "decode": decode,
 }
-_MODULES = _OURS | {name: wings.load(path) for name, path in wings.everywhere("attention").items()}
+_MODULES = _OURS | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
 _ADDED = [name for name in _MODULES if name not in _OURS]
 #: The buffers that chunked reads in two ways are untried on other kinds of device.
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
-#: Whether what wings add can be run, by the arguments of :func:`_runs`.
+#: Whether an added implementation can be run, by the arguments of :func:`_runs`.
 _RUNS: dict[tuple[Any, ...], bool] = {}
 
 

@@ -57,7 +57,7 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures:
-    """Chorales as :class:`musictx.apps.wing_measures.WingMeasures`; its task is to harmonise."""
+    """Chorales as :class:`musictx.apps.measures.Measures`; its task is to harmonise."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")

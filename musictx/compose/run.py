@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.commands import COMMANDS, conf_dir
 from musictx.compose import finetuning, passthrough, sweep
 from musictx.compose.problems import translated
@@ -165,19 +165,19 @@ def _expanded(node: Any) -> Any:
 @cache
 def register() -> None:
     """Register the dataclasses with Hydra, train_schema and position/SCHEME_schema, and the folders
-    of YAML files of wings."""
+    of YAML files of optional components."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.config_store import ConfigStore
     from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf import OmegaConf
 
-    class FilesOfWings(SearchPathPlugin):
+    class AddedFolders(SearchPathPlugin):
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            for folder in wings.conf_folders():
-                search_path.append("musictx.wings", f"file://{folder}")
+            for folder in registry.CONF:
+                search_path.append("musictx.registry", f"file://{folder}")
 
-    Plugins.instance().register(FilesOfWings)
+    Plugins.instance().register(AddedFolders)
     store = ConfigStore.instance()
     node = OmegaConf.structured(COMMANDS["train"].config)
     node.position = {}  # each file of conf/position brings the dataclass of its scheme

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from musictx import wings
+from musictx import registry
 from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
-#: ``corpus.name`` -> import path of its class; wings add theirs.
+#: ``corpus.name`` -> import path of its class; optional components add theirs.
 CORPORA = {
     "folder": "musictx.data.sources:Folder",
     "maestro": "musictx.data.sources:Maestro",
@@ -88,7 +88,7 @@ def needs_path(name: str) -> bool:
 
 
 def _kind(name: str) -> Any:
-    place = CORPORA.get(name) or wings.place("corpora", name) or name
+    place = (CORPORA | registry.CORPORA).get(name, name)
     return imported("corpus.name", place)
 
 

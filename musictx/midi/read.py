@@ -16,7 +16,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
-from musictx.midi.pairs import pair
+from musictx.midi.clock import TickClock, clock_of
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 
 DRUM_CHANNEL = 9
@@ -93,14 +93,6 @@ def read(
     )
 
 
-def clock_of(file: smf.File, name: str) -> tuple[list[tuple[int, int]], smf.TickClock]:
-    """The tempos of a file, (tick, microseconds a quarter note), and its clock."""
-    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
-    if not file.division & 0x8000 and (not tempos or tempos[0][0] > 0):
-        tempos.insert(0, (0, smf.DEFAULT_TEMPO))
-    return tempos, smf.TickClock.of(file.division, tempos, name)
-
-
 def _check(count: int, limit: str, name: str, limits: Limits) -> None:
     most = getattr(limits, limit)
     if count > most:
@@ -127,7 +119,7 @@ class FileParts(NamedTuple):
     """The number of each part, by first appearance."""
 
     @classmethod
-    def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> FileParts:
+    def of(cls, file: smf.File, clock: TickClock, repairs: Counter) -> FileParts:
         keyed = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
         tick, track, status, a, b = (file.events[name][keyed] for name in columns)
@@ -169,7 +161,7 @@ def programs(events: np.ndarray) -> np.ndarray:
 
 
 def _pedals(
-    file: smf.File, clock: smf.TickClock, parts: FileParts, name: str, limits: Limits
+    file: smf.File, clock: TickClock, parts: FileParts, name: str, limits: Limits
 ) -> np.ndarray:
     """Pedals copied to every part they move: see :func:`read`."""
     part_channels, rank = parts.channels, parts.rank
@@ -199,7 +191,7 @@ def _pedals(
 
 
 def _texts(
-    texts: list[tuple[int, int, str]], clock: smf.TickClock, until: float
+    texts: list[tuple[int, int, str]], clock: TickClock, until: float
 ) -> tuple[tuple[float, str], ...]:
     marks = [(float(clock.seconds(tick)), text) for _, tick, text in texts]
     return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))
@@ -211,3 +203,40 @@ def _names(names: dict[int, str], parts: FileParts) -> dict[int, str]:
     number = dict(zip((parts.channels // 16).tolist(), parts.rank.tolist()))
     alone = tracks[counts == 1].tolist()
     return {number[track]: names[track] for track in alone if track in names}
+
+
+def pair(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First in, first out: which event ends which note.
+
+    Of ``n`` events in time order, ``key`` (n,) int says which (channel, pitch), ``struck`` (n,)
+    bool whether it begins a note or ends one. Returns the indices of all beginnings, ascending,
+    and for each the index of its ending, or -1 if it is never ended. Endings that find nothing
+    sounding are passed over.
+    """
+    n = len(key)
+    turn = order(key)
+    step = np.where(struck[turn], 1, -1)
+    new = np.ones(n, bool)
+    new[1:] = key[turn][1:] != key[turn][:-1]
+    group = np.cumsum(new) - 1
+    # How many notes of the key sound before each event, if no ending came in vain: a balance.
+    balance = np.cumsum(step) - step
+    balance -= balance[new][group]
+    # An ending comes in vain where the balance stands at its lowest so far: nothing is left.
+    # (Each group is pushed below the one before, so that one running minimum serves them all.)
+    depth = group * (2 * n + 1)
+    vain = (step < 0) & (balance == np.minimum.accumulate(balance - depth) + depth)
+    # What remains pairs by rank: the k-th beginning of a key with its k-th ending.
+    onsets, endings = step > 0, (step < 0) & ~vain
+    codes_on, codes_off = (group[rows] * n + _rank(group[rows]) for rows in (onsets, endings))
+    codes_off, closing = np.append(codes_off, -1), np.append(turn[endings], -1)
+    at = np.searchsorted(codes_off[:-1], codes_on)
+    ends = np.where(codes_off[at] == codes_on, closing[at], -1)
+    begins = turn[onsets]
+    back = np.argsort(begins)
+    return begins[back], ends[back]
+
+
+def _rank(group: np.ndarray) -> np.ndarray:
+    """0, 1, 2, ... within each run of equal values."""
+    return np.arange(len(group)) - np.searchsorted(group, group, side="left")

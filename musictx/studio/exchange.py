@@ -13,9 +13,9 @@ from musictx import midi
 from musictx.beats import Beats
 from musictx.chords import recognised
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi import messages
-from musictx.midi.controls import controllers
+from musictx.midi.document import ANY
 from musictx.midi.names import part_names
+from musictx.midi.parts import controllers
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
@@ -68,7 +68,7 @@ def document_of(score: Score, name: str = "") -> Document:
 def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note."""
     mixers: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=messages.ANY).notes
+    notes = midi.read(data, limits=ANY).notes
     for (part, number), rows in controllers(data).items():
         first = notes["start"][notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):

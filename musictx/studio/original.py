@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi import messages, scan
-from musictx.midi.controls import beginning, controllers
+from musictx.midi.document import ANY
+from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
-from musictx.midi.parts import free_channel, places_of, with_parts
+from musictx.midi.parts import beginning, controllers, free_channel, with_parts
 from musictx.midi.read import DRUM_CHANNEL
 from musictx.midi.write import losses_of
 from musictx.notes import PEDAL, Score
@@ -42,7 +42,7 @@ class _Group(NamedTuple):
 
 def written(document: Document, data: bytes) -> Written:
     """The MIDI file of ``document``, which began with the file ``data``; none: b""."""
-    start = midi.read(data, limits=messages.ANY) if data else Score()
+    start = midi.read(data, limits=ANY) if data else Score()
     first = document_of(start)
     if not start.file:
         if data and _music(document) == _music(first):
@@ -55,9 +55,9 @@ def written(document: Document, data: bytes) -> Written:
     except Unwritable as why:
         return _written_anew(document, data, str(why))
     # Where the parts stand: those of the file first, in their order, then the new ones.
-    old, now = (places_of(scan.scan(file, limits=messages.ANY)) for file in (score.file, made))
-    new = iter(place for place in now if place // 16 >= len(messages.chunks(score.file)))
-    old_places = iter(old)
+    before, now = MidiDocument(score.file), MidiDocument(made).places
+    new = iter(place for place in now if place // 16 >= len(before.chunks))
+    old_places = iter(before.places)
     used = {values[4] for values in document.notes.values()}
     at: dict[int, list[Track]] = {}
     for group in groups:
@@ -142,7 +142,7 @@ def _one(group: _Group, what: str) -> str:
 def _score(document: Document, first: Document, start: Score, groups: list[_Group]) -> Score:
     """The document as a Score whose file has the parts of the ``groups`` in their order, and which
     says in the words of the file what is as it was."""
-    places = places_of(scan.scan(start.file, limits=messages.ANY))
+    places = MidiDocument(start.file).places
     old = [group for group in groups if group.part is not None]
     number = {
         track.id: n

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.midi.pairs import pair as first_in_first_out
+from musictx.midi.read import pair as first_in_first_out
 from musictx.notes import order
 from musictx.tokens.vocab import Vocabulary
 

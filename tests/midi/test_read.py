@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi.pairs import pair
+from musictx.midi.read import pair
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml, shipped
 from musictx.beats import Beats
-from musictx.midi.controls import controllers
+from musictx.midi.parts import controllers
 from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track

@@ -1,8 +1,8 @@
 """Features: inputs that are computed from the ids so far and added to their embeddings.
 
 ``model.features`` is a list of features by name, each with its options. A name is in
-:data:`BUILT_IN`, is added by a wing (:mod:`musictx.wings`), or is the import path ``module:Class``
-of a :class:`Feature`.
+:data:`BUILT_IN` or in :mod:`musictx.registry`, or is the import path ``module:Class`` of a
+:class:`Feature`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.config.checks import check, imported
 from musictx.errors import ConfigError
 from musictx.model.config import FeatureConfig
@@ -33,9 +33,9 @@ BUILT_IN = {
 
 def kind_of(name: str) -> type[Feature]:
     """The class of a feature by name or import path; ``ConfigError`` where there is none."""
-    path = name if ":" in name else BUILT_IN.get(name) or wings.place("features", name)
+    path = name if ":" in name else (BUILT_IN | registry.FEATURES).get(name)
     if path is None:
-        names = sorted({*BUILT_IN, *wings.everywhere("features")})
+        names = sorted({*BUILT_IN, *registry.FEATURES})
         raise ConfigError(f"model.features={name}: expected one of {', '.join(names)}")
     kind: type[Feature] = imported("model.features", path)
     if not (isinstance(kind, type) and issubclass(kind, Feature)):

@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
+
 from musictx.errors import UserError
-from musictx.files import lock
 
 COMPILER_SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
 
@@ -156,8 +157,7 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with target.with_suffix(".lock").open("w") as file:
-            lock(file, wait=True)
+        with FileLock(target.with_suffix(".lock")):
             if not target.exists():  # another process may have been first
                 included = [word for header in headers for word in ("-include", str(header))]
                 _compile([*command, f"-I{source.parent}", *included], source, target)

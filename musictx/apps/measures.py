@@ -1,4 +1,4 @@
-"""What ``Wing.measures`` names: another way to measure samples than that for any music."""
+"""What ``registry.MEASURES`` names: measures of one kind of music for compare."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from musictx.evaluate.comparison import Comparison
 from musictx.sampling.folder import SampleFolder
 
 
-class WingMeasures(Protocol):
-    """Samples of one kind of music beside real pieces, in a wing's own way. What a piece is to
-    them is their own matter.
+class Measures(Protocol):
+    """Measures of samples of one kind of music beside real pieces. Pieces are opaque objects to the
+    caller.
 
     tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
     corpora    and so are samples beside these
