@@ -9,7 +9,7 @@ from musictx.config.checks import check, option, require
 from musictx.config.limits import HELP, Limits
 
 #: The corpora of the core; optional components add theirs.
-OWN = ("folder", "maestro")
+CORE = ("folder", "maestro")
 
 
 @dataclass
@@ -79,9 +79,9 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         if ":" not in self.name:
-            known = self.name in (*OWN, *registry.CORPORA)
-            every = self.name if known else ", ".join([*OWN, *registry.CORPORA])
-            require(known, "corpus.name", self.name, f"one of {every}")
+            is_name = self.name in (*CORE, *registry.CORPORA)
+            every = self.name if is_name else ", ".join([*CORE, *registry.CORPORA])
+            require(is_name, "corpus.name", self.name, f"one of {every}")
         check(self, "corpus")
         require(
             self.validation + self.test < 1.0,

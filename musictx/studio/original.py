@@ -57,12 +57,12 @@ def written(document: Document, data: bytes) -> Written:
     # Where the parts stand: those of the file first, in their order, then the new ones.
     before, now = MidiDocument(score.file), MidiDocument(made).places
     new = iter(place for place in now if place // 16 >= len(before.chunks))
-    known = iter(before.places)
+    old_places = iter(before.places)
     used = {values[4] for values in document.notes.values()}
     at: dict[int, list[Track]] = {}
     for group in groups:
         if group.part is not None:
-            at[next(known)] = group.tracks
+            at[next(old_places)] = group.tracks
         elif group.tracks[0].id in used:
             at[next(new)] = group.tracks
     order = [place for place in at if place in now]
@@ -80,8 +80,8 @@ def anew(document: Document, score: Score) -> bytes:
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """What a MIDI file of it has beside notes and the sustain pedal, as ``data``, the one that it
-    began with: track, number of the controller, (seconds, value) of each movement."""
+    """What a MIDI file of it has apart from notes and the sustain pedal, as ``data``, the one that
+    it began with: track, number of the controller, (seconds, value) of each movement."""
     if not data:
         return []
     made = written(document, data)
@@ -109,7 +109,7 @@ def _music(document: Document) -> tuple[Any, ...]:
 
 
 def _groups(document: Document, first: Document, start: Score) -> tuple[list[_Group], list[str]]:
-    """The parts of the file that is written, in their order, and what cannot be said of tracks that
+    """The parts of the file that is written, in their order, and what is lost of tracks that
     are one part."""
     of = [row[0] for row in np.unique(start.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
@@ -134,7 +134,7 @@ def _groups(document: Document, first: Document, start: Score) -> tuple[list[_Gr
 
 
 def _one(group: _Group, what: str) -> str:
-    """That tracks cannot have something of their own."""
+    """The sentence for tracks that share one ``what``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
     return f"The tracks {names} are one track of the MIDI file, which has one {what}"
 
@@ -168,8 +168,10 @@ def _score(document: Document, first: Document, start: Score, groups: list[_Grou
             channels[place] = DRUM_CHANNEL if track.drum else free_channel(places)
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:
-        own = ((time, value, number[of]) for time, value, of in document.pedals if of == track.id)
-        pedals |= Counter(own)
+        rows_of_track = (
+            (time, value, number[of]) for time, value, of in document.pedals if of == track.id
+        )
+        pedals |= Counter(rows_of_track)
     texts: dict[str, Any] = {
         name: _worded(getattr(document, name), getattr(first, name), getattr(start, name))
         for name in TEXTS

@@ -1,4 +1,4 @@
-// For one new token what echoes.py computes, and what it is compared with.
+// For one new token what motif_memory.py computes, and what it is compared with.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace {
 
 struct Echoes : Feature {
-  // As constants of echoes.py.
+  // As constants of motif_memory.py.
   static constexpr int64_t LENGTHS[] = {3, 4, 6, 8, 12, 16, 32}, CLASSES = 8;
   static constexpr int64_t MOST_NOTES = 32, FARTHEST = 1024;
 

@@ -1,10 +1,9 @@
-"""What followed the last time, in tokens of events: told to the network.
+"""The continuation of repeated motifs (the feature ``echoes``), in tokens of events.
 
-Music returns to what it has said, and a small network hardly ever finds the place. Here the pitches
-struck so far are compared with themselves: each token is told how the longest run of pitches that
-ends with the last note went on when it stood earlier in the piece: which pitch followed, how many
-steps from now that would be, and how loud it was. Learned numbers by the length of the run say how
-much more likely each of the three makes its own token.
+Music repeats motifs, and a small network rarely attends to the earlier place. This feature looks
+for the longest run of pitches that ends with the last note and occurred earlier in the piece, and
+gives what followed there: the pitch, how many steps from now it would come, and its loudness.
+Learned weights by the length of the run raise the logits of these three tokens.
 
 Related: :mod:`musictx.chorale`'s ``repeats`` on a grid, ``bars`` for music in bars, the neural
 cache (Grave et al. 2017).
@@ -28,19 +27,19 @@ from musictx.tokens.vocab import Tokenizer
 #: Runs count from three notes on. Their classes, by the lengths with which they begin; 0: no run.
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
-#: Runs are not told apart beyond so many notes, and are looked for so many notes back.
+#: Longer runs count as this long; runs are searched so many notes back.
 MOST_NOTES, FARTHEST = 32, 1024
 #: More than there are pitches.
 PITCHES = 256
 
 
 class Seen(NamedTuple):
-    """What is known after each of (B, T) tokens, all int64.
+    """The match after each of (B, T) tokens, all int64.
 
     length  (B, T): the class of the run, 0 where there is none
     pitch   (B, T): which followed, counted from the lowest
     steps   (B, T): until it would follow, 0 if it is due or overdue
-    level   (B, T): of loudness, 0 where it is not known
+    level   (B, T): of loudness, 0 where none was set
     """
 
     length: Tensor
@@ -49,8 +48,8 @@ class Seen(NamedTuple):
     level: Tensor
 
 
-class Echoes(Feature):
-    """Embeddings and scores of what followed.
+class MotifMemory(Feature):
+    """Embeddings and scores of what followed the last time.
 
     size      how many ids there are
     steps, starts, loudness   ranges of ids as in ``coordinates.ranges``: the time they take, the
@@ -113,7 +112,7 @@ class Echoes(Feature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
-        """What is known after each of ``ids``; see :meth:`Feature.read`."""
+        """The match after each of ``ids``; see :meth:`Feature.read`."""
         every, place = joined(ids, earlier, places)
         every, new = every.clamp(min=0), slice(earlier.shape[1], None)  # id 0 does nothing
         index = torch.arange(every.shape[1], device=ids.device).expand_as(every)
@@ -137,30 +136,30 @@ class Echoes(Feature):
         last = number[:, new]
         in_piece = (last > 0) & (at.gather(1, last) >= begins[:, new])
         length = torch.bucketize(run.gather(1, last), self.edges, right=True) * in_piece
-        then = (last + 1 - lag.gather(1, last)).clamp(min=0)
+        next_note = (last + 1 - lag.gather(1, last)).clamp(min=0)
         when = time.gather(1, at)
-        gap = when.gather(1, then) - when.gather(1, (then - 1).clamp(min=0))
+        gap = when.gather(1, next_note) - when.gather(1, (next_note - 1).clamp(min=0))
         left = (gap - (time[:, new] - when.gather(1, last))).clamp(min=0)
-        known = length > 0
+        exists = length > 0
         return Seen(
             length,
-            pitch.gather(1, then) * known,
-            left * known,
-            level.gather(1, at).gather(1, then) * known,
+            pitch.gather(1, next_note) * exists,
+            left * exists,
+            level.gather(1, at).gather(1, next_note) * exists,
         )
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
         """``x`` (B, T, width) and the vectors of what followed."""
-        told = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
-        told = told + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
-        told = told + F.embedding(seen.length, self.in_length)
-        return x + (told * (seen.length > 0)[..., None]).to(x.dtype)
+        embedded = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
+        embedded = embedded + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
+        embedded = embedded + F.embedding(seen.length, self.in_length)
+        return x + (embedded * (seen.length > 0)[..., None]).to(x.dtype)
 
     def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
-        """``logits`` (B, T, vocab) and what is added to those of the pitch that followed, of the
-        time until then, and of its loudness."""
-        worth = F.linear(x, self.scores).float().unflatten(-1, (3, CLASSES))
-        worth = worth.gather(3, seen.length[..., None, None].expand(-1, -1, 3, 1))[..., 0]
+        """``logits`` (B, T, vocab) plus the scores of the pitch that followed, of the time until
+        it, and of its loudness."""
+        scores = F.linear(x, self.scores).float().unflatten(-1, (3, CLASSES))
+        scores = scores.gather(3, seen.length[..., None, None].expand(-1, -1, 3, 1))[..., 0]
         ids = torch.stack(
             [
                 self.on_id[seen.pitch],
@@ -169,15 +168,15 @@ class Echoes(Feature):
             ],
             2,
         )
-        worth = worth * ((seen.length > 0)[..., None] & (ids > 0))
-        return logits.scatter_add(2, ids, worth.to(logits.dtype))
+        scores = scores * ((seen.length > 0)[..., None] & (ids > 0))
+        return logits.scatter_add(2, ids, scores.to(logits.dtype))
 
     def native(self) -> NativeForm:
         names = ("steps", "starts", "loud", "time_class", "on_id", "step_id", "loud_id")
         tables = {name: getattr(self, name) for name in names}
         weights = ("in_length", "in_pitch", "in_steps", "in_level")
         return NativeForm(
-            Path(__file__).with_name("echoes.h"),
+            Path(__file__).with_name("motif_memory.h"),
             "Echoes",
             {
                 **tables,
@@ -191,11 +190,11 @@ class Echoes(Feature):
 
 def _inverse(values: Tensor, count: int) -> Tensor:
     """(count,): the first id that has each value, 0 where none has."""
-    found = torch.zeros(count, dtype=torch.int64)
+    ids = torch.zeros(count, dtype=torch.int64)
     for token_id, value in reversed([*enumerate(values.tolist())]):
         if 0 <= value < count:
-            found[value] = token_id
-    return found
+            ids[value] = token_id
+    return ids
 
 
 def _longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""From the composing thread to the pages: notes while they are composed, finished proposals."""
+"""Events from the composing thread to the pages: notes and progress, finished proposals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Cancelled(Exception):
     """The take was cancelled."""
 
 
-class Listening:
+class TakeEvents:
     """Called with all that happens to a take (:class:`~musictx.studio.performing.Listener`); raises
     :class:`Cancelled` once it is stopped or done."""
 
@@ -59,8 +59,8 @@ class Listening:
 
     @staticmethod
     def _so_far(rows: Any, kind: str, at: float, pitch: int, *rest: int) -> None:
-        """A page that connects now is told of the notes that others were told of; those that sound
-        still have no end."""
+        """Add an event to the notes so far, for pages that connect later; a note that sounds still
+        has no end."""
         if kind == "on":
             rows.append((at, None, pitch, *rest))
             return
@@ -85,22 +85,22 @@ class Listening:
             time.sleep(0)  # the server's threads wait for the interpreter
 
     def finished(self, proposal: int, sample: Sample) -> None:
-        """A proposal is there: on disk, then told."""
+        """A proposal is finished: saved to disk, then published."""
         job = self._job
         self._flush()
         if job.stopped:
             return
         one, until = job.take.proposals[proposal], sample.seam + sample.seconds
-        found = outcome(job.source, sample.score, until, job.tracks[proposal])
+        result = outcome(job.source, sample.score, until, job.tracks[proposal])
         try:
             with job.session.held() as folder:
                 save_result(folder, job.take.id, one.number, sample.score)
         except Refused:  # the session was deleted; its takes are stopped right after
             return
-        self._finished(job, one, found, sample.remark)
+        self._finished(job, one, result, sample.remark)
 
     def _flush(self) -> None:
-        """Tell the notes that wait."""
+        """Publish the notes that wait."""
         self._last = time.monotonic()
         job = self._job
         for proposal, events in self._waiting.items():

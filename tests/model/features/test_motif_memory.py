@@ -5,7 +5,7 @@ import torch
 
 from musictx.errors import ConfigError
 from musictx.model.features import with_tokens
-from musictx.model.features.echoes import FARTHEST, LENGTHS, MOST_NOTES, Echoes
+from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from tests.model.features.test_sounding import EVENTS, VOCAB
@@ -15,7 +15,7 @@ GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
 
 def echoes(width=8):
     torch.manual_seed(0)
-    found = Echoes(VOCAB, width, **GIVEN)
+    found = MotifMemory(VOCAB, width, **GIVEN)
     for parameter in found.parameters():  # they begin at zero
         torch.nn.init.normal_(parameter)
     return found.double()

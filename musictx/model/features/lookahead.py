@@ -1,10 +1,10 @@
-"""What is known ahead of the bar that is being written: told to the network (tokens/ahead.py).
+"""The given notes of the bar that is being written, at each of its ids (tokens/ahead.py).
 
-The groups ahead of a bar stand bars before it. Each id is told which id would follow if only what
-is known were written: the next known group of this bar from the last one on, or the bar line; and
-whether anything else is to be composed in this bar, or whether it varies what is told of it.
-Learned numbers by field say how much that is worth. What is known of a bar stands before its line,
-so nothing is looked at that comes later.
+The groups with the given notes of a bar stand bars before it. The feature looks up for each id
+which id would follow if only given notes were written: the next given group of this bar from the
+last one on, or the bar line; and whether anything else is to be composed in this bar, or whether
+the bar is a variation of what is given. Learned weights by field score that id. The given notes of
+a bar stand before its bar line, so the lookup is causal.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.vocab import Tokenizer
 
-#: Nothing is known of the bar; something; all of it; another bar, which it varies. Models made
+#: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
 #: before there were variations have three classes.
 CLASSES = 4
 
 
 class Seen(NamedTuple):
-    """What is known after each of (B, T) ids.
+    """The lookup after each of (B, T) ids.
 
-    ids    (B, T): what would follow, 0 where nothing is known
-    known  (B, T): of which class the bar is;  field  (B, T): which field of a group is next
+    ids    (B, T): what would follow, 0 where nothing is given
+    state  (B, T): the class of the bar;  field  (B, T): which field of a group is next
     """
 
     ids: Tensor
-    known: Tensor
+    state: Tensor
     field: Tensor
 
 
-class Ahead(keys.GroupFeature):
-    """Embeddings and scores of what is known ahead.
+class Lookahead(keys.GroupFeature):
+    """Embeddings and scores of the given notes ahead.
 
     size  how many ids there are;  classes  :data:`CLASSES`
     harmony, meter, section   ranges of ids as in ``coordinates.ranges``
@@ -87,14 +87,14 @@ class Ahead(keys.GroupFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
-        """What is known after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
+        """The lookup after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
         of = self.table
         groups = keys.groups(rows, of)
         piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
         written = piece + groups.bar
-        known = keys.known(rows, groups, written, of, self.is_meter)
+        given = keys.given_keys(rows, groups, written, of, self.is_meter)
 
         last = (number - 1).clamp(min=0)
         some = number > begins
@@ -102,43 +102,44 @@ class Ahead(keys.GroupFeature):
         bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
         within = torch.where(some, groups.key.gather(1, last) % BAR, BAR - 1)
         least, below = keys.spans(rows, bar * BAR + within + 1, bar, of)
-        found = torch.searchsorted(known, least.flatten(1)).view_as(least)
-        key = at(known, found)
+        index = torch.searchsorted(given, least.flatten(1)).view_as(least)
+        key = at(given, index)
         inside = (key >= least) & (key < below)
-        then = torch.stack([at(groups.ids[:, :, f], found[:, :, f]) for f in range(SIZE)], 2)
+        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         now = torch.where(lines, bar + 1, bar)[:, :, None].expand(-1, -1, SIZE).contiguous()
         now[:, :, 0] = bar
-        line = torch.searchsorted(known, (now * BAR).flatten(1)).view_as(now)
-        told = at(known, line) == now * BAR
+        line = torch.searchsorted(given, (now * BAR).flatten(1)).view_as(now)
+        is_given = at(given, line) == now * BAR
         section = self.section[at(groups.ids[:, :, 3], line)]
         kind = 1 + (section == WHOLE).long()
         if self.classes > VARIED + 1:
             kind = torch.where(section == VARIED, VARIED + 1, kind)
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
-        line_next = (field == 0) & ~inside & told
-        then = torch.where(inside & told, then, torch.where(line_next, self.bar_id, 0))
-        state = torch.where(told, kind, 0)
-        return Seen(*(each.flatten(1)[:, laid.new] for each in (then, state, field)))
+        line_next = (field == 0) & ~inside & is_given
+        following = torch.where(
+            inside & is_given, following, torch.where(line_next, self.bar_id, 0)
+        )
+        state = torch.where(is_given, kind, 0)
+        return Seen(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what is known here."""
-        gates = self.gates[seen.known] * (seen.ids > 0)
-        stood = F.embedding(seen.ids.clamp(max=len(self.stood) - 1), self.stood) * gates[..., None]
-        return x + (stood + F.embedding(seen.known, self.state)).to(x.dtype)
+        """``x`` (B, T, width) and the vectors of what is given here."""
+        gates = self.gates[seen.state] * (seen.ids > 0)
+        ids = seen.ids.clamp(max=len(self.stood) - 1)
+        predicted = F.embedding(ids, self.stood) * gates[..., None]
+        return x + (predicted + F.embedding(seen.state, self.state)).to(x.dtype)
 
     def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
-        """``logits`` (B, T, vocab) and what is added to those of what is known."""
-        worth = F.linear(x, self.scores).float()
-        worth = (
-            worth.gather(2, (seen.field * self.classes + seen.known)[..., None])
-            * ((seen.ids > 0)[..., None])
-        )
-        return logits.scatter_add(2, seen.ids[..., None], worth)
+        """``logits`` (B, T, vocab) plus the scores of the given ids."""
+        scores = F.linear(x, self.scores).float()
+        rows = (seen.field * self.classes + seen.state)[..., None]
+        scores = scores.gather(2, rows) * (seen.ids > 0)[..., None]
+        return logits.scatter_add(2, seen.ids[..., None], scores)
 
     def native(self) -> NativeForm:
         names = (*keys.Table._fields, "is_meter", "section", "gates", "stood", "state")
         return NativeForm(
-            Path(__file__).with_name("ahead.h"),
+            Path(__file__).with_name("lookahead.h"),
             "Ahead",
             {
                 **{name: getattr(self, name) for name in names},
