@@ -138,8 +138,8 @@ def view(document: Document) -> dict[str, Any]:
 
 def music_of(document: Document) -> str:
     """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
-    the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also of
-    a few drawn notes or of chords alone, or "free"."""
+    the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also
+    of a few drawn notes or of chords alone, or "free"."""
     if is_chart(score_of(document)):
         return "beats"
     used = {values[4] for values in document.notes.values()}
