@@ -15,14 +15,16 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from musictx import midi, musicxml, registry
+from musictx import registry
 from musictx.config.limits import Limits
 from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
 from musictx.notes import Score
 
 #: Endings of the files that :func:`read` takes, in small letters.
-SUFFIXES = midi.SUFFIXES + musicxml.SUFFIXES
+MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
+XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
+SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
 
 #: What calls the function that reads a file: ``call(function, *arguments)``.
 _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
@@ -71,9 +73,7 @@ def read(
         source = _content(source, limits or Limits())
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
-        if _looks_like_xml(data):
-            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
-        return midi.read(data, limits=limits, repairs=repairs)
+        return _parse(data, _looks_like_xml(data), limits, repairs, repeats)
     if isinstance(source, (str, os.PathLike)):
         return _call.get()(_read_file, Path(source), limits or Limits(), repairs, repeats)
     # Another library's object is the file that it would write.
@@ -85,11 +85,23 @@ def read(
         except ValueError as error:
             name = type(source).__name__
             raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
-        return midi.read(out.getvalue(), limits=limits, repairs=repairs)
+        return _parse(out.getvalue(), False, limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
         "a mido.MidiFile, a pretty_midi.PrettyMIDI or a Score"
     )
+
+
+def _parse(
+    data: bytes, xml: bool, limits: Limits | None, repairs: Counter | None, repeats: bool
+) -> Score:
+    if xml:  # each package is imported when there is a file for it
+        from musictx import musicxml
+
+        return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
+    from musictx import midi
+
+    return midi.read(data, limits=limits, repairs=repairs)
 
 
 def _content(file: Any, limits: Limits) -> bytes:
@@ -106,15 +118,14 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    named_xml = path.name.lower().endswith(musicxml.SUFFIXES)
+    named_xml = path.name.lower().endswith(XML_SUFFIXES)
     megabytes, limit = limits.midi_mb, "limits.midi_mb"
     if named_xml or _looks_like_xml(_beginning(path)):
         megabytes, limit = limits.xml_mb, "limits.xml_mb"
     data = read_bytes(path, megabytes, limit)
+    xml = _looks_like_xml(data) or (named_xml and data[:4] not in (b"MThd", b"RIFF"))
     try:
-        if _looks_like_xml(data) or (named_xml and data[:4] not in (b"MThd", b"RIFF")):
-            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
-        return midi.read(data, limits=limits, repairs=repairs)
+        return _parse(data, xml, limits, repairs, repeats)
     except ReadError as error:  # the readers of bytes do not know the name
         _, _, what = str(error).partition(": ")
         raise type(error)(f"{path}: {what}", error.reason) from None
@@ -142,8 +153,12 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other."""
     score = _score(score, "to_bytes")
     if str(suffix) in (".mid", ".midi"):
+        from musictx import midi
+
         return midi.to_bytes(score)
     if str(suffix) in (".musicxml", ".xml"):
+        from musictx import musicxml
+
         return musicxml.to_bytes(score)
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
@@ -168,10 +183,8 @@ def write(score: Any, path: str | Path) -> Path:
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song.mid")
     path = Path(os.path.expanduser(path))
     suffix = path.suffix.lower()
-    if suffix in (".mid", ".midi"):
-        midi.write(score, path)
-    elif suffix in (".musicxml", ".xml"):
-        write_bytes(path, musicxml.to_bytes(score))
+    if suffix in (".mid", ".midi", ".musicxml", ".xml"):
+        write_bytes(path, to_bytes(score, suffix))
     else:
         writer(path)(score, path)
     return path

@@ -169,7 +169,7 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     elif kinds[0].startswith(("list", "dict")):
         value = _flow(name, value)
         part = dataclasses.field(metadata=field.metadata)
-        part.type = re.split(r"[\[\], ]+", kinds[0])[-2]
+        part.type = kinds[0].partition("[")[2][:-1].removeprefix("str, ")  # of an element
         if kinds[0].startswith("dict"):
             if isinstance(value, Mapping):
                 return {str(k): converted(f"{name}.{k}", part, one) for k, one in value.items()}

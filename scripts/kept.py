@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
         tokens: dict[str, Any] = {"name": "performance", "controls": True}
         model = musictx.load(saved(Path(scratch) / "m", tokens=tokens, context=96))
         for folder in folders:
-            files = [f for f in formats.find(folder) if f.suffix.lower() in midi.SUFFIXES]
+            files = [f for f in formats.find(folder) if f.suffix.lower() in formats.MIDI_SUFFIXES]
             chosen = Random(given["seed"]).sample(files, min(int(given["n"]), len(files)))
             count = Counter[str]()
             for file in chosen:

@@ -4,11 +4,14 @@ sentence that names the option, with status 2, and leave nothing behind."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from musictx import cli, config, formats
 from musictx.commands import COMMANDS, free_form, groups, known_options, parts
@@ -16,7 +19,7 @@ from musictx.compose import compose
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.options import kinds_of, parse, request, unknown_option, words
+from musictx.options import converted, kinds_of, parse, request, unknown_option, unquoted, words
 from musictx.tokens.controls import CONTROLS, level
 
 #: (command, option, field): a field that several commands share is tried with one of them.
@@ -300,3 +303,22 @@ def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():
 
 def test_the_largest_seed_that_is_promised_is_taken():
     assert request("generate", {"seed": 2**31 - 1}).seed == 2**31 - 1
+
+
+def test_every_value_of_a_preset_of_training_can_be_typed():
+    known, presets = known_options("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
+    presets += Path("musictx").rglob("experiment/**/*.yaml")
+    typed = 0
+    for preset in presets:
+        values = {"": OmegaConf.to_container(OmegaConf.load(preset))}
+        while values:
+            prefix, value = values.popitem()
+            name = prefix.removeprefix(".")
+            if isinstance(value, dict) and name not in known:
+                values |= {f"{prefix}.{key}": one for key, one in value.items()}
+            elif name in known and "${" not in str(value):
+                made = converted(name, known[name], unquoted(json.dumps(value)))
+                if "{" not in str(value):  # Hydra reads what is in braces
+                    assert made == value, (preset, name)
+                typed += 1
+    assert typed > 100

@@ -88,7 +88,7 @@ def read_music(
     except UserError as error:
         raise UserError(f"{option}={error}") from error
     # What was put right in a damaged MIDI file is in the list that prepare prints.
-    if repairs and file.name.lower().endswith(musicxml.SUFFIXES):
+    if repairs and file.name.lower().endswith(formats.XML_SUFFIXES):
         notice(f"{path}: not played as written: {'; '.join(repairs)}")
     return score
 

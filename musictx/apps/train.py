@@ -25,9 +25,6 @@ from musictx.errors import UserError
 from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling.music import continue_each
-from musictx.sampling.primer import NOTHING
-from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.training import checkpoint, messages, ranks, run_folder
@@ -187,6 +184,11 @@ def make_hooks(
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float, seed: int) -> Score:
+        # a run without samples imports none of this
+        from musictx.sampling.music import continue_each
+        from musictx.sampling.primer import NOTHING
+        from musictx.sampling.steer import Steering, density_of
+
         tokens = int(seconds * SAMPLE_TOKENS_PER_SECOND) + 100
         request = GenerateConfig(
             seconds=seconds, tokens=tokens, sampling=config.sampling, end="cut"

@@ -4,11 +4,10 @@ Reading goes through our own scanner (``scan.py``, which says why), what has cha
 into the file that was read (``edit.py``); new files are encoded by mido (``encode.py``).
 """
 
-from musictx.midi.read import SUFFIXES, read
+from musictx.midi.read import read
 from musictx.midi.write import to_bytes, write
 
 __all__ = [
-    "SUFFIXES",
     "read",
     "to_bytes",
     "write",

@@ -19,7 +19,6 @@ from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock, clock_of
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 
-SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 DRUM_CHANNEL = 9
 
 

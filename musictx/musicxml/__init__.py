@@ -25,10 +25,7 @@ from musictx.musicxml.score import to_score
 from musictx.musicxml.write import has_notation, to_bytes
 from musictx.notes import Score
 
-__all__ = ["SUFFIXES", "has_notation", "read", "to_bytes"]
-
-#: Endings of MusicXML files, in small letters.
-SUFFIXES = (".mxl", ".musicxml", ".xml")
+__all__ = ["has_notation", "read", "to_bytes"]
 
 
 def read(

@@ -36,6 +36,9 @@ MIN_NOTE_SECONDS, MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.03, 0.0005, 0.01
 MAX_NOTE_SECONDS = 120.0
 #: A release fades by 100 dB; its last fifth is not worth computing.
 RELEASE_PART = 0.8
+#: Cents above the recorded pitch at which nothing is left to hear, ten octaves; beyond it positions
+#: in the recording would be too large for floats.
+MAX_CENTS = 12_000
 #: Memory for low-passed recordings, and for tones and envelopes.
 FILTERED_BYTES, TONE_BYTES = 64_000_000, 96_000_000
 
@@ -153,7 +156,7 @@ class Sampler:
 
     def _played(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         sample = zone.sample
-        cents = (key - zone.root) * zone.key_cents + zone.tuning
+        cents = min((key - zone.root) * zone.key_cents + zone.tuning, MAX_CENTS)
         # Filters work on the recording, so their frequencies are those of the recorded pitch.
         band = 0.5 * self.rate / 2 ** (cents / 1200)
         speed = 2 ** (cents / 1200) * sample.rate * OVERSAMPLING / self.rate

@@ -15,7 +15,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Checkpoint
 
-from musictx import midi
+from musictx import formats
 from musictx.notes import Score
 from musictx.training.clock import is_over
 from musictx.training.ema import averaged
@@ -136,7 +136,7 @@ class Samples(HookedCallback, pl.Callback):
                 score = hooks.sample(self.seconds, hooks.seed)
             path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
             path.parent.mkdir(parents=True, exist_ok=True)
-            midi.write(score, path)
+            formats.write(score, path)
             hooks.draw(score, path.with_suffix(".png"))
             hooks.say(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # the sample is a convenience; hours of training are not

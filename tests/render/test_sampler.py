@@ -225,3 +225,10 @@ def test_what_the_output_rate_cannot_hold_is_silent_instead_of_false(tmp_path):
     too_high = play(tmp_path, zone, note=(0, 1, 69, FULL), sound=sound, rate=8000)
     assert level(fits, 0.2, 0.9, 8000) > -30
     assert level(too_high, 0.2, 0.9, 8000) < -80
+
+
+def test_absurd_tunings_are_silent(tmp_path):
+    """A key that sounds a hundred octaves above the recording, as a damaged font may say."""
+    zone = {f.ROOT: 26, f.KEY_CENTS: 1200, f.FINE: 2}
+    samples = play(tmp_path, zone, note=(0, 0.3, 84, FULL), rate=8000)
+    assert level(samples, 0, 0.3, 8000) < -60

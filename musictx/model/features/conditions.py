@@ -284,16 +284,18 @@ def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: T
     """
     rows, total = pitch.shape
     pitches = written.shape[-1]
-    table = time.new_full((rows, total + 1, pitches + 1), 2 * NEVER)
+    # The last token first, after a place for none; along memory, as in ``latest``.
+    table = time.new_full((rows, pitches + 1, total + 1), 2 * NEVER)
     at = torch.where(pitch >= 0, pitch, pitches)
-    table[:, :-1].scatter_(2, at[..., None], time[..., None])
-    coming = table[..., :-1].flip(1).cummin(1).values.flip(1)  # from each token on
+    table[:, :, 1:].scatter_(1, at.flip(1)[:, None], time.flip(1)[:, None])
+    coming = table.cummin(2).values  # from each token on
     now = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
     later = torch.searchsorted(time, moment, right=True)
     then, after = (
-        coming.gather(1, where[..., None].expand(-1, -1, pitches)) for where in (now, later)
+        coming.gather(2, (total - where)[:, None].expand(-1, pitches + 1, -1))[:, :-1]
+        for where in (now, later)
     )
-    return torch.where(written, after, then)
+    return torch.where(written, after.transpose(1, 2), then.transpose(1, 2)).contiguous()
 
 
 def _classes(bounds: tuple[int, ...]) -> Tensor:

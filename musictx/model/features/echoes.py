@@ -30,6 +30,8 @@ LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
 #: Runs are not told apart beyond so many notes, and are looked for so many notes back.
 MOST_NOTES, FARTHEST = 32, 1024
+#: More than there are pitches.
+PITCHES = 256
 
 
 class Seen(NamedTuple):
@@ -62,6 +64,7 @@ class Echoes(Feature):
     starts: Tensor
     loud: Tensor
     time_class: Tensor
+    edges: Tensor
     on_id: Tensor
     step_id: Tensor
     loud_id: Tensor
@@ -86,6 +89,7 @@ class Echoes(Feature):
             starts=torch.where(begun >= 0, begun - self.low, -1),
             loud=loud,
             time_class=time_classes(),
+            edges=torch.tensor(LENGTHS),
             # The id of each pitch, number of steps and level; 0 where there is none.
             on_id=_inverse(begun - self.low, self.pitches),
             step_id=_inverse(time, self.most_steps + 1),
@@ -132,7 +136,7 @@ class Echoes(Feature):
 
         last = number[:, new]
         in_piece = (last > 0) & (at.gather(1, last) >= begins[:, new])
-        length = torch.bucketize(run.gather(1, last), _edges(ids), right=True) * in_piece
+        length = torch.bucketize(run.gather(1, last), self.edges, right=True) * in_piece
         then = (last + 1 - lag.gather(1, last)).clamp(min=0)
         when = time.gather(1, at)
         gap = when.gather(1, then) - when.gather(1, (then - 1).clamp(min=0))
@@ -185,10 +189,6 @@ class Echoes(Feature):
         )
 
 
-def _edges(like: Tensor) -> Tensor:
-    return torch.tensor(LENGTHS, device=like.device)
-
-
 def _inverse(values: Tensor, count: int) -> Tensor:
     """(count,): the first id that has each value, 0 where none has."""
     found = torch.zeros(count, dtype=torch.int64)
@@ -204,15 +204,15 @@ def _longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
 
     begun  (B, n): where the piece of each note begins
     """
-    pitch, begun = pitch.int(), begun.int()  # the table of all lags is large
     count = pitch.shape[1]
+    most = min(count, FARTHEST)
+    # One number for pitch and piece; what is no note equals nothing before it.
+    code = torch.where(pitch >= 0, begun * PITCHES + pitch, -1).int()
+    before = F.pad(torch.where(pitch >= 0, code, -2), (most, 0), value=-2)
+    same = before.unfold(1, count, 1)[:, :most] == code[:, None]  # lags most, ..., 2, 1
     number = torch.arange(count, device=pitch.device, dtype=torch.int32)
-    lags = torch.arange(1, min(count, FARTHEST) + 1, device=pitch.device, dtype=torch.int32)
-    back = (number - lags[:, None]).clamp(min=0)  # (lags, n)
-    same = (pitch[:, back] == pitch[:, None]) & (begun[:, back] == begun[:, None])
-    same &= (number >= lags[:, None]) & (pitch[:, None] >= 0)
     broken = torch.where(same, -1, number).cummax(2).values
-    run = (number - broken).clamp(max=MOST_NOTES)
-    nearer_first = torch.arange(len(lags), 0, -1, device=pitch.device)[:, None]
-    best = (run * (len(lags) + 1) + nearer_first).argmax(1)
-    return run.gather(1, best[:, None])[:, 0], lags[best]
+    run = (number - broken).clamp_(max=MOST_NOTES)
+    nearer_first = torch.arange(1, most + 1, device=pitch.device, dtype=torch.int32)[:, None]
+    best = torch.add(nearer_first, run, alpha=most + 1).amax(1)
+    return best // (most + 1), most + 1 - best % (most + 1)

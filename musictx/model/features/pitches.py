@@ -104,13 +104,14 @@ def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
     tokens; 0: none. Values do not fall; ``pitch`` (B, N) is -1 where there is none."""
     rows, total = pitch.shape
     at = torch.where(pitch >= 0, pitch, pitches)
-    mark = value.new_zeros(rows, total - new.start, pitches + 1)
-    mark.scatter_(2, at[:, new, None], value[:, new, None])
+    # Scans run along memory: across it a GPU has one thread a pitch, going from token to token.
+    mark = value.new_zeros(rows, pitches + 1, total - new.start)
+    mark.scatter_(1, at[:, None, new], value[:, None, new])
     if new.start:
         before = value.new_zeros(rows, pitches + 1)
         before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
-        mark[:, 0] = torch.maximum(mark[:, 0], before)
-    return mark[..., :-1].cummax(1).values
+        mark[:, :, 0] = torch.maximum(mark[:, :, 0], before)
+    return mark.cummax(2).values[:, :-1].transpose(1, 2).contiguous()
 
 
 def precision(x: Tensor) -> torch.dtype:
