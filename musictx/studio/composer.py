@@ -90,6 +90,7 @@ class Composer:
 
             seed = fresh_seed()
         source = prepare(document, request, model, seed)
+        request = source.request
         with self._lock:
             if self._closing:
                 raise Refused("the studio is closing", 503)

@@ -11,7 +11,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.chords import recognised
+from musictx.chords import is_chart, recognised
 from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.document import ANY
 from musictx.midi.names import part_names
@@ -139,7 +139,9 @@ def view(document: Document) -> dict[str, Any]:
 def music_of(document: Document) -> str:
     """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
     the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also
-    of a few drawn notes, or "free"."""
+    of a few drawn notes or of chords alone, or "free"."""
+    if is_chart(score_of(document)):
+        return "beats"
     used = {values[4] for values in document.notes.values()}
     if sorted(t.name.lower() for t in document.tracks if t.id in used) == VOICES:
         return "chorale"

@@ -16,6 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
+from musictx.chords import is_chart
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
@@ -87,6 +88,8 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
             raise Refused(f"tracks: there is no track {track}")
     if request.task == "new":
         return _new(document, request, model, seed)
+    if request.task == "accompany" and is_chart(score_of(document)):
+        return _chart(document, request, model, seed)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
@@ -278,6 +281,13 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
         config = request.config(model, seed, phrase_ends=_phrase_ends(score))
         return _written(document, request, score, config, gone)
     return _written(document, request, score, request.config(model, seed))
+
+
+def _chart(document: Document, request: Request, model: Model, seed: int) -> Input:
+    """Chords without notes: the piece from its beginning to the bar of the last one is composed."""
+    source = _written(document, request, score_of(document), request.config(model, seed))
+    assert source.task is not None
+    return replace(source, request=replace(request, begin=0.0, end=source.task.end))
 
 
 def _phrase_ends(score: Score) -> list[int]:
