@@ -1,4 +1,4 @@
-"""MidiTok as a tokenizer of one's own: the adapter of docs/tokens.md keeps the laws of tokenizers."""
+"""MidiTok as a tokenizer of one's own: the adapter of docs/tokens.md obeys the laws."""
 
 import json
 import pickle
