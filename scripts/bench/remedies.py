@@ -1,6 +1,6 @@
 """Other ways to compute what a step of training computes, to be timed before one is taken.
 
-Each is a context in which musictx computes it so: ``with remedy("products"): ...``. All but ``bf16``
+Each is a context in which musictx computes it so: ``remedy("products")``. All but ``bf16``
 and ``compile`` give the same numbers to the last bit or to that of bfloat16.
 
     products  scores by intervals as a product and a sum, not as a product of matrices a token
