@@ -189,7 +189,7 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
-    clock = Beats(score)
+    clock = score.beats
     lines = halves(clock, float(clock.quarters(notes["end"].max())))
     if len(lines) < 2:
         return []

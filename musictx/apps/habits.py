@@ -10,12 +10,12 @@ from musictx.apps import parts
 from musictx.apps.tasks import AROUND_SECONDS, Task
 from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
+from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling import group_limits
-from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
 from musictx.sampling.steer import FEWEST_NOTES, controls_of
 
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
@@ -48,7 +48,7 @@ def habits_of(
         lead = found[wanted["lead"]]
         found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
     if not task.closes and not wanted:
-        usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+        usual = bundle.stats.parts
         found = {
             part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
             for part in composed

@@ -36,7 +36,6 @@ from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
@@ -84,7 +83,6 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
-    limits = NoteLimits.of(bundle.card.get("note_limits"))
     _check_drums(bundle, task)
     wanted = parts.by_name(bundle, task.add)
     chords = request.chords if isinstance(request, AccompanyConfig) else None
@@ -97,7 +95,7 @@ def composed(
         )
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
-        values = {**_usual(bundle, task, limits), **values}
+        values = {**_usual(bundle, task), **values}
     # Controls count by the tokens' own time.
     pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
     values, around = (
@@ -166,7 +164,7 @@ def composed(
         part,
         [(seed, number) for number in range(request.samples)],
         sampling=request.sampling,
-        limits=replace(limits, density=task.around.get("density")),
+        stats=replace(bundle.stats, density=task.around.get("density")),
         placed=placed,
         progress=progress,
         on_event=on_event,
@@ -178,18 +176,18 @@ def composed(
         yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
 
 
-def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
+def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     """What a melody with its accompaniment is like: how dense, but where there is no melody only
     what accompanies a usual one is; of notes written whole, which come out short and as loud as the
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
     melody, how high."""
     notes, found = task.known.notes, {}
-    tune = limits.parts.get(parts.melody_program(bundle) or 0)
+    tune = bundle.stats.parts.get(parts.melody_program(bundle) or 0)
     if task.around:
-        found["density"] = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
+        found["density"] = min(ACCOMPANIED * task.around["density"], bundle.stats.density or np.inf)
     elif tune is not None:
         found["density"] = (ACCOMPANIED - 1) * tune.density
-    polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
+    polyphony = bundle.stats.polyphony
     if bundle.tokenizer.group == 1 and len(notes):
         found["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
     elif polyphony is not None and len(notes):

@@ -17,12 +17,12 @@ from functools import partial
 import numpy as np
 
 from musictx.bundle import Bundle, read_config
+from musictx.card import Habit
 from musictx.data.encode import programmed
 from musictx.errors import UserError
 from musictx.evaluate.note_limits import at_once, habit
 from musictx.notes import DRUMS, Score
 from musictx.sampling.drummers import QUARTERS, Drummer, of_style
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.shipped import models
 
 #: Program of General MIDI -> the one that stands for its family in the corpus of songs
@@ -54,7 +54,7 @@ def as_trained(bundle: Bundle, score: Score, lent: Mapping[int, int] | None = No
     """``score`` with the programs that the model knows its tracks by: those of their names, else
     their own, or that of their family; of tracks in ``lent`` (:func:`lent`) the one there."""
     score = programmed(score, programs(bundle))
-    known, notes = NoteLimits.of(bundle.card.get("note_limits")).instruments, score.notes.copy()
+    known, notes = bundle.stats.instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (known or set(range(DRUMS))):
         if (stands := family(program)) in (known or ()):
             notes["program"][notes["program"] == program] = stands
@@ -95,7 +95,7 @@ def lent(
     highest pitch. Tracks in ``first`` choose first; where no program is left, tracks share one that
     none of these and nothing ``wanted`` has. A track of several programs keeps them.
     """
-    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    usual = bundle.stats.parts
     if "program" not in bundle.tokenizer.kinds:
         return {}
     pitched = [program for program in usual if program not in (DRUMS, *wanted)]
@@ -147,7 +147,7 @@ def of_model(bundle: Bundle) -> dict[str, int]:
     kinds = bundle.tokenizer.kinds
     found = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
-        found = set(NoteLimits.of(bundle.card.get("note_limits")).instruments or found)
+        found = set(bundle.stats.instruments or found)
     if "drum" not in kinds or bundle.tokenizer.group == 1:
         found.discard(DRUMS)
     names = {**{name.lower(): program for name, program in programs(bundle).items()}, **NAMES}
@@ -180,7 +180,7 @@ def refusal(bundle: Bundle, name: str) -> str:
 
 def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
     """Program -> what is usual in it, of parts by name: as the model's card says."""
-    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    usual = bundle.stats.parts
     found = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
     if DRUMS in found:
         rows = found[DRUMS]

@@ -112,7 +112,7 @@ def begins(score: Score) -> float:
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """A Score of four tracks, soprano first; tied steps are one note."""
     marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
-    return marks.with_notes(notes(grid, Beats(marks)))
+    return marks.with_notes(notes(grid, marks.beats))
 
 
 def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.card import CorpusStats, Habit
 from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
@@ -24,7 +25,6 @@ from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
@@ -302,7 +302,7 @@ class BarPart:
 def segment(
     some: Sequence[Any],
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     after_step: Callable[[], None],
 ) -> None:
     """Write on until the context is full; of several that stand at the same place."""
@@ -313,7 +313,7 @@ def segment(
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
-    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
+    constraints = soft.build(part.tokenizer, sampling, stats, [part.around] * rows)
     constraints += group_costs.of(
         part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.beats import BPM
+from musictx.card import WINDOW_SECONDS, Habit
 from musictx.chords import Chord
 from musictx.sampling.beside_known import BesideKnown
-from musictx.sampling.soft import WINDOW_SECONDS, Habit
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
 from musictx.tokens.returns import likeness, stretches

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from musictx.beats import BPM
-from musictx.sampling.soft import ASKED_PULL, WINDOW_SECONDS
+from musictx.card import WINDOW_SECONDS
+from musictx.sampling.soft import ASKED_PULL
 from musictx.tokens.bars import STEPS
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.velocities import Velocities

@@ -7,12 +7,12 @@ nothing is kept of a note once it has ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, returns, soft
@@ -22,7 +22,6 @@ from musictx.sampling.events import Event, reader
 from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import density_of
 from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
@@ -49,7 +48,7 @@ class Stream(Iterator[Event]):
         seed: int | Sequence[int],
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
-        note_limits: Mapping[str, Any] | None = None,
+        stats: CorpusStats | None = None,
         constraints: Sequence[SoftConstraint] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
@@ -61,10 +60,10 @@ class Stream(Iterator[Event]):
         until = None if seconds is None else self._line.read(self._seam + seconds)
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
-        limits = NoteLimits.of(note_limits)
-        built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
+        stats = stats or CorpusStats()
+        built = soft.of_the_primers(tokenizer, [primer], sampling, stats)
         built += returns.of(tokenizer, sampling)
-        built += soft.build(tokenizer, sampling, limits, [primer], density_of(sampling))
+        built += soft.build(tokenizer, sampling, stats, [primer], density_of(sampling))
         first = soft.of_pitches(tokenizer, sampling, [primer])
         self._soft = soft.together(tokenizer, [*first, *constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]

@@ -65,7 +65,7 @@ def on_grid(score: Score) -> bool:
     """Whether a piece keeps to the sixteenths, or their triplets, of its tempo marks."""
     if not len(score.tempos) or len(score) < 4:
         return False
-    clock = Beats(score)
+    clock = score.beats
     return any(clock.keep_to(score.notes["start"], lines) for lines in (4, 3))
 
 
@@ -76,7 +76,7 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines, clock = GRIDS[grid], Beats(score)
+    lines, clock = GRIDS[grid], score.beats
     notes = notes.copy()
     start = np.round(clock.quarters(notes["start"]) * lines)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
@@ -89,7 +89,7 @@ def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float)
     that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
-        lines, clock = GRIDS[grid], Beats(score)
+        lines, clock = GRIDS[grid], score.beats
         low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
         from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
         if from_line <= to_line:
@@ -108,7 +108,7 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    notes, clock = notes.copy(), Beats(dataclasses.replace(score, pulse=None))
+    notes, clock = notes.copy(), dataclasses.replace(score, pulse=None).beats
     first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
     start = np.round(clock.quarters(notes["start"]) * lines)
     start = np.clip(start, first, max(first, last - 1))

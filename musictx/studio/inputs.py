@@ -96,7 +96,7 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
 
 
 def _new(document: Document, request: Request, model: Model, seed: int) -> Input:
-    clock, begin = Beats(score_of(document, ())), 0.0
+    clock, begin = score_of(document, ()).beats, 0.0
     if document.notes:
         begin = float(clock.seconds(clock.bar_line(float(clock.quarters(document.duration)))))
     seconds = request.seconds
@@ -125,7 +125,7 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        clock = Beats(score)
+        clock = score.beats
         line = clock.bar_line(float(clock.quarters(seam)), request.bars)
         _not_too_long(float(clock.seconds(line)) - seam, request.bars)
     notes = score.notes.copy()
@@ -239,7 +239,7 @@ def _staying(
     since all that they have there is locked. :class:`Refused` if no note would leave."""
     inside = {number: track for number, track in inside.items() if track in chosen}
     free = [number for number in inside if number not in document.locked]
-    where = f"in {bars(request, Beats(score_of(document, ())))}"
+    where = f"in {bars(request, score_of(document, ()).beats)}"
     if inside and not free:
         raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
     whole = {*inside.values()} - {inside[number] for number in free}
@@ -282,7 +282,7 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
 
 def _phrase_ends(score: Score) -> list[int]:
     """The bars of the notes under fermatas, which a MIDI file cannot say."""
-    clock, notes = Beats(score), score.notes
+    clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
     return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
 

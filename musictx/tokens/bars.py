@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.beats import Beats
 from musictx.notes import Score
 
 #: Steps in a quarter note.
@@ -73,7 +72,7 @@ class Bars:
     """
 
     def __init__(self, score: Score, until: float) -> None:
-        self.clock = Beats(score)
+        self.clock = score.beats
         last = float(np.round(self.clock.quarters(until) * STEPS, 6))
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, begin = [], 0
