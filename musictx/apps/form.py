@@ -29,9 +29,7 @@ from musictx.sampling.events import OnEvent, tell_all
 from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.sampling.timeline import Timeline
 from musictx.sampling.unlike import Unlike
-from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import write
 from musictx.tokens.groups import Grid
 
@@ -139,7 +137,7 @@ class _Writing:
         return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
 
     def _begins(self, score: Score) -> float:
-        return float(self.tokenizer.begins(self._trained(score)))
+        return float(self.tokenizer.clock(self._trained(score)).begins)
 
     def _trained(self, score: Score) -> Score:
         return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
@@ -204,10 +202,10 @@ class _Writing:
             ((_, sample),) = made
             score = sample.score
             if self.count:
-                line = Timeline(self.tokenizer, primer.score)
+                clock = primer.clock(self.tokenizer)
                 ids = np.concatenate([primer.ids, sample.ids])
                 chords = [
-                    (float(line.placed(time)), name)
+                    (float(clock.seconds(time)), name)
                     for time, name in self.tokenizer.decode(ids).markers
                     if time >= primer.seconds - 1e-6
                 ]
@@ -240,7 +238,6 @@ class _Writing:
                 stop - self.bars,
                 pickup=int(lines[0] - grid.clock.lines[grid.first]),
                 steps=steps.pop(),
-                seconds=60.0 / (STEPS * self.tokenizer.bpm),
                 drums=bool(notes["drum"].mean() > 0.5),
                 lines=before + stop - self.bars,
             )
@@ -250,7 +247,7 @@ class _Writing:
         """What there is in bars, and the line of the bar in which it goes on."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
-        return self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
+        return self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
 
     def _primer(self) -> Primer:
         """The piece, and the line of the bar in which it goes on."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from musictx.apps import parts
 from musictx.apps.tasks import AROUND_SECONDS, Task
-from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig
@@ -20,12 +19,6 @@ from musictx.sampling.steer import FEWEST_NOTES, controls_of
 
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
-
-
-def pace_of(task: Task, bpm: float) -> float:
-    """Seconds of the file for a second of tokens that count beats at ``bpm``."""
-    first, last = (float(Beats(task.score).quarters(at)) for at in (task.begin, task.end))
-    return (task.end - task.begin) / max((last - first) * 60.0 / bpm, 1e-6)
 
 
 def habits_of(
@@ -65,7 +58,7 @@ def habits_of(
         together = parts_of(notes if bundle.tokenizer.group > 1 else written)
         for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
-                pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+                pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
                 found[part] = _habit_around(task, part, mine, together[part], pace)
     return group_limits.asked(found, request.sampling, controls_of(request))
 

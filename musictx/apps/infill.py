@@ -10,7 +10,7 @@ import numpy as np
 
 from musictx import musicxml, wings
 from musictx.apps import parts
-from musictx.apps.habits import habits_of, pace_of
+from musictx.apps.habits import habits_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -24,7 +24,6 @@ from musictx.apps.results import (
     say,
 )
 from musictx.apps.tasks import Task, task_of
-from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.chords import annotated, is_chart, recognised
 from musictx.config import AccompanyConfig, InfillConfig
@@ -97,7 +96,7 @@ def composed(
     if not alone:
         values = {**_usual(bundle, task), **values}
     # Controls count by the tokens' own time.
-    pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
     values, around = (
         {name: value * (pace if name == "density" else 1) for name, value in one.items()}
         for one in (values, task.around)

@@ -90,10 +90,14 @@ def read(
     return _by_height(notes, start, end), lost
 
 
+def beats(score: Score) -> Beats:
+    """The clock of ``score``, in the tempo of chorales where it has no mark."""
+    return Beats(score, bpm=BPM)
+
+
 def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
     """Times in seconds as whole sixteenths from the start of ``score``, by its tempos: int64."""
-    quarters = Beats(score, bpm=BPM).quarters(seconds)
-    return np.floor(quarters * PER_QUARTER + 0.5).astype(np.int64)
+    return np.floor(beats(score).quarters(seconds) * PER_QUARTER + 0.5).astype(np.int64)
 
 
 def first_step(score: Score) -> int:
@@ -102,11 +106,6 @@ def first_step(score: Score) -> int:
     if not len(notes):
         return 0
     return int(steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
-
-
-def begins(score: Score) -> float:
-    """The moment of ``score``, in seconds, with which its grid begins."""
-    return float(Beats(score, bpm=BPM).seconds(first_step(score) / PER_QUARTER))
 
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:

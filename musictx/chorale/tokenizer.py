@@ -19,11 +19,12 @@ import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.ending import Closing
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
 from musictx.chorale.rules import Rules
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
+from musictx.tokens.clock import Clock
 from musictx.tokens.sounding import Sounding
 from musictx.tokens.vocab import (
     BOS,
@@ -47,7 +48,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     #: Windows of a piece begin at multiples of so many tokens.
     align = len(VOICES)
     voices = len(VOICES)
-    bpm = four.BPM
     beats = True
     top_p = 0.9
     has_rules = True
@@ -79,8 +79,9 @@ class ChoraleTokenizer(VocabularyTokenizer):
         weight."""
         return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
 
-    def begins(self, score: Score) -> float:
-        return four.begins(score)
+    def clock(self, score: Score) -> Clock:
+        beats = four.beats(score)
+        return Clock(beats, float(beats.seconds(four.first_step(score) / PER_QUARTER)), four.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes. Raises ``UserError`` for

@@ -28,7 +28,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
 from musictx.tokens.groups import GroupTokenizer
@@ -52,6 +52,9 @@ class BarPart:
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
     """
+
+    #: Of a step, as ids count them.
+    seconds = STEP_SECONDS
 
     def __init__(
         self,
@@ -144,11 +147,6 @@ class BarPart:
     def here(self) -> int:
         """The step up to which the piece is written."""
         return int(self.lines[self.bar])
-
-    @property
-    def seconds(self) -> float:
-        """Of a step, in the tokens' own time."""
-        return 60.0 / (STEPS * self.tokenizer.bpm)
 
     def again(self) -> BarPart:
         """Another part for the same notes, from the same beginning; before any is composed."""
@@ -246,7 +244,6 @@ class BarPart:
             self.begin,
             self.stop,
             self.parts,
-            self.seconds,
             again,
             self.habits,
             habits,

@@ -79,7 +79,7 @@ class Part:
         self.closes, self.programs, self.habits = closes, programs, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.seconds = tokenizer.step_seconds
-        first = self._step(tokenizer.begins(music)) if len(music) else self._step(begin)
+        first = self._step(tokenizer.clock(music).begins) if len(music) else self._step(begin)
         #: The step of the score at which the stream's clock begins.
         self.origin = min(first, self._step(begin))
         ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)

@@ -18,7 +18,7 @@ from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, Tokenizer
@@ -83,7 +83,7 @@ def hold(
             tones[DRUMS] = np.ones(128, bool)
         voices = {part: one.voices for part, one in habits.items()}
         struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
-        state.hold(tones, voices, struck, round(WINDOW_SECONDS * tokenizer.bpm * STEPS / 60))
+        state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
 
 
 def _habits(tokenizer: GroupTokenizer, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:

@@ -23,7 +23,6 @@ from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import density_of
-from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
 
 
@@ -55,9 +54,9 @@ class Stream(Iterator[Event]):
         sampling = sampling or SamplingConfig()
         self._model, self._tokenizer = model, tokenizer
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        self._line, self._begins = Timeline(tokenizer, primer.score), primer.seconds
-        self._seam = float(self._line.placed(primer.seconds))
-        until = None if seconds is None else self._line.read(self._seam + seconds)
+        self._clock = primer.clock(tokenizer)
+        self._seam = float(self._clock.seconds(primer.seconds))
+        until = None if seconds is None else self._clock.time(self._seam + seconds)
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
         stats = stats or CorpusStats()
@@ -145,7 +144,7 @@ class Stream(Iterator[Event]):
 
     def _since(self, seconds: float) -> float:
         """Seconds of the tokens as seconds since the new music began."""
-        return max(0.0, float(self._line.placed(seconds)) - self._seam)
+        return max(0.0, float(self._clock.seconds(seconds)) - self._seam)
 
     def _add(self, event: Event) -> None:
         """A pitch that is struck while it sounds ends first."""

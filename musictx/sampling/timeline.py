@@ -1,19 +1,17 @@
 """Where a continuation stands in the piece that it continues: its beats, bars, tracks and lengths.
 
-Tokens count from their own beginning, in seconds or in beats of one tempo; the file that is
-continued has a rest before its first note, a tempo map, a meter and tracks. New notes are laid into
-that file as it is, so that they stand where a sequencer expects them.
+The file that is continued has a tempo map, a meter and tracks. New notes are laid into that file as
+it is (:mod:`musictx.tokens.clock`), so that they stand where a sequencer expects them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
-from musictx.beats import BPM, NEAR, Beats
+from musictx.beats import NEAR
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.vocab import Tokenizer
@@ -24,41 +22,13 @@ GRIDS = {"16": 4, "8": 2, "8t": 3}
 LEAST_SECONDS = 0.005
 
 
-class Timeline:
-    """Seconds of tokens <-> seconds of the ``score`` they continue (``None`` = a new piece)."""
-
-    def __init__(self, tokenizer: Tokenizer, score: Score | None) -> None:
-        self._bpm = tokenizer.bpm
-        self.score = Score() if score is None else score
-        self.clock = Beats(self.score, bpm=self._bpm or BPM)
-        self._begins = 0.0 if score is None else tokenizer.begins(score)
-        self._first = float(self.clock.quarters(self._begins))
-
-    def placed(self, seconds: Any) -> Any:
-        """A time of the tokens as a time of the score."""
-        if self._bpm is None:
-            return seconds + self._begins
-        return self.clock.seconds(self._first + np.asarray(seconds) * self._bpm / 60.0)
-
-    def read(self, seconds: float) -> float:
-        """The inverse of :meth:`placed`."""
-        if self._bpm is None:
-            return seconds - self._begins
-        return float(self.clock.quarters(seconds) - self._first) * 60.0 / self._bpm
-
-    def beginning(self, seconds: float) -> float:
-        """Where music that begins at ``seconds`` is cut off from what was before: there, or at the
-        bar line before it if the piece keeps to beats."""
-        if not on_grid(self.score):
-            return seconds
-        quarters = float(self.clock.quarters(seconds))
-        return float(self.clock.seconds(quarters - self.clock.bar(quarters)[1]))
-
-    def after_bars(self, seconds: float, bars: int) -> float:
-        """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
-        after ``seconds``, or the one a moment before."""
-        line = self.clock.bar_line(float(self.clock.quarters(max(seconds - NEAR, 0.0))), bars)
-        return float(self.clock.seconds(line))
+def beginning(score: Score, seconds: float) -> float:
+    """Where music that begins at ``seconds`` is cut off from what was before: there, or at the bar
+    line before it if the piece keeps to beats."""
+    if not on_grid(score):
+        return seconds
+    quarters = float(score.beats.quarters(seconds))
+    return float(score.beats.seconds(quarters - score.beats.bar(quarters)[1]))
 
 
 def on_grid(score: Score) -> bool:

@@ -19,7 +19,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bars import ON_GRID, STEPS
+from musictx.tokens.bars import ON_GRID, STEP_SECONDS, STEPS
 from musictx.tokens.group_ids import LINE_SAYS, RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
 from musictx.tokens.sounding import REMEMBERED, SoundingState
@@ -39,14 +39,11 @@ ONSET_BARS = 5
 
 
 class GroupState(SoundingState):
-    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`.
+    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`."""
 
-    step_seconds  length of one step
-    """
-
-    def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        self._vocabulary, self._step_seconds = vocabulary, step_seconds
+        self._vocabulary = vocabulary
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
@@ -109,7 +106,7 @@ class GroupState(SoundingState):
     def until(self, places: np.ndarray | None = None) -> np.ndarray:
         """Seconds from the last group to ``places`` of this bar; to its end by default."""
         to = np.array(self._bar_steps) if places is None else places
-        seconds: np.ndarray = (to - self._now[0]) * self._step_seconds
+        seconds: np.ndarray = (to - self._now[0]) * STEP_SECONDS
         return seconds
 
     def recent(
@@ -119,7 +116,7 @@ class GroupState(SoundingState):
         being written, :data:`REMEMBERED` at most, those of ``parts``: when, in seconds, pitch (-1
         for drums), steps of length (0 for drums) and bin of loudness."""
         here = self._group[0][1] if self._group else self._now[0]
-        since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
+        since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
         late = takewhile(lambda note: note[0] > since, reversed(self._struck))
         return [note[:4] for note in late if parts is None or note[4] in parts]
 
@@ -140,7 +137,7 @@ class GroupState(SoundingState):
 
     @property
     def seconds(self) -> float:
-        return (self._bar_begins + self._now[0]) * self._step_seconds
+        return (self._bar_begins + self._now[0]) * STEP_SECONDS
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""

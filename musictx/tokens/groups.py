@@ -38,7 +38,8 @@ from musictx import pedal
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import METER, NOTE, TEMPO, Score, order
-from musictx.tokens.bars import EXPONENTS, MOVED, NUMERATORS, STEPS, Bars
+from musictx.tokens.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, STEPS, Bars
+from musictx.tokens.clock import Clock
 from musictx.tokens.controls import FIELDS as CONTROL_FIELDS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.group_grammar import GroupState
@@ -78,7 +79,6 @@ class GroupTokenizer(VocabularyTokenizer):
     """
 
     name = "notes"
-    bpm = BPM
     beats = True
     align = group = FIELDS_A_GROUP
 
@@ -169,12 +169,13 @@ class GroupTokenizer(VocabularyTokenizer):
         grid = self.grid(score)
         return self.score(grid.bars, grid.placed)
 
-    def begins(self, score: Score) -> float:
+    def clock(self, score: Score) -> Clock:
         notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
         if not len(notes):
-            return 0.0
+            return Clock(score.beats, 0.0, BPM)
         bars = Bars(self._writable(score), float(notes["end"].max()))
-        return bars.seconds(bars.line_of(int(bars.place(notes["start"])[0].min())))
+        begins = bars.seconds(bars.line_of(int(bars.place(notes["start"])[0].min())))
+        return Clock(score.beats, begins, BPM)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid, so that they are moved."""
@@ -301,9 +302,8 @@ class GroupTokenizer(VocabularyTokenizer):
             elif placed["length"][i] == LONGEST:
                 open_notes[(*key, int(ends[i]))].append(i)
         rows = placed[alone]
-        seconds = STEPS * self.bpm / 60.0
         notes = np.zeros(len(rows), NOTE)
-        notes["start"], notes["end"] = step[alone] / seconds, ends[alone] / seconds
+        notes["start"], notes["end"] = step[alone] / PER_SECOND, ends[alone] / PER_SECOND
         notes["drum"] = rows["part"] == DRUM_PART
         notes["program"] = np.where(notes["drum"], 0, rows["part"])
         notes["pitch"], notes["velocity"] = rows["tone"], self._velocities.of_bin[rows["bin"]]
@@ -314,22 +314,22 @@ class GroupTokenizer(VocabularyTokenizer):
         after_cut = np.append(False, bars["cut"][:-1] > 0)
         marked = changed | after_cut
         meters = np.zeros(int(marked.sum()), METER)
-        meters["time"] = lines[marked] / seconds
+        meters["time"] = lines[marked] / PER_SECOND
         meters["numerator"] = bars["numerator"][marked]
         meters["denominator"] = 2 ** bars["exponent"][marked]
         said = placed[chord]
         markers = tuple(
             (float(time), str(harmony.Chord(int(root), int(quality))))
-            for time, root, quality in zip(step[chord] / seconds, said["tone"], said["length"])
+            for time, root, quality in zip(step[chord] / PER_SECOND, said["tone"], said["length"])
         )
-        tempos = np.array([(0.0, self.bpm)], TEMPO)
+        tempos = np.array([(0.0, BPM)], TEMPO)
         return Score(notes=notes, tempos=tempos, meters=meters, markers=markers)
 
     # -------------------------------------------------------------------------------------- others
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GroupState:
         """The state after ``prefix``; see :class:`musictx.tokens.group_grammar.GroupState`."""
-        state = GroupState(self.vocabulary, 60.0 / (STEPS * self.bpm))
+        state = GroupState(self.vocabulary)
         state.read(prefix)
         return state
 

@@ -34,6 +34,7 @@ from musictx import pedal
 from musictx.config import TokenizerConfig
 from musictx.notes import DRUMS, NOTE, Score, arranged, order
 from musictx.tokens import events as ev
+from musictx.tokens.clock import Clock
 from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
 from musictx.tokens.grammar import EventState
 from musictx.tokens.velocities import Velocities
@@ -166,11 +167,10 @@ class PerformanceTokenizer(VocabularyTokenizer):
         controls = [list(table.range(name)) for name in CONTROLS]
         return found | {"controls": controls, "marks": [table.id(mark) for mark in MARKS]}
 
-    def begins(self, score: Score) -> float:
+    def clock(self, score: Score) -> Clock:
         notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
-        if not len(notes):
-            return 0.0
-        return float(self._steps(notes["start"].min())) * self.step_ms / 1000
+        first = float(self._steps(notes["start"].min())) if len(notes) else 0.0
+        return Clock(score.beats, first * self.step_ms / 1000)
 
     def _steps(self, seconds: Any) -> Any:
         """Times as whole steps, half a step upwards."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.tokens.clock import Clock
 from musictx.tokens.sounding import Sounding
 
 if TYPE_CHECKING:
@@ -230,9 +231,6 @@ class Tokenizer(Protocol):
     align: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
     group: int = 1
-    #: Quarter notes a minute by which tokens are read that count in beats and know no tempo;
-    #: ``None`` where time is in seconds, or the tempo is written too.
-    bpm: float | None = None
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
     #: How many voices take turns, a token each and step by step; 0: tokens are not voices in turn.
@@ -298,9 +296,9 @@ class Tokenizer(Protocol):
         """How many tracks of ``score`` the ids no longer tell from another."""
         return 0
 
-    def begins(self, score: Score) -> float:
-        """The moment of ``score``, in its seconds, at which its ids begin."""
-        return 0.0
+    def clock(self, score: Score) -> Clock:
+        """The seconds of ``score`` beside those that its ids count."""
+        return Clock(score.beats)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid on which the ids can write them."""

@@ -102,7 +102,7 @@ def _ids(events: np.ndarray, tokenizer) -> np.ndarray:
 
 def _moved(notes: Counter, origin: int, tokenizer, kept: Score) -> Counter:
     """Quantised scores begin with their first note; the stream at its origin."""
-    by = round(tokenizer.begins(kept) / 0.01) - origin if len(kept) else 0
+    by = round(tokenizer.clock(kept).begins / 0.01) - origin if len(kept) else 0
     return Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in notes.items()})
 
 
