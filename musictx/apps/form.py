@@ -211,10 +211,10 @@ class _Writing:
                 ]
                 score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
             self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
-            clock = self.piece.beats
-            end = float(clock.quarters(sample.seam + sample.seconds))
-            self.first = max(self.first, int(clock.pickup))
-            bars = clock.bar(end + 1e-3)[0] - 1 - self.first
+            beats = self.piece.beats
+            end = float(beats.quarters(sample.seam + sample.seconds))
+            self.first = max(self.first, int(beats.pickup))
+            bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:

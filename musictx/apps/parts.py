@@ -198,7 +198,8 @@ def drummers(
         if style is not None:
             raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
         return []
-    table = bundle.tokenizer.vocabulary  # type: ignore[attr-defined]
+    table = bundle.tokenizer.vocabulary
+    assert table is not None  # which has the drums
     found = of_style(bundle.card.get("drummers") or {}, style, table)
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,10 +69,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
-    def coordinates(self) -> dict[str, Any]:
-        pitches = [self.vocabulary.row("pitch")]
-        return {"kind": "grid", "voices": len(VOICES), "size": self.size, "pitches": pitches}
-
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
@@ -123,13 +118,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
             before = pitches[t - 1] if t else SILENCE
             pitches[t] = np.where(goes_on[t], before, pitches[t])
         return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
-
-    @cached_property
-    def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch that each id sounds; -1 for silence, a tie and what is none."""
-        pitches = np.full(self.size, SILENCE, np.int64)
-        pitches[self._first :] = np.arange(self.low, self.high + 1)
-        return pitches
 
     def is_tie(self, ids: np.ndarray) -> np.ndarray:
         """Which of ``ids`` are ties; none where the vocabulary has no tie."""

@@ -197,11 +197,11 @@ def _around(
     written = all(p.score is not None and timeline.on_grid(p.score) for p in pieces)
     if steering[0].levels is None or not (written or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    table: Any = tokenizer
+    table = tokenizer.vocabulary
+    assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
-        return [ahead.front(table.vocabulary, row) for row in levels], []
-    fronts = [layout.front(table.vocabulary, row) for row in levels]
-    return fronts, [table.vocabulary.id(HERE)] * written
+        return [ahead.front(table, row) for row in levels], []
+    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -130,18 +129,20 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 
 def _silence(tokenizer: Tokenizer, ids: np.ndarray, seconds: float) -> Iterator[int]:
     """Ids that let ``seconds`` pass, or a little more: shifts of time, or empty bars."""
-    table: Any = tokenizer
+    table, events = tokenizer.vocabulary, tokenizer.note_events
+    if table is None:
+        return
     if tokenizer.group > 1:
-        bar, place = (table.vocabulary.id(name) for name in ("bar", "place"))
+        bar, place = table.id("bar"), table.id("place")
         groups = ids.reshape(-1, tokenizer.group)
         group = groups[groups[:, 0] == bar][-1].tolist()
         while True:
             yield from [*group[:-1], place]
-    elif "time_shift" in tokenizer.kinds:
-        longest = int(table.vocabulary.values("time_shift").max())
-        steps = int(np.ceil(seconds / table.step_seconds - 1e-6))
+    elif events is not None and events.longest_wait is not None:
+        longest = int(table.values("time_shift").max())
+        steps = int(np.ceil(seconds / events.longest_wait * longest - 1e-6))
         while steps > 0:
-            yield table.vocabulary.id("time_shift", min(steps, longest))
+            yield table.id("time_shift", min(steps, longest))
             steps -= longest
 
 

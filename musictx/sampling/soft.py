@@ -30,7 +30,6 @@ from musictx.tokens.vocab import (
     NoteEvents,
     SoftConstraint,
     Tokenizer,
-    Vocabulary,
 )
 
 #: Notes end at the latest after so many times the length that is usual in their register.
@@ -177,10 +176,10 @@ class Instruments:
 
 def _programs(tokenizer: Tokenizer) -> np.ndarray:
     """(vocab,) the program that each id names, 128 for ids of drums, -1 for others."""
-    events, table = tokenizer.note_events, getattr(tokenizer, "vocabulary", None)
+    events, table = tokenizer.note_events, tokenizer.vocabulary
     if events is not None:
         program = events.program.copy()
-    elif isinstance(table, Vocabulary) and "program" in tokenizer.kinds:
+    elif table is not None and "program" in table.kinds:
         program = table.values("program").copy()
     else:
         return np.full(tokenizer.size, -1)

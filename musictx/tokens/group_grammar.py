@@ -22,8 +22,9 @@ import numpy as np
 from musictx.tokens.bars import ON_GRID, STEP_SECONDS, STEPS
 from musictx.tokens.group_ids import LINE_SAYS, RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
-from musictx.tokens.sounding import REMEMBERED, SoundingState
-from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
+from musictx.tokens.sounding import REMEMBERED
+from musictx.tokens.state import SoundingState
+from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {
@@ -42,9 +43,7 @@ class GroupState(SoundingState):
     """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._vocabulary = vocabulary
-        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        super().__init__(vocabulary)
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._group: list[tuple[str, int]] = []
@@ -302,8 +301,3 @@ class GroupState(SoundingState):
         other._ends = dict(self._ends)
         other._begun = {part: begun.copy() for part, begun in self._begun.items()}
         return other
-
-    def _name(self, token_id: int) -> str:
-        if len(SPECIALS) <= token_id < self._vocabulary.size or token_id in range(4):
-            return self._vocabulary.describe(token_id)
-        return f"id {token_id} (of {self._vocabulary.size})"

@@ -227,6 +227,9 @@ class Tokenizer(Protocol):
     derives from this one need not write what has a default here.
     """
 
+    #: The table of its ids, from which the features of a network read what each says; ``None`` for
+    #: tokens of your own that have none.
+    vocabulary: Vocabulary | None = None
     #: Windows of a piece begin at multiples of so many events.
     align: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
@@ -280,9 +283,7 @@ class Tokenizer(Protocol):
     @property
     def pitch_of(self) -> np.ndarray:
         """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
-        if self.note_events is None:
-            return np.full(self.size, -1)
-        return self.note_events.strike
+        return np.full(self.size, -1)
 
     def encode(self, score: Score) -> np.ndarray:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
@@ -327,28 +328,6 @@ class Tokenizer(Protocol):
         longer or shorter."""
         ...
 
-    def coordinates(self) -> dict[str, Any] | None:
-        """Where tokens stand in time, pitch and voice (:mod:`musictx.tokens.coordinates`); ``None``
-        where the time of a token does not follow from those before it."""
-        return None
-
-    def sounding(self) -> dict[str, Any] | None:
-        """Which ids take time (``steps``), strike (``starts``) and release (``ends``) a pitch and
-        set the loudness (``loudness``) of what follows, as ranges [first, stop, value]; ``None``
-        where notes are not written as starts and ends."""
-        return None
-
-    def conditions(self) -> dict[str, Any] | None:
-        """``steps``, ``starts`` and ``ends`` as of :meth:`sounding`, the range [first, stop) of ids
-        of each control (``controls``), and the ids of the marks ``known``, ``stream`` and ``here``
-        (``marks``); ``None`` without control tokens."""
-        return None
-
-    def groups(self) -> dict[str, list[list[int]]] | None:
-        """The ranges of ids by which a network knows bars and places, where each note is a group of
-        ids (:mod:`musictx.tokens.groups`); ``None`` for other tokens."""
-        return None
-
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()
@@ -382,3 +361,7 @@ class VocabularyTokenizer(Tokenizer):
     @property
     def kind_of(self) -> np.ndarray:
         return self.vocabulary.kind_of
+
+    @cached_property
+    def pitch_of(self) -> np.ndarray:
+        return self.vocabulary.values("pitch" if "pitch" in self.kinds else "note_on")
