@@ -12,7 +12,6 @@ from musictx.beats import Beats
 from musictx.chords import CHORDS, NONE, Chord, annotated
 from musictx.evaluate.sections import sections
 from musictx.notes import METER, NOTE, Score
-from scripts.bench.chords import agreement, transposed
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -61,15 +60,11 @@ plain = st.sampled_from([chord for chord in CHORDS[1:] if chords.NAMES[chord.qua
 def test_plain_triads_are_recognised_in_every_key(names, semitones):
     found = chords.recognised(of_chords(names, semitones))
     expected = [
-        (2.0 * n, transposed(chord, semitones))
+        (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
         for n, chord in enumerate(names)
         if n == 0 or names[n - 1] != chord
     ]
     assert found == expected
-    until = 2.0 * len(names)
-    assert agreement(found, expected, until) == (1.0, 1.0)
-    other = [(time, transposed(chord, 3)) for time, chord in found]
-    assert agreement(other, expected, until) == (0.0, 0.0)
 
 
 def test_halves_of_bars_follow_the_meters():

@@ -1,4 +1,4 @@
-"""``RelativeAttention``: multi-head attention with a position scheme, for models of one's own."""
+"""``RelativeAttention``: multi-head attention with a position scheme, for use in other models."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RelativeAttention(nn.Module):
     implementation  as of :func:`attend`
 
     ``pieces`` (B, T) numbers sequences that do not see each other. It takes the place of a
-    ``key_padding_mask``: padding is a piece of its own.
+    ``key_padding_mask``: padding is a separate piece.
 
     Raises ``ConfigError`` for a scheme or an option that cannot be.
     """

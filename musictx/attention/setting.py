@@ -1,4 +1,4 @@
-"""What a call of ``attend`` says beside its tensors and the terms of the scheme; and its properties
+"""The arguments of ``attend`` other than tensors and the terms of the scheme; and its properties
 on which it depends which implementation computes it.
 
 An implementation is a module with ``supports(job)``, the sentence why it cannot compute a

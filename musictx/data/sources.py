@@ -23,7 +23,7 @@ from musictx.formats import SUFFIXES, File, walk
 class Folder:
     """All MIDI and MusicXML files under ``path`` at any depth, sorted by name.
 
-    Names that begin with a dot are left out (macOS puts a ``._x.mid`` that is no MIDI beside x.mid
+    Names that begin with a dot are left out (macOS adds a ``._x.mid`` that is no MIDI to each x.mid
     on foreign disks), and links to folders are not followed. Raises ``UserError`` naming
     ``corpus.path`` if it is missing, not there, or without such files.
     """
@@ -93,7 +93,7 @@ def official(root: Path) -> dict[str, str]:
     its own folder. A file that is not there is looked for by its bare name (people move files out
     of their folders), if that name is unique on both sides.
     """
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     missing: dict[str, str] = {}
     listed: Counter[str] = Counter()
     for table in walk(root, (".csv",)):
@@ -101,7 +101,7 @@ def official(root: Path) -> dict[str, str]:
             bare = PurePosixPath(name).name
             listed[bare] += 1
             if (root / name).is_file():
-                found.setdefault(name, split)
+                splits.setdefault(name, split)
             else:
                 missing.setdefault(bare, split)
     wanted = {bare for bare in missing if listed[bare] == 1}
@@ -112,8 +112,8 @@ def official(root: Path) -> dict[str, str]:
                 places.setdefault(bare, []).append(file.name)
         for bare, names in places.items():
             if len(names) == 1:
-                found.setdefault(names[0], missing[bare])
-    return found
+                splits.setdefault(names[0], missing[bare])
+    return splits
 
 
 def _rows(table: File) -> list[tuple[str, str]]:

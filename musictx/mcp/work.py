@@ -23,7 +23,7 @@ from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
 from musictx.notes import Score
 from musictx.options import request, unknown_option, words
 from musictx.progress import listening
-from musictx.wings import load
+from musictx.registry import load
 
 #: For rendering, sound font and all: an hour of dense music takes some minutes.
 RENDERING = Limits(read_seconds=900)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from musictx.midi import marks, scan
-from musictx.midi.messages import ANY, OFF, Message, TrackEdit, assembled
-from musictx.midi.read import clock_of, read
+from musictx.midi import encode
+from musictx.midi.clock import FASTEST, LAST_TICK, SLOWEST, TickGrid
+from musictx.midi.document import ANY, OFF, Document, Message
+from musictx.midi.read import read
 from musictx.notes import Score
 
 #: What is no further away is the same: tempos of a file are whole microseconds a quarter note.
@@ -24,7 +25,7 @@ NEAR_SECONDS = 0.005
 #: Notes that differ by less on average are surely those that kept their beats.
 SURE_SECONDS = 1e-4
 #: Columns of a Score -> the meta events that say them.
-KINDS = {"tempos": marks.TEMPO_MARK, "meters": marks.METER_MARK, "keys": marks.KEY_MARK}
+KINDS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59}
 
 
 class Unwritable(Exception):
@@ -36,20 +37,16 @@ def retimed(score: Score, before: Score) -> Score:
     says then, where these are within :data:`NEAR_SECONDS` of its own. Marks of a kind that need not
     change stay what they are. Raises :class:`Unwritable` where MIDI cannot say it, or where the
     file counts frames of film and no beats."""
-    file = scan.scan(score.file, limits=ANY)
-    bpm = score.tempos["bpm"]
+    document = Document(score.file)
+    file, bpm = document.file, score.tempos["bpm"]
     if file.division & 0x8000:
         raise Unwritable("it counts frames of film, so it has no tempos and bars")
-    if not np.all((bpm >= marks.SLOWEST) & (bpm <= marks.FASTEST)):
-        raise Unwritable(
-            f"a tempo is beyond what MIDI can say, {marks.SLOWEST:g} to {marks.FASTEST:g}"
-        )
-    old, grid = clock_of(file, "")[1], marks.TickGrid.along(score.tempos, file.division)
+    if not np.all((bpm >= SLOWEST) & (bpm <= FASTEST)):
+        raise Unwritable(f"a tempo is beyond what MIDI can say, {SLOWEST:g} to {FASTEST:g}")
+    old, grid = document.clock, TickGrid.along(score.tempos, file.division)
     new = {
-        kind: [
-            Message(int(row["tick"]), OFF, row["body"][: row["size"]].tobytes()) for row in table
-        ]
-        for kind, table in zip(KINDS.values(), marks.tables(score, grid))
+        name: [Message(tick, OFF, bytes(mark.bytes())) for tick, mark in rows]
+        for name, rows in encode.marks(score, grid).items()
     }
 
     @cache
@@ -57,17 +54,18 @@ def retimed(score: Score, before: Score) -> Score:
         return int(grid.of_seconds(np.array([old.seconds(tick)]))[0])
 
     ends = [int(grid.of_seconds(np.array([score.duration]))[0]), nearest(int(file.ends.max()))]
-    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= marks.LAST_TICK:
+    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= LAST_TICK:
         raise Unwritable("it would have more ticks than MIDI can count")
 
     def tried(moved: Callable[[int], int] | None, names: set[str]) -> tuple[Any, Score]:
-        kinds = {KINDS[name] for name in names}
-        there = {mark[0] for name in names for mark in getattr(file, name)}
-        edits = defaultdict[int, TrackEdit](TrackEdit)
-        for track in range(len(file.ends)) if moved else {0, *there}:
-            edits[track].without, edits[track].moved = kinds, moved
-        edits[0].new = [row for kind in sorted(kinds) for row in new[kind]]
-        return _as_said(score, assembled(score.file, edits, []))
+        edited = Document(score.file)
+        for number in range(len(edited.chunks)):
+            track = edited.track(number)
+            track.remove_meta({KINDS[name] for name in names})
+            if moved:
+                track.move(moved)
+        edited.track(0).new = [row for name in KINDS if name in names for row in new[name]]
+        return _read_again(score, edited.edited())
 
     found: list[tuple[tuple[int, float], Score]] = []
     tempos = {"tempos"} - ({"tempos"} if np.array_equal(before.tempos, score.tempos) else set())
@@ -91,7 +89,7 @@ def _alike(file: Score, score: Score, name: str) -> bool:
     )
 
 
-def _as_said(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
+def _read_again(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
     """How many notes of ``score`` a file has, whatever their programs, and less by how many seconds
     these differ; the score at the file's own times."""
     file = read(data, limits=ANY)

@@ -23,7 +23,7 @@ from musictx.attention.terms import Span
 from scripts.docs.drawing import DISTANCE, NOTHING, save
 from scripts.docs.skew_pictures import index_matrix, skew, two_row_lengths, window
 from scripts.docs.trained_pictures import trained
-from scripts.words import options, run
+from scripts.words import run
 
 HEADS, SIZE, LENGTH = 4, 16, 32
 
@@ -172,10 +172,9 @@ def locality() -> None:
     save(figure, "local")
 
 
-def main(words: list[str]) -> None:
-    given = options(words, {"model": "", "midi": "", "tokens": "192"})
-    if given["model"]:
-        trained(given["model"], given["midi"] or None, int(given["tokens"]))
+def main(model: str = "", midi: str = "", tokens: int = 192) -> None:
+    if model:
+        trained(model, midi or None, tokens)
         return
     for picture in (index_matrix, skew, two_row_lengths, window, family, locality):
         picture()
