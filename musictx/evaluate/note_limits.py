@@ -1,6 +1,6 @@
-"""What is usual in a corpus: how long notes sound, how many at once, how dense, how often again.
+"""Statistics of the notes of a corpus: lengths, notes at once, density, repetition.
 
-A model in its first hours holds notes that its corpus would have let go, and strikes too many.
+A model after a few hours of training holds notes too long, and strikes too many.
 Sampling keeps to these limits by default (:mod:`musictx.sampling.soft`).
 """
 

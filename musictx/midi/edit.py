@@ -115,13 +115,13 @@ class _Edit:
         data = data[:12] + (quarter * by).to_bytes(2, "big") + data[14:]
         return replace(self.score, file=data, ticks_per_quarter=quarter * by)
 
-    def _notes(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[Any]]:
+    def _notes(self, removed: list[_Row], inserted: list[_Row]) -> dict[int, list[Any]]:
         """Remove and add notes, and let others sound with other programs; those of new parts by
         part, each as (first tick, last tick, row)."""
         parts, notes = self.document.parts, self.document.parts.notes
-        others, gone, came = _other_programs(gone, came)
+        others, removed, inserted = _other_programs(removed, inserted)
         stay = np.ones(len(notes), bool)
-        for note in _matches(notes, gone):
+        for note in _matches(notes, removed):
             stay[note] = False
             for event in (parts.onsets[note], parts.offsets[note]):
                 if event >= 0:  # a note left open has no end
@@ -133,8 +133,8 @@ class _Edit:
         self.open = np.flatnonzero(stay & (parts.offsets < 0))
         changed = set(np.unique(notes["track"][programs != notes["program"]]).tolist())
         added: defaultdict[int, list[Any]] = defaultdict(list)
-        ticks = self._ticks([row[:2] for row in came]).reshape(-1, 2)
-        for row, (begin, end) in zip(came, ticks.tolist()):
+        ticks = self._ticks([row[:2] for row in inserted]).reshape(-1, 2)
+        for row, (begin, end) in zip(inserted, ticks.tolist()):
             added[row[6]].append((begin, max(end, begin + 1), row))
         for part in sorted(changed | {n for n in added if n < len(self.places)}):
             rows = added.pop(part, [])
@@ -151,11 +151,13 @@ class _Edit:
             self.document.track(place).new += _messages(channel, fitted, kits)
         return added
 
-    def _pedals(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[tuple[int, int]]]:
+    def _pedals(
+        self, removed: list[_Row], inserted: list[_Row]
+    ) -> dict[int, list[tuple[int, int]]]:
         """Remove and add pedals; (tick, value) of those of new parts, by part."""
-        waiting, new = Counter(gone), list(came)
+        waiting, new = Counter(removed), list(inserted)
         events = self.document.file.events
-        for event in np.flatnonzero(events["status"] >> 4 == 0xB).tolist() if gone else ():
+        for event in np.flatnonzero(events["status"] >> 4 == 0xB).tolist() if removed else ():
             tick, track, status, _, value = events[event].tolist()
             time = float(self.clock.seconds(tick))
             moved = self.document.moved_by(track * 16 + status % 16)
@@ -181,20 +183,20 @@ class _Edit:
         left: list[Message] = []
         for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
             old, new = Counter(getattr(self.before, name)), Counter(getattr(self.score, name))
-            gone, came = old - new, new - old
+            removed, inserted = old - new, new - old
             there: list[tuple[int, int, str]] = getattr(self.document.file, name)
             places: dict[int, int] = {}
-            for number in sorted({track for track, *_ in there}) if gone else ():
+            for number in sorted({track for track, *_ in there}) if removed else ():
                 track = self.document.track(number)
                 for n, row in list(track.rows.items()):
                     if row.body[:2] != bytes([0xFF, kind]):
                         continue
                     at = float(self.clock.seconds(row.tick)), text_of(row.body)
-                    if gone[at] > 0:
-                        gone[at] -= 1
+                    if removed[at] > 0:
+                        removed[at] -= 1
                         del track.rows[n]
                         places.setdefault(row.tick, number)
-            for time, words in sorted(came.elements()):
+            for time, words in sorted(inserted.elements()):
                 message = _text(int(self._ticks(time)), kind, words)
                 place = places.get(message.tick, there[0][0] if there else None)
                 if place is None and new_track:
@@ -220,36 +222,36 @@ def _text(tick: int, kind: int, words: str) -> Message:
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list[_Row]]:
-    """The rows that went and those that came, in their order."""
+    """The rows that are only ``before`` and those that are only ``after``, in their order."""
     old, new = Counter(before.tolist()), Counter(after.tolist())
     return list((old - new).elements()), sorted((new - old).elements())
 
 
 def _other_programs(
-    gone: list[_Row], came: list[_Row]
+    removed: list[_Row], inserted: list[_Row]
 ) -> tuple[dict[_Row, list[int]], list[_Row], list[_Row]]:
-    """The notes that went and came again with another program, row -> new programs; the others."""
+    """Notes that come again with another program, row -> new programs; the others."""
 
     def but_program(row: _Row) -> _Row:
         return (*row[:4], *row[5:])
 
-    back = Counter(map(but_program, came)) & Counter(map(but_program, gone))
+    back = Counter(map(but_program, inserted)) & Counter(map(but_program, removed))
     programs: defaultdict[_Row, list[int]] = defaultdict(list)
     rest, left = [], back.copy()
-    for row in came:
+    for row in inserted:
         if left[but_program(row)] > 0:
             left[but_program(row)] -= 1
             programs[but_program(row)].append(row[4])
         else:
             rest.append(row)
     others: defaultdict[_Row, list[int]] = defaultdict(list)
-    went = []
-    for row in gone:
+    rest_removed = []
+    for row in removed:
         if programs[but_program(row)]:
             others[row].append(programs[but_program(row)].pop())
         else:
-            went.append(row)
-    return others, went, rest
+            rest_removed.append(row)
+    return others, rest_removed, rest
 
 
 def _matches(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:

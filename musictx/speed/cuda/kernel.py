@@ -81,9 +81,9 @@ def backward(
     shared = 1600 * p.size + 98304
     if not _run("backward", p, (p.batch * p.heads, blocks), shared, argument):
         return False
-    for target, total, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
+    for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
         split = (p.size // 16, 2, 4, 2)
-        torch.mul(_in_order(total), factor, out=target.unflatten(-1, split))
+        torch.mul(_in_order(found), factor, out=target.unflatten(-1, split))
     tables.vectors = _in_order(tables.vectors).reshape(tables.vectors.shape)
     return True
 
@@ -129,7 +129,7 @@ def defines(kernel: str, p: Any) -> list[str]:
 
 def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     named = dict(zip("qkv", (p.q, p.k, p.v))) | rows
-    arguments = Arguments(
+    found = Arguments(
         **{name: x.data_ptr() for name, x in named.items()},
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
@@ -147,8 +147,8 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     )
     for name, x in named.items():
         for of, stride in zip(("batch", "head", "row"), x.stride()):
-            setattr(arguments, f"{name}_{of}", stride)
-    return arguments
+            setattr(found, f"{name}_{of}", stride)
+    return found
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
