@@ -71,7 +71,7 @@ def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
 def gap(score: Score, request: InfillConfig) -> Task:
     """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
     ``request.tracks`` or, by default, in all but drums."""
-    clock = Beats(in_time(score, tracking=False))  # bars are counted as its file has them
+    clock = in_time(score, tracking=False).beats  # bars are counted as its file has them
     start, stop = moment("from", request.begin, clock), moment("to", request.end, clock)
     if not 0 <= start < stop:
         raise UserError(f"to={request.end}: expected a place after from={request.begin}")
@@ -134,7 +134,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     if bars is not None and not len(score):
         track = request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
-        clock = Beats(score)
+        clock = score.beats
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
@@ -156,7 +156,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     if bars is not None:
         score = in_time(score)
         kept = replace(kept, pulse=score.pulse)
-        clock = Beats(score)
+        clock = score.beats
         first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
         lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
         first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet

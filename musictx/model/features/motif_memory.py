@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm, joined
+from musictx.model.features.base import Feature, NativeForm, events_of, joined
 from musictx.model.features.pitches import TIMES, class_of, time_classes
 from musictx.tokens.vocab import Tokenizer
 
@@ -102,12 +101,7 @@ class MotifMemory(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        events = tokenizer.sounding()
-        if events is None:
-            raise ConfigError(
-                "model.features=echoes: expected tokenizer=performance, whose notes start and end, "
-                f"not {tokenizer.name}"
-            )
+        events = events_of(tokenizer, cls.name)
         return {name: events[name] for name in ("steps", "starts", "loudness")}
 
     @torch.no_grad()
