@@ -77,7 +77,7 @@ def test_help_names_what_comes_with_musictx(capsys):
 def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("midi/x", "my_pieces/x", "runs/bach-1a2b3c4d/model/x"):
+    for name in ("midi/x", "more/x", "my_pieces/x", "runs/bach-1a2b3c4d/model/x"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("melody.mid", "tune.mid", "song.mid"):
         (tmp_path / name).touch()

@@ -36,10 +36,9 @@ def begun(words: Sequence[str]) -> tuple[list[str], str | None]:
     the words say all themselves."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
     paths = split(options.get("corpus.path", ""))  # several in a sweep
-    paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path).replace(r"\${", "${") for path in paths]
     if _decided(options) or not {"", "null"}.isdisjoint(paths):
         return list(words), None
-    nearest = {nearer(contents_of(path)) for path in paths}
+    nearest = {nearer(contents_of(_folders(path))) for path in paths}
     model, why = nearest.pop()
     if nearest or model not in shipped.models():
         why = why if not nearest else "the folders hold music of different kinds"
@@ -56,7 +55,7 @@ def prepared(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     path = options.get("corpus.path")
     if _decided(options) or not path:
         return dict(options), None
-    model, why = nearer(contents_of(path))
+    model, why = nearer(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None
     folder, fields = shipped.models()[model], dataclasses.fields(TokenizerConfig)
@@ -72,9 +71,16 @@ def _decided(names: Iterable[str]) -> bool:
     return any(name in DECIDED or name.split(".")[0] in GROUPS for name in names)
 
 
+def _folders(path: str) -> list[str]:
+    """The folders that a value of ``corpus.path`` in the words for Hydra names."""
+    several = split(path[1:-1]) if path.startswith("[") else [path]
+    return [re.sub(r"^(['\"])(.*)\1$", r"\2", one).replace(r"\${", "${") for one in several]
+
+
 class FolderContents(NamedTuple):
-    """How many files of music a folder holds; of those looked at, spread over it, how many could be
-    read and keep to beats, their notes, those of them that are a piano's, and their seconds."""
+    """How many files of music some folders hold; of those looked at, spread over them, how many
+    could be read and keep to beats, their notes, those of them that are a piano's, and their
+    seconds."""
 
     files: int
     read: int
@@ -84,17 +90,19 @@ class FolderContents(NamedTuple):
     seconds: float
 
 
-def contents_of(folder: str) -> FolderContents:
-    """What is in ``folder``, by :data:`FILES_READ` of its files."""
+def contents_of(folders: Sequence[str]) -> FolderContents:
+    """What is in ``folders``, by :data:`FILES_READ` of their files."""
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
     from musictx import formats
     from musictx.grid import grid_of
 
-    root, notes, pianos, read, on_beats, seconds = Path(folder).expanduser(), 0, 0, 0, 0, 0.0
-    files = sum(1 for _ in formats.walk(root, formats.SUFFIXES))
+    roots = dict.fromkeys((Path(folder).expanduser() for folder in folders), "")
+    notes, pianos, read, on_beats, seconds = 0, 0, 0, 0, 0.0
+    files = sum(1 for _ in formats.walk_several(roots, formats.SUFFIXES))
     apart = max(1, files // FILES_READ)
-    for file in islice(formats.walk(root, formats.SUFFIXES), 0, apart * FILES_READ, apart):
+    every = formats.walk_several(roots, formats.SUFFIXES)
+    for file in islice(every, 0, apart * FILES_READ, apart):
         try:
             score = formats.read(file.path)
         except UserError:  # preparing will say what is wrong

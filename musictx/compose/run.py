@@ -159,6 +159,8 @@ def _expanded(node: Any) -> Any:
             _expanded(value)
         elif f.metadata.get("path") and isinstance(value, str):
             setattr(node, f.name, home(value))
+        elif f.metadata.get("path") and isinstance(value, list):
+            setattr(node, f.name, [home(one) for one in value])
     return typing.cast(Any, node)
 
 

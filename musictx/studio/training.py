@@ -45,7 +45,7 @@ STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 def held(folder: str) -> dict[str, Any]:
     """What a folder of music holds: how much, of some of its files how many keep to their beats and
     how dense they are, and which model is nearest."""
-    found = contents_of(folder)
+    found = contents_of([folder])
     (model, why), seconds = nearer(found), max(found.seconds, 1e-9)
     hours = seconds / max(found.read, 1) * found.files / 3600
     told: dict[str, Any] = {"files": found.files, "read": found.read, "on_beats": found.on_beats}

@@ -80,6 +80,38 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     assert alone.duration <= 3.0 + 1e-3
 
 
+def test_each_of_several_primers_or_of_a_folder_is_continued(folder, primer, tmp_path, capsys):
+    """As it is alone; of the same name in two folders neither takes the other's place."""
+    other = tmp_path / "more" / "deep" / "my tune.mid"
+    other.parent.mkdir(parents=True)
+    formats.write(formats.read(primer).shifted(0.125), other)
+    (tmp_path / "again").symlink_to(tmp_path / "more")
+    alone = {}
+    for file in (primer, other):
+        results = app.run(config(folder, tmp_path, primer=str(file), samples=2, out=str(tmp_path)))
+        alone |= {(file, one.number): one.paths[0].read_bytes() for one in results}
+    for given in ([str(primer), str(other)], [str(primer), str(tmp_path / "more")]):
+        out = tmp_path / f"out{len(given[1])}"
+        made = app.run(config(folder, tmp_path, primer=given, samples=2, out=str(out)))
+        assert [one.number for one in made] == [0, 1, 2, 3]
+        contents = [one.paths[0].read_bytes() for one in made]
+        assert contents == [alone[file, number] for file in (primer, other) for number in (0, 1)]
+        assert len(files(out)) == 4
+    out = str(tmp_path / "of a folder")
+    made = app.run(config(folder, tmp_path, primer=str(tmp_path / "more"), out=out))
+    assert [one.paths[0].read_bytes() for one in made] == [alone[other, 0]]
+
+
+def test_one_bad_primer_costs_only_itself(folder, primer, tmp_path):
+    (tmp_path / "a.mid").write_bytes(b"no music")
+    given = [str(tmp_path / "a.mid"), str(primer)]
+    with pytest.raises(UserError, match=r"^1 of 2 files not continued: primer=.*a\.mid: "):
+        app.run(config(folder, tmp_path, primer=given))
+    assert len(files(tmp_path / "out")) == 1
+    with pytest.raises(UserError, match=r"primer=.*: no music in this folder"):
+        app.run(config(folder, tmp_path, primer=str(folder)))
+
+
 def test_sound_and_picture_come_when_asked_with_the_seam_marked(
     folder, primer, tmp_path, capsys, monkeypatch
 ):
@@ -126,7 +158,7 @@ def test_without_a_model_the_newest_run_is_taken(folder, tmp_path, monkeypatch):
 
 MISTAKES = {
     "a missing primer": ({"primer": "{tmp}/none.mid"}, "primer=.*none.mid: no such file"),
-    "a folder as primer": ({"primer": "{tmp}"}, "primer=.*this is a folder"),
+    "a folder without music as primer": ({"primer": "{tmp}/half"}, r"primer=.*half: no music in"),
     "a primer that is no MIDI": ({"primer": "{tmp}/text.mid"}, "primer=.*text.mid"),
     "a primer without notes": (
         {"primer": "{tmp}/empty.mid"},
