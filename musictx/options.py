@@ -203,7 +203,9 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             number = float(number)
         if isinstance(number, int) or (isinstance(number, float) and "float" in kinds):
             return number
-    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}")
+    several = isinstance(value, str) and "," in value and not kinds[0].startswith(("list", "dict"))
+    alone = ", one value alone" if several else ""
+    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}{alone}")
 
 
 def kinds_of(field: dataclasses.Field) -> list[str]:

@@ -176,9 +176,9 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             notice=notice,
         )
     values = controls_of(config)
-    beats = score is not None and grid_of(score).on_beats
     planned = config.form is not None
-    work = Work.of(config, name, notice, on_beats=beats or planned)
+    beats = grid_of(score).on_beats if score is not None else config.bars is not None
+    work = Work.of(config, name, notice, on_beats=beats or planned, done="continued")
     bundle = work.bundle
     primer = primer_of(bundle, score, config, name or "")
     steer = steering(bundle, values, config.guidance, like=primer.score)

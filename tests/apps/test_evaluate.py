@@ -88,7 +88,7 @@ def test_tokens_of_several_folders_that_are_gone_are_made_again(tmp_path, corpus
     card = {"name": "folder", "path": both, "held out": {"validation": 0.1, "test": 0.0}}
     assert app.run(config(save(tmp_path / "b", {"corpus": card}))) == measured
     damaged = {"corpus": card | {"path": [str(corpus), 5]}}
-    with pytest.raises(UserError, match="card.corpus.path="):
+    with pytest.raises(UserError, match=r"card\.corpus\.path="):
         app.run(config(save(tmp_path / "c", damaged)))
 
 

@@ -1,6 +1,7 @@
 """musictx generate: files and their names, what is printed, and what is told before any work."""
 
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import musictx
-from musictx import bundle, formats, midi
+from musictx import bundle, cli, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
@@ -65,11 +66,38 @@ def test_several_samples_are_numbered_and_the_first_is_the_one_made_alone(folder
     assert (out / "tunes-0-2.mid").read_bytes() != alone
 
 
+def test_files_say_what_was_done_with_a_piece(folder, primer, tmp_path, capsys):
+    """And what is printed is no time that it took."""
+    out, options = str(tmp_path), {"model": f"{folder}", "seed": 1, "device": "cpu"}
+    words = [f"out={out}", *(f"{name}={value}" for name, value in options.items())]
+    assert cli.main(["continue", str(primer), "seconds=1", *words]) == 0
+    assert cli.main(["infill", "ode_to_joy", "from=3", "to=3", f"out={out}", "seed=1"]) == 0
+    assert cli.main(["accompany", str(primer), f"out={out}", "seed=1", "model=piano"]) == 0
+    harmonise = ["harmonise", "ode_to_joy", f"out={out}", "seed=1", "particles=1"]
+    assert cli.main(harmonise) == 0
+    made = {"my tune-continued-1-1.mid", "ode_to_joy-infilled-1-1.mid"}
+    made |= {"my tune-accompanied-1-1.mid", "ode_to_joy-harmonised-1-1.mid"}
+    assert {*files(tmp_path)} == {*made, "my tune.mid"}
+    assert re.search(
+        r"my tune-continued-1-1.mid: \d+ new notes, 1\.\d s of music\n", capsys.readouterr().out
+    )
+
+
+def test_bars_of_new_music_are_counted_by_the_model_that_counts_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # there are no runs
+    assert cli.main(["generate", "bars=1", "seed=1"]) == 0
+    assert "model: song" in capsys.readouterr().out
+    (sample,) = musictx.generate(bars=1, seed=1)
+    assert sample.score == midi.read("generated/song-1-1.mid")
+    assert cli.main(["generate", "bars=1", "model=piano"]) == 2
+    assert "give model=song, a primer with a meter, or seconds" in capsys.readouterr().err
+
+
 def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
     (whole,) = app.run(config(folder, tmp_path, **asked))
     (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False))
-    assert files(tmp_path / "out") == ["my tune-0-1-2.mid", "my tune-0-1.mid"]
+    assert files(tmp_path / "out") == ["my tune-continued-0-1-2.mid", "my tune-continued-0-1.mid"]
     given = midi.read(primer)
     kept = given.notes[given.notes["start"] <= 2.0]
     written = midi.read(whole.paths[0])
@@ -171,7 +199,9 @@ MISTAKES = {
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "model=.*nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model=.*model.safetensors .*missing"),
-    "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: expected a folder, or a file"),
+    "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: expected a file that ends in .mid"),
+    "a file of notes": ({"out": "{tmp}/x.abc"}, "out=.*x.abc: expected a file that ends in .mid"),
+    "a file of tablature": ({"out": "{tmp}/x.gp5"}, "out=.*x.gp5: expected a file that ends"),
     "no such device": ({"device": "cuda:63"}, "device=cuda:63: not usable"),
 }
 
@@ -334,6 +364,9 @@ def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path)
     (tmp_path / "album.mid").mkdir()
     app.run(config(folder, tmp_path, out=str(tmp_path / "album.mid")))
     assert files(tmp_path / "album.mid") == ["tunes-0-1.mid"]
+    for name in ("takes.v2", "2026.11", "take.one/"):
+        app.run(config(folder, tmp_path, out=str(tmp_path / "d") + name))
+        assert files(tmp_path / f"d{name}") == ["tunes-0-1.mid"]
     with pytest.raises(UserError, match=r"x.musicxml: notation needs beats"):
         app.run(config(folder, tmp_path, out=str(tmp_path / "x.musicxml")))
     chorale = GenerateConfig(
