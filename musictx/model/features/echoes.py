@@ -122,7 +122,11 @@ class Echoes(Feature):
         struck = self.starts[every] >= 0
         number = struck.cumsum(1)
         # To look at one number would wait for a GPU: there as many columns as there may be notes.
-        most = number.shape[1] + 1 if ids.is_cuda else int(number[:, -1].max()) + 1
+        most = (
+            number.shape[1] + 1
+            if ids.is_cuda or torch.compiler.is_exporting()
+            else int(number[:, -1].max()) + 1
+        )
         at = index.new_zeros(len(every), most)
         at.scatter_(1, torch.where(struck, number, 0), index)
         pitch, begun = self.starts[every].gather(1, at), begins.gather(1, at)
