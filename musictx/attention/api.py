@@ -7,8 +7,8 @@ chunked     linear in memory: consecutive positions, one axis by order, and any 
             such as pitch (attention/chunked/)
 sdpa        torch's own kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what wings add, chunked, reference. What ``torch.export`` records keeps to
-            operations of torch
+            sdpa, else what wings add, chunked, reference. ``torch.export`` records reference, whose
+            operations every compiler knows
 
 A wing (:mod:`musictx.wings`, the door ``attention``) adds modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
@@ -160,7 +160,7 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         able = job.device is not None and not _MODULES[name].supports(job)
         if able and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
-    untried = job.device not in _CHUNKED_DEVICES
+    untried = exported or job.device not in _CHUNKED_DEVICES
     return "reference" if untried or chunked.supports(job) else "chunked", None
 
 

@@ -1,13 +1,13 @@
 """Ten free chorales and ten harmonised tunes, as pictures, with their faults beside Bach's own.
 
-    python -m scripts.docs.chorale_pictures [path=Jsb16thSeparated.json] [model=chorale] [out=docs]
-        [free=10] [tunes=NAME,...]
+    python -m scripts.docs.chorale_pictures [path=Jsb16thSeparated.json] [model=chorale]
+        [out=docs/images] [free=10] [tunes=NAME,...]
 
 The chorales are those of seed 0, the harmonisations the first of seed 0, both as the commands
-``generate`` and ``harmonise`` make them; none was chosen. Writes OUT/images/chorales_free.png and
-chorales_harmonised.png, a small piano roll of each piece: soprano, alto, tenor and bass in four
-colours, a red line where a fault begins, a grey one at the bar. Prints a table; with ``path``
-Bach's 76 validation pieces are a line of it.
+``generate`` and ``harmonise`` make them; none was chosen. Writes chorales_free.png and
+chorales_harmonised.png into the current folder or OUT, a small piano roll of each piece: soprano,
+alto, tenor and bass in four colours, a red line where a fault begins, a grey one at the bar. Prints
+a table; with ``path`` Bach's 76 validation pieces are a line of it.
 
 Tunes: the four that come along with musictx, and six more folk songs (scripts/docs/tunes), entered
 by hand and in the public domain, two of them in 3/4 with a pick-up: New Britain (Amazing Grace,
@@ -37,7 +37,6 @@ from musictx.config import GenerateConfig, HarmoniseConfig
 from scripts.docs.drawing import save
 from scripts.words import options, run
 
-ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("ode_to_joy", "au_clair_de_la_lune", "ah_vous_dirai_je", "frere_jacques")
 SONGS = Path(__file__).parent / "tunes"
 COLOURS = ("#c8553d", "#d9a441", "#3a8f6f", "#355c9a")
@@ -121,12 +120,12 @@ def line(name: str, pieces: Sequence[Drawn]) -> str:
 
 
 def main(words: list[str]) -> None:
-    defaults = {"path": "", "model": "chorale", "out": str(ROOT / "docs"), "free": "10"}
+    defaults = {"path": "", "model": "chorale", "out": ".", "free": "10"}
     given = options(
         words,
         defaults | {"tunes": ",".join([*SHIPPED, *sorted(p.stem for p in SONGS.glob("*.mid"))])},
     )
-    images = Path(given["out"], "images")
+    images = Path(given["out"])
     model = bundle.load(given["model"])
     print(f"| | faults / 100 bars | {' | '.join(voice_leading.KINDS)} | cadence | bars |")
     if given["path"]:

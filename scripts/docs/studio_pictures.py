@@ -2,7 +2,8 @@
 
     python -m scripts.docs.studio_pictures [out=docs/images] [seed=3]
 
-Needs what ``make journeys`` needs. The music is the first of its seed.
+Needs what ``make journeys`` needs. The music is the first of its seed; the pictures go into the
+current folder or OUT.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
-DEFAULTS = {"out": "docs/images", "seed": "3"}
+DEFAULTS = {"out": ".", "seed": "3"}
 #: Colours of a picture: the page has few.
 COLOURS = 256
 
