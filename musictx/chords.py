@@ -1,10 +1,11 @@
-"""Chords: their names, those that a file says, and those that its notes imply.
+"""Chords: their names, those in the markers of a file, and those that its notes imply.
 
 A chord is a root and one of ten qualities; inversions and further tensions are left out. Files name
 chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical chords"),
 ``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``C#m7``, ``N.C.``. Where a file
-says nothing, :func:`recognised` takes for each half of a bar the chord whose tones are likeliest
-there and whose root lies in the bass, by a hidden Markov model in which chords tend to stay.
+has no such markers, :func:`recognised` takes for each half of a bar the chord whose tones are
+likeliest there and whose root lies in the bass, by a hidden Markov model in which chords tend to
+stay.
 """
 
 from __future__ import annotations
@@ -164,12 +165,12 @@ def transposed(chord: Chord, semitones: int) -> Chord:
 
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """The chords in the markers of ``score``: seconds and chord, where it changes."""
-    found: list[tuple[float, Chord]] = []
-    known = marked(score)
+    changes: list[tuple[float, Chord]] = []
+    chords = marked(score)
     for time, text in score.markers:
-        if text in known and (not found or known[text] != found[-1][1]):
-            found.append((time, known[text]))
-    return found
+        if text in chords and (not changes or chords[text] != changes[-1][1]):
+            changes.append((time, chords[text]))
+    return changes
 
 
 def is_chart(score: Score) -> bool:
@@ -179,7 +180,7 @@ def is_chart(score: Score) -> bool:
 
 def marked(score: Score) -> dict[str, Chord]:
     """The markers of ``score`` that are chords: names such as ``C:min7``, or symbols such as
-    ``Cm7`` and ``G/B``; a letter, which may be a section's, only beside other symbols."""
+    ``Cm7`` and ``G/B``; a letter, which may be a section's, only together with other symbols."""
     texts = {text for _, text in score.markers}
     names = {text: chord for text in texts if (chord := named(text)) is not None}
     symbols = {
@@ -226,16 +227,16 @@ def halves(clock: Beats, until: float) -> list[float]:
 def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
     """Of each of :data:`CHORDS` the logarithm of how likely notes are that sound so long; none
     does where ``sounds`` is negative."""
-    heard = sounds > 1e-6
-    if not heard.any():
+    audible = sounds > 1e-6
+    if not audible.any():
         silence = np.full(len(CHORDS), -4.0)
         silence[0] = 0.0
         return silence
-    weight = np.bincount(pitches[heard] % 12, sounds[heard], 12)
+    weight = np.bincount(pitches[audible] % 12, sounds[audible], 12)
     tones, lowest = _tones(), np.zeros(12)
-    lowest[int(pitches[heard].min()) % 12] = 1.0
-    found: np.ndarray = NOTES * tones.log_classes @ (weight / weight.sum())
-    return found + tones.log_bass @ lowest
+    lowest[int(pitches[audible].min()) % 12] = 1.0
+    log_likelihood: np.ndarray = NOTES * tones.log_classes @ (weight / weight.sum())
+    return log_likelihood + tones.log_bass @ lowest
 
 
 class _Tones(NamedTuple):

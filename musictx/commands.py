@@ -1,7 +1,7 @@
 """The table of commands: each with its dataclass of options, and the YAML files of ``conf/``.
 
-Commands of optional packages come from their wings (``musictx.wings``). Neither Hydra nor torch is
-imported here.
+Those of optional components come from the registry (``musictx.registry``). Neither Hydra nor torch
+is imported here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from musictx import config, wings
+from musictx import config, registry
 from musictx.config import SCHEMES, checks
 from musictx.config.command import Command
 from musictx.errors import UserError, shown
@@ -149,12 +149,12 @@ CORE = (
 
 
 def _together() -> dict[str, Command]:
-    """The commands of the core with those of wings where they want to be listed."""
-    of_wings = [wings.load(path) for path in wings.everywhere("commands").values()]
+    """The commands of the core with those of optional components where they are to be listed."""
+    added = [registry.load(path) for path in registry.COMMANDS.values()]
     listed: list[Command] = []
     for command in CORE:
-        listed += [*(one for one in of_wings if one.before == command.name), command]
-    listed += [one for one in of_wings if not one.before]
+        listed += [*(one for one in added if one.before == command.name), command]
+    listed += [one for one in added if not one.before]
     return {command.name: command for command in listed}
 
 
@@ -189,10 +189,10 @@ def conf_dir() -> Path:
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
     """The groups of options that have files of ``conf/`` for ``command``, and the names of these,
-    such as sampling: free, safe; also those of wings and of the user's ``folders``."""
+    such as sampling: free, safe; also those of optional components and the user's ``folders``."""
     names = GROUPS if command == "train" else PRESETS
     options = known_options(command)
-    roots = [conf_dir(), *wings.conf_folders(), *folders]
+    roots = [conf_dir(), *registry.CONF, *folders]
     return {
         group: sorted(
             {
@@ -235,10 +235,10 @@ def free_form(command: str) -> list[str]:
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
-    """The options in ``GROUP/NAME.yaml`` of ``conf/``, a wing or the user's ``folders``."""
+    """The options in ``GROUP/NAME.yaml`` of ``conf/``, an optional component or ``folders``."""
     import yaml
 
-    roots = [*folders, conf_dir(), *wings.conf_folders()]
+    roots = [*folders, conf_dir(), *registry.CONF]
     file = next(f for f in (root / group / f"{name}.yaml" for root in roots) if f.is_file())
     try:
         options = yaml.safe_load(file.read_text(encoding="utf-8")) or {}

@@ -13,18 +13,13 @@ import glob
 import os
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from musictx.errors import ReadError, UserError, WriteError, shown
-from musictx.lazy import optional
-
-#: One of them is there: POSIX has the first, Windows the second.
-fcntl, msvcrt = optional("fcntl"), optional("msvcrt")
 
 #: Hidden names of files and folders that are being written; left behind only by a kill.
 PART = ".part-"
@@ -38,20 +33,17 @@ def read_bytes(
     Raises ``error`` with the reason "cannot be opened" for what is no file or cannot be read, and
     "too large" before a larger file is read.
     """
-    path = Path(path)
-    most = megabytes * 1_000_000
+    path, most = Path(path), megabytes * 1_000_000
     try:
         if path.exists() and not path.is_file():
-            what = "it is a folder" if path.is_dir() else "it is no regular file"
-            raise error(f"{path}: cannot be opened ({what})", "cannot be opened")
+            raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
         with path.open("rb") as file:
-            data = file.read(most + 1) if path.stat().st_size <= most else b""
+            size = path.stat().st_size
+            data = file.read(most + 1) if size <= most else b""
     except (OSError, ValueError) as fault:  # ValueError: a null character in the name
         why = getattr(fault, "strerror", None) or fault
-        if isinstance(fault, ReadError):
-            raise
         raise error(f"{shown(path)}: cannot be opened ({why})", "cannot be opened") from None
-    if len(data) > most or path.stat().st_size > most:
+    if max(size, len(data)) > most:
         raise error(f"{path}: larger than {limit}={megabytes} MB", "too large")
     return data
 
@@ -138,15 +130,16 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
     """
     folder = Path(folder)
     for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        with _held(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
+        with _locked(left) as dead:
+            pass
+        if dead:
+            shutil.rmtree(left, ignore_errors=True)
     beside = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     try:
         beside.mkdir(parents=True)
-        with _held(beside):
+        with _locked(beside):
             yield beside
-        swap(beside, folder)
+        _swap(beside, folder)
     except OSError as error:
         raise cannot_write(folder, error) from error
     finally:
@@ -154,51 +147,25 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[bool]:
-    """Whether ``folder`` could be locked: no, if a living process writes it, or where the system
-    has no such locks. The system gives the lock back when its process ends, in whatever way."""
-    handle, locked = None, False
-    if fcntl is not None:
-        with suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether this process has the lock of a folder that is being written: no, if another one has
+    it, or where the file system has no locks. The system releases it when its process ends."""
+    from filelock import FileLock  # not for help, which is instant
+
+    lock = FileLock(folder / ".lock", timeout=0)
+    with suppress(OSError):  # of which filelock's Timeout is one
+        lock.acquire()
+    locked = lock.is_locked
     try:
         yield locked
     finally:
-        if handle is not None:
-            os.close(handle)
+        lock.release()
+        if locked:
+            with suppress(OSError):
+                (folder / ".lock").unlink()
 
 
-def lock(file: IO[str], wait: bool) -> None:
-    """Lock an open file for this process, until it is closed or the process ends in whatever way.
-
-    Where another process has it: waits, or ``BlockingIOError`` or ``PermissionError`` if not
-    ``wait``. Other ``OSError`` where a file system knows no locks. Children do not inherit it."""
-    if fcntl is not None:
-        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    elif msvcrt is not None:  # what is locked cannot be read: a place far behind the text
-        os.lseek(file.fileno(), 1 << 30, os.SEEK_SET)
-        while True:
-            try:
-                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-                break
-            except PermissionError:
-                if not wait:
-                    raise
-            time.sleep(0.1)
-
-
-def tidy(folder: str | Path) -> None:
-    """Remove what a killed process was just writing into ``folder``."""
-    for path in Path(folder).glob(f"{PART}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def swap(new: Path, folder: Path) -> None:
+def _swap(new: Path, folder: Path) -> None:
     """Put the folder ``new`` where ``folder`` is; an old one goes only when the new one stands."""
     if not folder.exists():
         new.rename(folder)
@@ -211,3 +178,12 @@ def swap(new: Path, folder: Path) -> None:
         old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def tidy(folder: str | Path) -> None:
+    """Remove what a killed process was just writing into ``folder``."""
+    for path in Path(folder).glob(f"{PART}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

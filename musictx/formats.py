@@ -1,4 +1,4 @@
-"""Any music <-> Score: the one door for files, whatever their format.
+"""Any music <-> Score: files of every format are read and written here.
 
 ``read`` looks at what a file holds, not only at its name; ``write`` goes by the name's ending.
 """
@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from musictx import wings
+from musictx import registry
 from musictx.config.limits import Limits
 from musictx.errors import ReadError, UserError, shown
 from musictx.files import read_bytes, write_bytes
@@ -174,9 +174,9 @@ def write(score: Any, path: str | Path) -> Path:
     """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
 
     .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .musicxml and .xml: its notation,
-    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). Others by a wing: .wav, its
-    sound, and .png, its piano roll (``musictx/render``). The file appears whole or not at all.
-    Raises :class:`UserError` for any other ending, and for what is no music.
+    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). Others by an optional
+    component: .wav, its sound, and .png, its piano roll (``musictx/render``). The file appears
+    whole or not at all. Raises :class:`UserError` for any other ending, and for what is no music.
     """
     score = _score(score, "write")
     if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):
@@ -191,18 +191,18 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """What writes files of sound or pictures that are named like ``path``: a function of a wing
-    (``Wing.writers``). Raises :class:`UserError` where no wing writes such files."""
+    """What writes files of sound or pictures that are named like ``path``: a function of
+    ``registry.WRITERS``. Raises :class:`UserError` where none writes such files."""
     suffix = path.suffix.lower()
-    function = wings.place("writers", suffix)
+    function = registry.WRITERS.get(suffix)
     if function is None:
-        *known, last = [".mid", ".midi", ".musicxml", *wings.everywhere("writers")]
+        *others, last = [".mid", ".midi", ".musicxml", *registry.WRITERS]
         raise UserError(
-            f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(known)} or "
+            f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(others)} or "
             f"{last}"
         )
-    found: Callable[..., Any] = wings.load(function)
-    return found
+    loaded: Callable[..., Any] = registry.load(function)
+    return loaded
 
 
 def find(folder: str | Path) -> list[Path]:

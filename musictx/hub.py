@@ -19,7 +19,7 @@ from musictx.files import write_text
 
 PREFIX = "hf:"
 _NAME = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-#: What the hub shows beside the files of a model folder.
+#: The page that the hub shows above the files of a model folder.
 PAGE = "README.md"
 #: Most that the files of a model may hold together, MB.
 MOST_MB = 4000
@@ -63,7 +63,7 @@ def fetched(
 
 
 def write_page(folder: Path, front: str) -> None:
-    """README.md of the hub, beside the files of the model folder ``folder``, under the metadata
+    """Write README.md of the hub into the model folder ``folder``: its card under the metadata
     ``front``."""
     card = (folder / "CARD.md").read_text(encoding="utf-8")
     card = card.replace("model.path=THIS_FOLDER", "model=hf:USER/NAME")

@@ -1,5 +1,4 @@
-"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``; and
-modules that not every system has."""
+"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
@@ -25,11 +24,3 @@ def callable_package(name: str, where: str = "musictx.api") -> None:
     package = sys.modules[name]
     package.__class__ = _Callable
     package.function_stands_in = where  # type: ignore[attr-defined]
-
-
-def optional(name: str) -> Any:
-    """The module ``name``, ``None`` where this system has none."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None

@@ -194,6 +194,9 @@ class Score:
             raise UserError("pedals: value must lie in 0..127")
         if not np.all(np.isfinite(self.tempos["bpm"]) & (self.tempos["bpm"] > 0)):
             raise UserError("tempos: bpm must be finite and greater than 0")
+        for name in ("markers", "lyrics"):
+            if not all(0 <= time < math.inf for time, _ in getattr(self, name)):
+                raise UserError(f"{name}: time must be finite and not negative")
         ticks = self.ticks_per_quarter
         if not isinstance(ticks, Integral) or not 0 <= ticks < 2**15:
             raise UserError("ticks_per_quarter must be a whole number in 0..32767")

@@ -3,7 +3,7 @@ back.
 
 The dataclasses of ``config/`` declare each option once. Whatever way a request comes, it becomes a
 configuration in :func:`request`; so the same request means the same from the command line, Python,
-the studio and MCP. Neither Hydra nor torch is imported here: a slip of the fingers is answered at
+the studio and MCP. Neither Hydra nor torch is imported here, so that a typing error is reported at
 once.
 """
 
@@ -100,33 +100,33 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
 
 def words(command: str, config: Any) -> list[str]:
     """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
-    plain, known = type(config)(), known_options(command)
+    plain, fields = type(config)(), known_options(command)
     file: list[str] = []
-    found = []
-    for name in known:
+    option_words = []
+    for name in fields:
         value, usual = (reduce(getattr, name.split("."), one) for one in (config, plain))
         if value == usual:
             continue
         if name == COMMANDS[command].positional:
             file = [str(one) for one in (value if isinstance(value, list) else [value])]
             continue
-        if checks.holds_several(known[name]):
+        if checks.holds_several(fields[name]):
             differ = [one for one in vars(value) if getattr(value, one) != getattr(usual, one)]
-            found += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
+            option_words += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
             continue
         short = name.removeprefix("sampling.")
-        word = checks.spoken(name, known[name]) if short in known else short
-        found.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
-    return [*file, *found]
+        word = checks.spoken(name, fields[name]) if short in fields else short
+        option_words.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
+    return [*file, *option_words]
 
 
 def full_name(command: str, name: str) -> str:
     """The option that people mean by a short name: ``key``, ``model``, ``from``."""
-    known = known_options(command)
+    fields = known_options(command)
     name = COMMANDS[command].spoken().get(name, name)
-    if name == "model" and "model.path" in known:
+    if name == "model" and "model.path" in fields:
         return "model.path"
-    return f"sampling.{name}" if name not in known and f"sampling.{name}" in known else name
+    return f"sampling.{name}" if name not in fields and f"sampling.{name}" in fields else name
 
 
 def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
@@ -134,8 +134,8 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
-    known = {**known_options(command), **groups(command), **COMMANDS[command].spoken()}
-    names = [*known, *parts(command), *more]
+    fields = {**known_options(command), **groups(command), **COMMANDS[command].spoken()}
+    names = [*fields, *parts(command), *more]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     if "." not in name:  # who types "tracks" wants no limits.tracks
         names = [one for one in names if "limits" not in one.split(".")]
@@ -241,12 +241,16 @@ def home(path: str) -> str:
 def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     """``value`` is there, or is the name of something that comes with musictx."""
     kind = field.metadata.get("names")
-    come = {"examples": shipped.examples, "models": shipped.models}
-    ours = sorted(come[kind]()) if kind else []
+    lists = {"examples": shipped.examples, "models": shipped.models}
+    included = sorted(lists[kind]()) if kind else []
     there = os.path.exists(os.path.expanduser(value))
-    if there or value in ours or (kind == "models" and value.startswith("hf:")):
+    if there or value in included or (kind == "models" and value.startswith("hf:")):
         return
-    more = f", and none of the {kind} that come with musictx ({', '.join(ours)})" if ours else ""
+    more = (
+        f", and none of the {kind} that come with musictx ({', '.join(included)})"
+        if included
+        else ""
+    )
     raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
 
 
@@ -268,8 +272,8 @@ def _is_file(command: str, word: str) -> bool:
     if not equals:
         return True
     option, free = full_name(command, name), free_form(command)
-    known = {**known_options(command), **parts(command), **groups(command)}
-    is_option = option in known or any(option.startswith(f"{one}.") for one in free)
+    names = {**known_options(command), **parts(command), **groups(command)}
+    is_option = option in names or any(option.startswith(f"{one}.") for one in free)
     return not is_option and os.path.exists(os.path.expanduser(word))
 
 
@@ -324,13 +328,13 @@ def _single(
 @cache
 def _nested(config: type, prefix: str = "") -> dict[str, type]:
     """The dataclasses inside of ``config`` by the dotted names of their options."""
-    found: dict[str, type] = {}
+    dataclasses_by_name: dict[str, type] = {}
     for field in dataclasses.fields(config):
         kind = field.default_factory
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             name = f"{prefix}{field.name}"
-            found |= {name: kind, **_nested(kind, f"{name}.")}
-    return found
+            dataclasses_by_name |= {name: kind, **_nested(kind, f"{name}.")}
+    return dataclasses_by_name
 
 
 def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:

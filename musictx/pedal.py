@@ -19,7 +19,7 @@ DOWN = 64
 def fold_sustain(score: Score) -> Score:
     """``score`` with notes as long as they sound under the pedal, and without pedals.
 
-    Track by track (a pedal moves only the notes of its own track; drums stay as they are):
+    Track by track (a pedal moves only the notes of the same track; drums stay as they are):
 
     - A key released while the pedal is down sounds on until the pedal goes up, at the latest until
       the end of the piece: the last note end or pedal movement of any track.
@@ -40,11 +40,11 @@ def fold_sustain(score: Score) -> Score:
     movable = np.flatnonzero(np.isin(notes["track"], tracks) & ~notes["drum"])
     movable = arranged(movable, notes["track"][movable])
     edges = np.searchsorted(notes["track"][movable], tracks, side="left")
-    for own, mine in zip(np.split(pedals, first[1:]), np.split(movable, edges[1:])):
-        if len(mine) == len(notes):  # the one track there is
-            notes["end"] = _sounding_ends(notes, own, last)
-        elif len(mine):
-            notes["end"][mine] = _sounding_ends(notes[mine], own, last)
+    for moves, of_track in zip(np.split(pedals, first[1:]), np.split(movable, edges[1:])):
+        if len(of_track) == len(notes):  # the one track there is
+            notes["end"] = _sounding_ends(notes, moves, last)
+        elif len(of_track):
+            notes["end"][of_track] = _sounding_ends(notes[of_track], moves, last)
     return replace(score, notes=notes, pedals=np.empty(0, PEDAL))
 
 

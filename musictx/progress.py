@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from tqdm import tqdm
 
@@ -21,59 +20,51 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Within this context, and this thread, progress is told to ``listener`` and to nobody else."""
-    before = _listener.set(listener)
+    """Within this context, and this thread, ``listener`` gets the progress; nothing is shown."""
+    token = _listener.set(listener)
     try:
         yield
     finally:
-        _listener.reset(before)
+        _listener.reset(token)
 
 
 @contextmanager
 def progress(what: str, unit: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """A function ``update(done, total=None)`` that tells how far ``what`` has come, in ``unit``
+    """A function ``update(done, total=None)`` that shows how far ``what`` has come, in ``unit``
     (a plural: "windows").
 
     On a terminal it moves a bar that goes away at the end; elsewhere it prints a line every
     :data:`EVERY` seconds, so that a log shows that something happens.
     """
-    listener = _listener.get()
-    if listener is not None:
-        known = total
-
-        def hear(done: float, total: float | None = None) -> None:
-            listener(what, done, known if total is None else total)
-
-        yield hear
-        return
-    if sys.stderr.isatty():
-        settings: dict[str, Any] = {
-            "desc": what,
-            "unit": f" {unit}",
-            "total": total,
-            "leave": False,
-        }
-        with tqdm(**settings) as bar:
+    if (listener := _listener.get()) is not None:
+        yield lambda done, now=None: listener(what, done, total if now is None else now)
+    elif sys.stderr.isatty():
+        with tqdm(desc=what, unit=f" {unit}", total=total, leave=False) as bar:
 
             def move(done: float, total: float | None = None) -> None:
                 bar.total = bar.total if total is None else total
                 bar.update(done - bar.n)
 
             yield move
-        return
-    began = last = time.monotonic()
-    whole = total
+    else:
+        yield _Lines(what, unit, total)
 
-    def tell(done: float, total: float | None = None) -> None:
-        nonlocal last, whole
-        whole = whole if total is None else total
+
+class _Lines:
+    """Prints a line at an update that comes :data:`EVERY` seconds or more after the last one."""
+
+    def __init__(self, what: str, unit: str, total: float | None) -> None:
+        self.what, self.unit, self.total = what, unit, total
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, done: float, total: float | None = None) -> None:
+        self.total = self.total if total is None else total
         now = time.monotonic()
-        if now - last < EVERY:
+        if now - self.last < EVERY:
             return
-        last = now
-        share = done / whole if whole else 0.0
-        of = f" of {whole:,.0f}" if whole else ""
-        left = f", about {(now - began) * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
-        print(f"{what}: {done:,.0f}{of} {unit}, {now - began:.0f} s{left}", flush=True)
-
-    yield tell
+        self.last = now
+        share = done / self.total if self.total else 0.0
+        of = f" of {self.total:,.0f}" if self.total else ""
+        seconds = now - self.began
+        left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
+        print(f"{self.what}: {done:,.0f}{of} {self.unit}, {seconds:.0f} s{left}", flush=True)

@@ -1,5 +1,5 @@
 """Which model is meant: a folder, the newest one, or one of those that come with musictx and its
-wings; and the melodies and the opening that come with it, known by name."""
+optional components; and the melodies and the opening that come with it, by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from musictx import hub, wings
+from musictx import hub, registry
 from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
@@ -39,7 +39,7 @@ def missing(names: Collection[str]) -> list[str]:
 
 def models() -> dict[str, Path]:
     """Name -> model folder, by name."""
-    roots = [_HERE / "models", *(wing.models for wing in wings.every() if wing.models is not None)]
+    roots = [_HERE / "models", *registry.MODELS]
     folders = [folder for root in roots for folder in root.glob("*")]
     return {p.name: p for p in sorted(folders) if config_of(p)}
 

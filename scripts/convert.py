@@ -16,8 +16,8 @@ from musictx.shipped import OLD_CONFIG
 from scripts.words import run
 
 
-def main(words: list[str]) -> None:
-    for folder in map(Path, words):
+def main(*folders: str) -> None:
+    for folder in map(Path, folders):
         config = bundle.read_config(folder)
         text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
         write_text(folder / "config.json", text)

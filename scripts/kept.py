@@ -33,17 +33,15 @@ from musictx.grid import in_time
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, Score
 from musictx.sampling import fill
-from scripts.words import run, with_rest
+from scripts.harness import finish
+from scripts.words import run
 from tests.untrained import saved
 
 #: Bars of a gap.
 BARS = 2
 
 
-def main(words: list[str]) -> int:
-    given = {"n": "25", "seed": "0"}
-    folders = [word for word in words if "=" not in word]
-    given, _ = with_rest([word for word in words if "=" in word], given)
+def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     if not folders:
         raise UserError("FOLDER: missing, expected folders with MIDI files")
     wrong = []
@@ -54,7 +52,7 @@ def main(words: list[str]) -> int:
         model = musictx.load(saved(Path(scratch) / "m", tokens=tokens, context=96))
         for folder in folders:
             files = [f for f in formats.find(folder) if f.suffix.lower() in formats.MIDI_SUFFIXES]
-            chosen = Random(given["seed"]).sample(files, min(int(given["n"]), len(files)))
+            chosen = Random(str(seed)).sample(files, min(n, len(files)))
             count = Counter[str]()
             for file in chosen:
                 score = musictx.read(file)
@@ -73,8 +71,7 @@ def main(words: list[str]) -> int:
             columns = [count[key] for key in ("infilled", "accompanied", "refused", "damaged")]
             numbers = " | ".join(map(str, [len(chosen), *columns]))
             print(f"| {Path(folder).name} | {numbers} |", flush=True)
-    print("\n".join(wrong))
-    return bool(wrong)
+    return finish(wrong)
 
 
 def random_notes(part: fill.Part, seeds: Any, **_: Any) -> Iterator[Any]:

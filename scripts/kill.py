@@ -24,17 +24,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
-from musictx.errors import UserError
 from musictx.files import PART
-from scripts.words import options
-from scripts.words import run as script
+from scripts import words as script
+from scripts.harness import finish, forked, start, status_of
 from tests.apps.train_driver import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,8 +43,7 @@ SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "mod
 STEPS, PIECES = 60, 120
 #: A command that has ended before its moment came does not count; at most so many trials for one.
 MOST = 4
-DEFAULTS = {"out": "", "times": "10", "seed": "0", "what": ""}
-WHAT = "prepare,train,generate,signals,streams,full"
+WHAT = ("prepare", "train", "generate", "signals", "streams", "full")
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
@@ -54,30 +52,29 @@ class Failed(Exception):
     """What a trial should not have shown."""
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    if not given["out"]:
-        raise UserError("out: missing, expected out=FOLDER")
-    out, times, seed = Path(given["out"]), int(given["times"]), int(given["seed"])
+def main(
+    out: Path,
+    times: int = 10,
+    seed: int = 0,
+    what: Sequence[str] = WHAT,
+) -> int:
     shutil.rmtree(out, ignore_errors=True)
     write_corpus(out / "midi", PIECES)
     print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
     failures = []
-    for what in (given["what"] or WHAT).split(","):
-        trials = Trials(out / what, out / "midi", Random(f"{seed} {what}"))
+    for trial in what:
+        trials = Trials(out / trial, out / "midi", Random(f"{seed} {trial}"))
         disturbed = failed = 0
         number = 0
         while disturbed < times and number < MOST * times:
             try:
-                disturbed += getattr(trials, what)(number)
+                disturbed += getattr(trials, trial)(number)
             except Failed as error:
                 failed += 1
-                failures.append(f"{what} {number}: {error}")
+                failures.append(f"{trial} {number}: {error}")
             number += 1
-        print(f"| {what} | {number} | {disturbed} | {failed} |", flush=True)
-    print("\n".join(failures))
-    if failures:
-        sys.exit(1)
+        print(f"| {trial} | {number} | {disturbed} | {failed} |", flush=True)
+    return finish(failures)
 
 
 class Trials:
@@ -167,18 +164,19 @@ class Trials:
         ends = ends or {signal.SIGKILL: 137}
         log = self.folder / "log"
         if self.took is None:
+            reference = words(self.folder / "reference")  # which may train a model first
             began = time.monotonic()
-            if run(words(self.folder / "reference"), log):
+            if run(reference, log):
                 raise Failed(log.read_text()[-400:])
             self.took = time.monotonic() - began
             self.right = made(self.folder / "reference")
         place = self.folder / str(number)
-        child = start(words(place), log)
+        child = start(partial(cli.main, words(place)), log)
         time.sleep(self.rng.uniform(0, self.took))
         sent = self.rng.choice(sorted(ends))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, sent)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = status_of(child)
         status = 128 - status if status < 0 else status
         if status not in (0, ends[sent]) or "Traceback" in log.read_text(errors="replace"):
             raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
@@ -192,29 +190,9 @@ class Trials:
         return status != 0
 
 
-def start(words: list[str], log: Path) -> int:
-    """``musictx WORDS`` in a process of its own, without the seconds that imports take."""
-    child = os.fork()
-    if child:
-        return child
-    status: Any = 70
-    try:
-        to = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(to, 1)
-        os.dup2(to, 2)
-        status = cli.main(words)
-        sys.stdout.flush()
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
 def run(words: list[str], log: Path) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(start(words, log), 0)[1])
+    """The status of ``musictx WORDS`` in a fork of this process."""
+    return forked(partial(cli.main, words), log)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -240,4 +218,4 @@ def mount(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    script(main)
+    script.run(main)

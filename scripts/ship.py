@@ -41,20 +41,11 @@ from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
 from scripts.reproduce import steering
-from scripts.words import run, with_rest
+from scripts.words import run
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
 PRIVATE = ("out=", "corpus.shards=", "init=")
-DEFAULTS = {
-    "model": "",
-    "name": "",
-    "windows": "",
-    "ahead": "1",
-    "returns": "1",
-    "temperature": "1",
-    "out": str(ROOT / "musictx" / "models"),
-}
 #: Bytes of weights above which a model is too large to come along.
 MOST = 20_000_000
 #: How a card names its rows by what is measured (``measure.kind`` of scripts/ships/NAME.yaml).
@@ -89,17 +80,6 @@ def described(name: str) -> dict[str, Any]:
         raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {known}")
     found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return found
-
-
-def above_zero(name: str, text: str) -> float:
-    """The number that ``text`` says; ``UserError`` for any other text."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise UserError(f"{name}={text}: expected a number above 0")
-    return number
 
 
 @torch.no_grad()
@@ -159,54 +139,66 @@ def numbers(
         yield found | told | {"protocol": PROTOCOLS[kind]}
 
 
-def main(words: list[str]) -> Path:
-    given, corpus = with_rest(words, DEFAULTS, also=["corpus"])
-    if not given["model"] or not given["name"]:
-        raise UserError("model=FOLDER and name=NAME are needed")
-    temperature = above_zero("temperature", given["temperature"])
-    card, source = described(given["name"]), bundle.load(given["model"])
+def main(
+    model: Path,
+    name: str,
+    corpus: str = "",
+    windows: int = 0,
+    ahead: float = 1,
+    returns: float = 1,
+    temperature: float = 1,
+    out: Path = ROOT / "musictx" / "models",
+    **more: str,
+) -> Path:
+    for option, value in (("temperature", temperature), ("ahead", ahead), ("returns", returns)):
+        if not 0 < value < math.inf:
+            raise UserError(f"{option}={value:g}: expected a number above 0")
+    card, source = described(name), bundle.load(model)
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
-    asked = compose("evaluate", corpus).corpus
+    words = [f"{option}={value}" for option, value in more.items()]
+    asked = compose("evaluate", [f"corpus={corpus}"] * bool(corpus) + words).corpus
     shards = find_shards(asked, source.tokenizer, card=source.card)
-    told = dict(source.card)
-    trained_on = told.get("corpus") or {}
-    private = ("path", "shards", "held out")
-    about = {k: v for k, v in trained_on.items() if k not in private}
-    card = told | card | {"corpus": about, "command": without_places(str(told.get("command", "")))}
-    card.pop("numbers", None)
-    training = dict(told.get("training") or {})
+    old = dict(source.card)
+    about = dict(old.get("corpus") or {})
+    for private in ("path", "shards", "held out"):
+        about.pop(private, None)
+    training = dict(old.get("training") or {})
     training |= {"init": training.get("init") and bare(training["init"])}
-    card["training"] = training
-    card["note_limits"] = of_corpus(shards, source.tokenizer)
-    known_ahead = [one for one in source.model.features if isinstance(one, Conditions)]
-    if given["ahead"] != "1" and known_ahead:
-        known_ahead[0].soften(float(given["ahead"]))
-        card["known ahead, share of its strength"] = float(given["ahead"])
-    returning = [one for one in source.model.features if isinstance(one, Bars)]
-    if given["returns"] != "1" and returning:
-        returning[0].scores.data.mul_(float(given["returns"]))
-        card["bars ago, share of their strength"] = float(given["returns"])
+    card = old | card | {"corpus": about, "training": training}
+    card |= {"command": without_places(str(old.get("command", "")))}
+    card |= {"note_limits": of_corpus(shards, source.tokenizer)}
+    card.pop("numbers", None)
+    network, folder = source.model, out / name
+    for feature in network.features:
+        if isinstance(feature, Conditions) and ahead != 1:
+            feature.soften(ahead)
+            card["known ahead, share of its strength"] = ahead
+        if isinstance(feature, Bars) and returns != 1:
+            feature.scores.data.mul_(returns)
+            card["bars ago, share of their strength"] = returns
     if temperature != 1:
-        divide_logits(source.model, temperature)
+        divide_logits(network, temperature)
         card["logits divided by"] = temperature
-    model, out = source.model, Path(given["out"]) / given["name"]
-    model.config = replace(model.config, attention="auto")
-    bundle.save(out, model, source.tokenizer, card, dtype=dtype)
-    size = (out / "model.safetensors").stat().st_size
+    network.config = replace(network.config, attention="auto")
+
+    def save() -> None:
+        bundle.save(folder, network, source.tokenizer, card, dtype=dtype)
+
+    save()
+    size = (folder / "model.safetensors").stat().st_size
     if size > MOST:
-        raise UserError(f"{out}: {size:,} bytes of weights, expected at most {MOST:,}")
-    stored = bundle.load(out).model  # as rounded in the file
-    few = {"windows": int(given["windows"])} if given["windows"] else {}
+        raise UserError(f"{folder}: {size:,} bytes of weights, expected at most {MOST:,}")
+    stored = bundle.load(folder).model  # as rounded in the file
+    few = {"windows": windows} if windows else {}
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
-    for found in numbers(stored, shards, measure["kind"], ways, **few):
-        bundle.save(out, model, source.tokenizer, card | {"numbers": found}, dtype=dtype)
-        card["numbers"] = found
+    for card["numbers"] in numbers(stored, shards, measure["kind"], ways, **few):
+        save()
     if "steer" in dict(about.get("tasks") or {}).get("shares", {}):
-        quick = ["samples=8", "seconds=4"] if few else ["samples=32", "seconds=12"]
-        card["steering"] = steering.main([f"model={out}", *quick])
-        bundle.save(out, model, source.tokenizer, card, dtype=dtype)
-    print(f"{out}: {size / 1e6:.1f} MB")
-    return out
+        samples, seconds = (8, 4) if few else (32, 12)
+        card["steering"] = steering.main(str(folder), samples, seconds)
+        save()
+    print(f"{folder}: {size / 1e6:.1f} MB")
+    return folder
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import inspect
 from pathlib import Path
 
 import musictx
-from musictx import wings
+from musictx import registry
 from musictx.commands import COMMANDS, known_options
 from musictx.config.checks import type_of
 from musictx.options import kinds_of
@@ -92,7 +92,7 @@ def text() -> str:
             lines.append(f"from {module} import {name} as {name}\n")
     lines.append("\n__version__: str\n__all__: list[str]\n")
     for name in FUNCTIONS:
-        signature = inspect.signature(wings.load(f"{musictx._WHERE[name]}:{name}"))
+        signature = inspect.signature(registry.load(f"{musictx._WHERE[name]}:{name}"))
         given = dict(signature.parameters)
         given.pop("options")
         parts, star = [], False

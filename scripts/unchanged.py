@@ -30,7 +30,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,13 @@ import torch
 from musictx import bundle, cli
 from musictx.errors import UserError
 from musictx.sampling import engine
-from scripts.words import options, run, several
+from scripts.harness import finish
+from scripts.words import run
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
 COMMANDS += ["studio", "evaluate", "compare", "render", "mcp", "chords", "doctor"]
+#: What can be compared.
+PARTS = ("logits", "help", "shards", "notes", "studio", "mcp")
 #: Commands that print what they find, and those that draw nothing and write files.
 PRINTING, SEEDLESS = ("chords", "evaluate", "compare"), ("render",)
 #: Events of a MIDI file that no musician meets.
@@ -323,36 +326,35 @@ def mcp() -> dict[str, str]:
     return found
 
 
-PARTS = {"logits": logits, "help": help_, "shards": shards, "notes": notes}
-PARTS |= {"studio": studio, "mcp": mcp}
+CHECKS = dict(zip(PARTS, (logits, help_, shards, notes, studio, mcp)))
 
 
-def main(words: list[str]) -> int:
-    given = options(words, {"write": "", "against": "", "only": ",".join(PARTS)})
-    parts = several(given["only"])
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise UserError(f"only={unknown[0]}: expected one of {', '.join(PARTS)}")
-    if bool(given["write"]) == bool(given["against"]):
+def main(
+    write: Path | None = None, against: Path | None = None, only: Sequence[str] = PARTS
+) -> int:
+    if unknown := [part for part in only if part not in CHECKS]:
+        raise UserError(f"only={unknown[0]}: expected some of {', '.join(PARTS)}")
+    if (write is None) == (against is None):
         raise UserError("write= or against=: expected one of them, a FILE of hashes")
-    goal = Path(given["write"] or given["against"]).resolve()
+    goal = (write or against or Path()).resolve()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_files()
-        now = {part: PARTS[part]() for part in parts}
+        now = {part: CHECKS[part]() for part in only}
         os.chdir("/")
-    if given["write"]:
+    if write:
         goal.write_text(json.dumps(now, indent=1) + "\n")
         return 0
     before = json.loads(goal.read_text())
-    count = 0
-    for part in parts:
+    differences = []
+    for part in only:
         for name in {**before[part], **now[part]}:
             old, new = before[part].get(name, "(not there)"), now[part].get(name, "(not there)")
             if old != new:
-                count += 1
-                print(f"{part}: {name}" + (f"\n  was {old}\n  is  {new}" if part != "help" else ""))
-    print(f"{count} of {sum(len(before[part]) for part in parts)} differ")
-    return int(count > 0)
+                more = f"\n  was {old}\n  is  {new}" if part != "help" else ""
+                differences.append(f"{part}: {name}{more}")
+    print(f"{len(differences)} of {sum(len(before[part]) for part in only)} differ")
+    return finish(differences)
 
 
 if __name__ == "__main__":

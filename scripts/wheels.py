@@ -6,18 +6,16 @@ Builds the wheel without them first (or takes ``wheel``), compiles attention and
 decoding with zig's Clang for each platform and each variant of its CPUs
 (``musictx.speed.native.build.VARIANTS``), and packs a wheel ``py3-none-PLATFORM`` of each. Then:
 
-- each library's functions and what it links against are read and held against what is expected;
-- its self-test (scripts/selftest.cpp) runs: here, under qemu-user, or under wine, where such is
-  installed and the CPU knows the variant;
+- each library's functions and what it links against are read and compared with what is expected;
 - the wheel for this machine is installed into an empty folder and composes there without a
   compiler; the models that come along draw the same ids by the step in C++ as in torch.
 
-Prints a table of what was built and what was run. The extra ``wheels`` has what it needs.
+The other wheels are installed and tried by CI, on their systems (``musictx doctor``). The extra
+``wheels`` has what this needs.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
@@ -29,15 +27,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from musictx import wings
+from musictx import registry
 from musictx.errors import UserError
 from musictx.model.features import BUILT_IN
 from musictx.speed.native import build
-from scripts.words import options, run, several
+from scripts.words import run
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path(build.__file__).parent
-DEFAULTS = {"out": "dist", "only": "", "wheel": ""}
 FUNCTIONS = {
     "kernel": {"musictx_bf16", "musictx_use", "musictx_forward", "musictx_backward"},
     "step": {"musictx_features", "musictx_step"},
@@ -53,34 +50,29 @@ X86 = tuple(name for name in build.VARIANTS if name.startswith("x86"))
 
 @dataclass(frozen=True)
 class Target:
-    """A platform: zig's name, the tag of its wheel, how libraries end, what starts its programs."""
+    """A platform: zig's name, the tag of its wheel, the suffix and variants of its libraries."""
 
     zig: str
     tag: str
     suffix: str
     variants: Sequence[str]
-    starter: tuple[str, ...] | None
 
 
 TARGETS = {
     "linux-x86_64": Target(
-        "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", ".so", X86, ()
+        "x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64.manylinux2014_x86_64", ".so", X86
     ),
     "linux-aarch64": Target(
-        "aarch64-linux-gnu.2.17",
-        "manylinux_2_17_aarch64.manylinux2014_aarch64",
-        ".so",
-        ("armv8",),
-        ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
+        "aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64.manylinux2014_aarch64", ".so", ("armv8",)
     ),
-    "macos-arm64": Target("aarch64-macos.11.0", "macosx_11_0_arm64", ".dylib", ("armv8",), None),
-    "windows-x86_64": Target("x86_64-windows-gnu", "win_amd64", ".dll", X86, ("wine",)),
+    "macos-arm64": Target("aarch64-macos.11.0", "macosx_11_0_arm64", ".dylib", ("armv8",)),
+    "windows-x86_64": Target("x86_64-windows-gnu", "win_amd64", ".dll", X86),
 }
 
 
 def feature_headers() -> list[tuple[str, Path]]:
     """(struct, header) of all features that come along with a form in C++."""
-    paths = [*BUILT_IN.values(), *(path for w in wings.own() for path in w.features.values())]
+    paths = [*BUILT_IN.values(), *registry.FEATURES.values()]
     found = []
     for module in sorted({path.partition(":")[0] for path in paths}):
         spec = find_spec(module)
@@ -139,39 +131,6 @@ def inspected(path: Path) -> None:
                and not SYSTEM.fullmatch(str(name))]  # fmt: skip
     if foreign:
         raise UserError(f"{path.name}: links against {', '.join(foreign)}")
-
-
-def tested(target: Target, libraries: Sequence[Path], folder: Path) -> dict[str, str]:
-    """Variant -> what its self-test said, or why it did not run."""
-    program = folder / ("selftest.exe" if target.suffix == ".dll" else "selftest")
-    flags = ["-std=c++20", "-O3", "-fopenmp-simd", "-w", "-s"]
-    if target.suffix != ".dll":
-        flags.append("-fPIC")
-    zig(target, [*flags, str(ROOT / "scripts/selftest.cpp"), "-o", str(program)])
-    said = {}
-    for kernel, step in zip(libraries[::2], libraries[1::2]):
-        variant = kernel.stem.partition("-")[2]
-        said[variant] = _tested(target, variant, [str(program), str(kernel), str(step)])
-    for left in folder.glob("selftest*"):
-        left.unlink()
-    return said
-
-
-def _tested(target: Target, variant: str, words: list[str]) -> str:
-    if target.starter is None:
-        return "built only: nothing here runs it"
-    if target.starter and not shutil.which(target.starter[0]):
-        return f"built only: {target.starter[0]} is not installed"
-    if variant in X86 and X86.index(variant) > X86.index(build.variant() or X86[0]):
-        return "built only: this CPU lacks its instructions"
-    quiet = {**os.environ, "WINEDEBUG": "-all", "WINEPREFIX": str(Path(words[0]).parent / "wine")}
-    answer = subprocess.run(
-        [*target.starter, *words], capture_output=True, text=True, timeout=600, env=quiet
-    )
-    if answer.returncode:
-        raise UserError(f"self-test of {' '.join(words)}: {answer.stdout}{answer.stderr}")
-    under = f" under {target.starter[0]}" if target.starter else ""
-    return f"self-test run{under}"
 
 
 def packed(plain: Path, target: Target, libraries: Sequence[Path], out: Path) -> Path:
@@ -240,16 +199,15 @@ def tried(wheel: Path) -> str:
         return answer.stdout.strip().splitlines()[-1]
 
 
-def main(words: Sequence[str]) -> None:
-    given = options(words, DEFAULTS)
-    out = Path(given["out"])
+def main(
+    out: Path = Path("dist"), only: Sequence[str] = tuple(TARGETS), wheel: Path | None = None
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    plain = Path(given["wheel"])
-    if not given["wheel"]:
+    plain = wheel
+    if plain is None:
         call([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(ROOT)])
         plain = max(out.glob("*-py3-none-any.whl"), key=lambda path: path.stat().st_mtime)
-    rows = []
-    for name in several(given["only"]) or TARGETS:
+    for name in only:
         if name not in TARGETS:
             raise UserError(f"only={name}: expected some of {', '.join(TARGETS)}")
         target = TARGETS[name]
@@ -257,13 +215,9 @@ def main(words: Sequence[str]) -> None:
             libraries = compiled(target, Path(scratch))
             for library in libraries:
                 inspected(library)
-            said = tested(target, libraries, Path(scratch))
-            wheel = packed(plain, target, libraries, out)
-        rows += [(name, variant, result) for variant, result in said.items()]
-        if name == f"{sys.platform}-{platform.machine()}":
-            rows.append((name, "wheel", tried(wheel)))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+            made = packed(plain, target, libraries, out)
+        here = name == f"{sys.platform}-{platform.machine()}"
+        print(f"{made}: {', '.join(target.variants)}" + (f"; {tried(made)}" if here else ""))
 
 
 if __name__ == "__main__":

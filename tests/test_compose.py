@@ -1,4 +1,4 @@
-"""Hydra composes train: every file of conf/, what a training of your own music begins with."""
+"""Hydra composes train: every file of conf/, what fine-tuning on a folder of music begins with."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from musictx import compose as c
 from musictx import midi, shipped
 from musictx.cli import help
 from musictx.commands import COMMANDS, conf_dir, groups
-from musictx.compose import own, words
+from musictx.compose import finetuning, words
 from musictx.compose.run import _run_folder
 from musictx.errors import ConfigError
 from musictx.notes import Score
@@ -96,13 +96,13 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     made = c.compose("train", words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
     assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
-    assert "from the model piano that comes along, as" in own.begun(words)[1]
+    assert "from the model piano that comes along, as" in finetuning.train_words(words)[1]
     nothing = c.compose("train", [*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
                     "position=rotary", "corpus=maestro"):  # fmt: skip
-        assert own.begun([*words, decided]) == ([*words, decided], None)
+        assert finetuning.train_words([*words, decided]) == ([*words, decided], None)
     assert c.compose("train", ["corpus=bach"]).init is None
 
 
@@ -111,31 +111,37 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     words = [corpus(tmp_path / "a", 0, None, 24, 24)]
     (tmp_path / "a/broken.mid").write_bytes(b"MThd")
     assert c.compose("train", words).init is None
-    given, line = own.begun(words)
+    given, line = finetuning.train_words(words)
     assert given == words
     assert line.startswith("start   from nothing: 75 % of the notes in 4 files are not a piano's")
     (tmp_path / "b, c").mkdir()
     piano = f"'{corpus(tmp_path / 'b, c', 0).partition('=')[2]}'"
     several = [f"{words[0]},{piano}"]  # of a sweep
-    assert "music of different kinds" in own.begun(several)[1]
-    assert own.begun([f"corpus.path={piano}"])[1].startswith("start   from the model piano")
+    assert "music of different kinds" in finetuning.train_words(several)[1]
+    assert finetuning.train_words([f"corpus.path={piano}"])[1].startswith(
+        "start   from the model piano"
+    )
     together = f"corpus.path=[{words[0].partition('=')[2]},{piano}]"  # one note of four and all
-    assert "60 % of the notes in 5 files are not a piano's" in own.begun([together])[1]
+    line = finetuning.train_words([together])[1]
+    assert "60 % of the notes in 5 files are not a piano's" in line
     (tmp_path / "c").mkdir()
     songs = corpus(tmp_path / "c", 0, None, 24, 24, beats=True)
     assert c.compose("train", [songs]).init == "song"
-    assert "song that comes along, as 4 of 4 files keep to their beats" in own.begun([songs])[1]
+    assert (
+        "song that comes along, as 4 of 4 files keep to their beats"
+        in finetuning.train_words([songs])[1]
+    )
     prepared = c.compose("prepare", [songs]).tokenizer
     stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
     tokens = build(**stored["config"]).events
     assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
     given = {"corpus.path": songs.partition("=")[2]}
-    assert "as 4 of 4 files keep to their beats" in own.prepared(given)[1]
+    assert "as 4 of 4 files keep to their beats" in finetuning.prepare_options(given)[1]
     other = {"corpus.path": words[0].partition("=")[2]}
-    assert own.prepared(other) == (other, None)
+    assert finetuning.prepare_options(other) == (other, None)
     assert c.compose("prepare", [f"corpus.path={piano}"]).tokenizer.low == 21
     mixed = [f"{songs},{tmp_path / 'a'}"]
     asked = given | {"tokenizer": "performance"}
-    assert own.prepared(asked) == (asked, None)
-    assert own.begun(mixed)[0] == mixed
-    assert "music of different kinds" in own.begun(mixed)[1]
+    assert finetuning.prepare_options(asked) == (asked, None)
+    assert finetuning.train_words(mixed)[0] == mixed
+    assert "music of different kinds" in finetuning.train_words(mixed)[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from musictx import files
 from musictx.errors import UserError, WriteError
@@ -119,3 +121,16 @@ def test_what_a_killed_process_left_is_tidied(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("")
     files.tidy(tmp_path)
     assert os.listdir(tmp_path) == ["kept"]
+
+
+def test_a_folder_is_written_where_the_file_system_has_no_locks(tmp_path, monkeypatch) -> None:
+    def acquire(self: FileLock) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    left = tmp_path / ".part-0123abcd-shards"
+    left.mkdir()
+    with files.atomic_folder(tmp_path / "shards") as beside:
+        (beside / "one").write_text("1")
+    assert os.listdir(tmp_path / "shards") == ["one"]
+    assert left.exists()  # nobody knows whether it is still being written

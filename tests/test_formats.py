@@ -1,4 +1,4 @@
-"""One door for music: read by content, write by ending, limits that say what they are."""
+"""Music of any format: read by content, write by ending, limits that say what they are."""
 
 from __future__ import annotations
 

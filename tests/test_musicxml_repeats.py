@@ -165,6 +165,19 @@ FORMS = {
         [bar(before=sign("segno"), forward=True), bar(ending="1", stop="1", backward=2),
          bar(ending="2", stop="2", after=words("D.S. al Fine")), bar(after=words("Fine"))],
         [0, 1, 0, 2, 0, 2, 3]),
+    "endings between segno and D.S.": (
+        [bar(before=sign("segno")), bar(forward=True), *ENDINGS, bar(after=words("Fine")),
+         bar(after=words("D.S. al Fine"))],
+        [0, 1, 2, 1, 3, 4, 5, 0, 1, 3, 4]),
+    "To Coda in a second ending": (
+        [bar(before=sign("segno"), forward=True), bar(ending="1", stop="1", backward=2),
+         bar(ending="2", stop="2", after=words("To Coda")), bar(after=words("D.S. al Coda")),
+         bar(before=words("Coda")), bar()],
+        [0, 1, 0, 2, 3, 0, 2, 4, 5]),
+    "nested three deep": (
+        [bar(forward=True), bar(forward=True), bar(forward=True, backward=2), bar(backward=2),
+         bar(backward=2)],
+        [0, *[1, 2, 2, 3] * 2, 4] * 2),
     "a repeat that programs alone see": (
         [bar(), bar(before=sound(**{"forward-repeat": "yes"})), bar(backward=2)], [0, 1, 2, 1, 2]),
     "endings without a repeat, a Fine without a jump": (
@@ -200,6 +213,19 @@ def test_a_repeat_within_a_measure_divides_it_in_all_parts():
     assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
     other = score.notes[score.notes["track"] == 1]
     assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
+
+
+def test_da_capo_begins_again_with_the_pick_up():
+    """One quarter before the first bar line, which the last bar has less."""
+    marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
+    lengths = [1, 4, 4, 4, 3]
+    pages = [measures(marks, lambda n, by=by: note(n + by, lengths[n])) for by in (0, 12)]
+    data = document(*pages).replace(b'<measure number="1">', b'<measure number="0" implicit="yes">')
+    score = musicxml.read(data, bpm=60)
+    for track, by in enumerate((0, 12)):
+        mine = score.notes[score.notes["track"] == track]
+        assert (mine["pitch"] - 36 - by).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+        assert mine["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
 
 
 def test_a_pick_up_is_repeated_with_its_piece():

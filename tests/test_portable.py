@@ -62,7 +62,7 @@ def test_the_command_line_works_without_the_modules_of_posix(tmp_path):
 
 
 def test_modules_of_posix_are_imported_where_their_absence_is_met():
-    """By ``lazy.optional`` or in a ``try``: never at the top of a module."""
+    """In a ``try``: never at the top of a module."""
     for path in (ROOT / "musictx").rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             names = [n.name for n in node.names] if isinstance(node, ast.Import) else []

@@ -197,7 +197,7 @@ def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
     melody = read_music("ode_to_joy", "melody", "")
     notes = melody.notes[melody.notes["end"] <= 4.8]
     tune = Tune.of(melody.with_notes(notes))
-    found = harmonised(loaded.model, loaded.tokenizer, tune.known, particles=4, form=Form(tune))
+    found = harmonised(loaded.model, loaded.tokenizer, tune.given, particles=4, form=Form(tune))
     assert found.grid.pitches.shape == (32, 4)
     assert (found.grid.pitches >= 0).mean() > 0.9  # four voices sing
     assert found.nats_per_note < 0.8

@@ -153,7 +153,7 @@ def test_what_takes_an_object_says_so(wrong, tmp_path):
             musictx.read(path, **{name: wrong})
     with pytest.raises(UserError, match=r"suffix=.*expected"):
         musictx.to_bytes(TUNE, wrong)
-    for device in (10**400, np.array([1, 2]), object(), "\0", "meta"):
+    for device in (5, 10**400, np.array([1, 2]), object(), "\0", "meta"):
         with pytest.raises(UserError, match="device="):
             musictx.load("piano", device)
     deep: list = []
@@ -161,7 +161,7 @@ def test_what_takes_an_object_says_so(wrong, tmp_path):
         deep = [deep]
     with pytest.raises(UserError, match="from=list that cannot be shown: expected "):
         musictx.infill(TUNE, begin=deep, end=1)
-    for model in (5, object(), "9" * 5000, "\0"):
+    for model in (None, 5, object(), "9" * 5000, "\0"):
         with pytest.raises(UserError, match="model"):
             musictx.load(model)
 

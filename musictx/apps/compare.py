@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from musictx import wings
+from musictx import registry
+from musictx.apps.measures import Measures
 from musictx.apps.measuring import check_file, described, find_shards, unnamed, write_result
-from musictx.apps.wing_measures import WingMeasures
 from musictx.bundle import Bundle, load
 from musictx.config import CompareConfig, GenerateConfig
 from musictx.data.shards import Shards, is_shards
@@ -33,13 +33,13 @@ def run(config: CompareConfig) -> Comparison:
     bundle = None
     if config.model.path is not None or config.pieces:
         bundle = load(chosen(config.model.path), config.device)
-    wing = _of_a_wing(config, bundle)
+    measures = _measures(config, bundle)
     if config.samples is None and not config.pieces:
         raise UserError(
             "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
         )
-    if bundle is not None and config.task in wings.everywhere("tasks"):
-        needed = "" if wing is None else wing.tokenizer
+    if bundle is not None and config.task in registry.TASKS:
+        needed = "" if measures is None else measures.tokenizer
         if bundle.tokenizer.name != needed:
             raise UserError(
                 f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
@@ -47,19 +47,19 @@ def run(config: CompareConfig) -> Comparison:
             )
     if config.samples is not None and not config.pieces:
         sets.files_in(config.samples, "samples")
-    real = _Real(config, bundle, wing)
+    real = _Real(config, bundle, measures)
     place = Path(config.samples or f"compared/{_stem(config, bundle)}")
     if config.pieces:
         assert bundle is not None
-        _generate(config, bundle, real, place, wing)
+        _generate(config, bundle, real, place, measures)
     facts = {"samples": str(place), "real": real.name, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
         print(f"{described(bundle)}, samples in {place}, real music of {real.name}")
-    if wing is None:
+    if measures is None:
         result = _any_music(config, real, place)
     else:
-        result = _by_a_wing(config, real, place, wing)
+        result = _one_kind(config, real, place, measures)
     print(result, flush=True)
     if config.out is not None:
         write_result(Path(config.out), result.to_dict() | facts, result.pieces)
@@ -67,11 +67,10 @@ def run(config: CompareConfig) -> Comparison:
     return result
 
 
-def _of_a_wing(config: CompareConfig, bundle: Bundle | None) -> WingMeasures | None:
-    """The measures of a wing, where the model or the corpus suits them; ``None``: those of any
-    music."""
-    for path in wings.everywhere("measures").values():
-        measures: WingMeasures = wings.load(path)()
+def _measures(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
+    """The measures that the model or the corpus has for itself; ``None``: those of any music."""
+    for path in registry.MEASURES.values():
+        measures: Measures = registry.load(path)()
         suits = config.corpus.name in measures.corpora
         suits |= bundle is not None and bundle.tokenizer.name == measures.tokenizer
         if suits:
@@ -89,16 +88,16 @@ class _Real:
     split of the corpus, if there is one."""
 
     def __init__(
-        self, config: CompareConfig, bundle: Bundle | None, wing: WingMeasures | None
+        self, config: CompareConfig, bundle: Bundle | None, measures: Measures | None
     ) -> None:
-        self.config, self.bundle, self.wing = config, bundle, wing
+        self.config, self.bundle, self.measures = config, bundle, measures
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
         self.name = f"{config.against}"
         if config.against is not None:
             sets.files_in(config.against, "against")
         if config.against is None or not unnamed(config.corpus):
-            self.tokenizer = _tokenizer(config, bundle, wing)
+            self.tokenizer = _tokenizer(config, bundle, measures)
             card = bundle.card if bundle else None
             self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
             self.name = config.against or f"{self.shards.folder}, {config.split}"
@@ -123,14 +122,14 @@ class _Real:
             for name, score in self.pieces(count, split)
         ]
 
-    def for_the_wing(self, split: str | None = None) -> list[Any]:
-        """All pieces, as the wing's measures take them."""
-        assert self.wing is not None
+    def for_measures(self, split: str | None = None) -> list[Any]:
+        """All pieces, as :attr:`measures` take them."""
+        assert self.measures is not None
         if split is None and self.config.against is not None:
-            return self.wing.of_folder(self.config.against, "against")
+            return self.measures.of_folder(self.config.against, "against")
         assert self.shards is not None
         pieces = self.shards.pieces(split or self.config.split)
-        return self.wing.of_shards(self.shards, self.tokenizer, pieces)
+        return self.measures.of_shards(self.shards, self.tokenizer, pieces)
 
     def has_training(self) -> bool:
         """Whether there are training pieces."""
@@ -138,7 +137,7 @@ class _Real:
 
 
 def _tokenizer(
-    config: CompareConfig, bundle: Bundle | None, wing: WingMeasures | None
+    config: CompareConfig, bundle: Bundle | None, measures: Measures | None
 ) -> Tokenizer:
     """The model's; without a model that of the shards, or one that keeps the music well."""
     if bundle is not None:
@@ -150,20 +149,20 @@ def _tokenizer(
         )
     if config.corpus.shards is not None and is_shards(Path(config.corpus.shards)):
         return build(**Shards(config.corpus.shards).tokenizer_config)
-    return build("performance" if wing is None else wing.tokenizer)
+    return build("performance" if measures is None else measures.tokenizer)
 
 
 # ----------------------------------------------------------------------------------------- generate
 
 
 def _generate(
-    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, wing: WingMeasures | None
+    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, measures: Measures | None
 ) -> None:
     out = SampleFolder(folder)
-    if wing is not None and config.task in wings.everywhere("tasks"):
-        pieces = real.for_the_wing()[: config.pieces]
+    if measures is not None and config.task in registry.TASKS:
+        pieces = real.for_measures()[: config.pieces]
         with progress("composing", "pieces") as tell:
-            wing.perform(
+            measures.perform(
                 out, bundle, pieces, particles=config.particles, sampling=config.sampling,
                 seed=config.seed, progress=tell,
             )  # fmt: skip
@@ -172,7 +171,7 @@ def _generate(
     with progress("generating", "seconds", config.pieces * config.seconds) as tell:
         request = GenerateConfig(
             seconds=config.seconds, sampling=config.sampling, seed=config.seed,
-            end="cut" if wing is None else "model",
+            end="cut" if measures is None else "model",
         )  # fmt: skip
         fill(out, bundle, starts, request, tell)
 
@@ -206,17 +205,17 @@ def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
     return compare(compared, copies)
 
 
-def _by_a_wing(config: CompareConfig, real: _Real, place: Path, wing: WingMeasures) -> Comparison:
-    samples = wing.of_folder(place, "samples")
+def _one_kind(config: CompareConfig, real: _Real, place: Path, measures: Measures) -> Comparison:
+    samples = measures.of_folder(place, "samples")
     if config.pieces:
         samples = samples[: config.pieces]
-    theirs = real.for_the_wing()
-    if config.task in wings.everywhere("tasks"):
+    theirs = real.for_measures()
+    if config.task in registry.TASKS:
         theirs = theirs[: config.pieces]
     compared = {SAMPLES: samples, REAL: theirs}
     training: list[Any] = []
     if real.has_training():
-        training = real.for_the_wing("train")
+        training = real.for_measures("train")
         compared[TRAINING] = training[: len(samples)]
     with progress("measuring", "pieces") as tell:
-        return wing.compare(compared, training, config.seed, tell)
+        return measures.compare(compared, training, config.seed, tell)

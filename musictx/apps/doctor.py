@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from musictx import attention, bundle, shipped, wings
+from musictx import attention, bundle, registry, shipped
 from musictx.apps.results import say
 from musictx.attention import api
 from musictx.attention.setting import Job, Setting
@@ -69,9 +69,9 @@ def _cpu_name() -> str:
 
 
 def _added() -> Iterator[tuple[str, str]]:
-    """What the wings say of themselves."""
-    for name, path in sorted(wings.everywhere("checks").items()):
-        yield name, wings.load(path)()
+    """What optional components say of this machine."""
+    for name, path in sorted(registry.CHECKS.items()):
+        yield name, registry.load(path)()
 
 
 def _paths() -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _paths() -> Iterator[tuple[str, str]]:
     terms, span = Terms(0.125, (Axis(torch.zeros(1, 8, 64, device=device), high=7),)), Span(0, 8)
     taken = api.chosen("auto", Job.of(terms, Setting((span,), (span,)), q))
     yield "attention", f"{taken}: model.attention=auto, with relative positions"
-    for name in wings.everywhere("attention"):
+    for name in registry.ATTENTION:
         if name not in (taken, "decode"):
             reason = api.why_not(name, terms, q=q) or "auto takes another first"
             yield "", f"not {name}: {reason}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx import formats, musicxml, wings
+from musictx import formats, musicxml, registry
 from musictx.apps import form, parts
 from musictx.apps.results import (
     Notice,
@@ -254,9 +254,9 @@ def primer_of(
 
 
 def _commands(tokenizer: Tokenizer) -> list[str]:
-    """The commands of wings that only models with this tokenizer can do."""
-    known: list[Command] = [wings.load(path) for path in wings.everywhere("commands").values()]
-    return [c.name for c in known if getattr(c.config, "tokenizer", None) == tokenizer.name]
+    """The commands that only models with this tokenizer can do."""
+    added: list[Command] = [registry.load(path) for path in registry.COMMANDS.values()]
+    return [c.name for c in added if getattr(c.config, "tokenizer", None) == tokenizer.name]
 
 
 def pieces(

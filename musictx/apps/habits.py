@@ -18,6 +18,9 @@ from musictx.sampling import group_limits
 from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
 from musictx.sampling.steer import FEWEST_NOTES, controls_of
 
+#: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
+#: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
+ACCOMPANIED = 3.0
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
 
@@ -26,6 +29,16 @@ def pace_of(task: Task, bpm: float) -> float:
     """Seconds of the file for a second of tokens that count beats at ``bpm``."""
     first, last = (float(Beats(task.score).quarters(at)) for at in (task.begin, task.end))
     return (task.end - task.begin) / max((last - first) * 60.0 / bpm, 1e-6)
+
+
+def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
+    """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
+    in the corpus; infinite where that is not known."""
+    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    tune = usual.get(parts.melody_program(bundle) or 0)
+    if notes:
+        return (ACCOMPANIED - 1) * notes / max(task.end - task.begin, 1.0)
+    return np.inf if tune is None else (ACCOMPANIED - 1) * tune.density
 
 
 def habits_of(
@@ -37,9 +50,9 @@ def habits_of(
     composed: Collection[int],
 ) -> dict[int, Habit]:
     """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
-    by name, in the corpus, but that a lead lies where the tune does; of tracks in themselves; but
-    for what the ``request`` says of notes at once and of pitches. ``score`` is the file with the
-    programs that the model knows."""
+    by name, in the corpus, but that a lead lies where the tune does, and that none has more notes
+    than what accompanies that tune; of tracks in themselves; but for what the ``request`` says of
+    notes at once and of pitches. ``score`` is the file with the programs that the model knows."""
     found = parts.habits(bundle, wanted)
     tunes = [one for one in task.melody or [parts.tune_of(score)] if one is not None]
     tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
@@ -47,6 +60,13 @@ def habits_of(
         _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
         lead = found[wanted["lead"]]
         found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+    if wanted:
+        rate = accompanying(bundle, task, len(tune))
+        pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+        found = {
+            part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
+            for part, one in found.items()
+        }
     if not task.closes and not wanted:
         usual = NoteLimits.of(bundle.card.get("note_limits")).parts
         found = {

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from musictx import musicxml, wings
+from musictx import musicxml, registry
 from musictx.apps import parts
-from musictx.apps.habits import habits_of, pace_of
+from musictx.apps.habits import accompanying, habits_of, pace_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -40,15 +40,12 @@ from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
-#: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
-#: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
-ACCOMPANIED = 3.0
 #: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).
 QUIETER = 0.87
 #: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
 LOWER = 6.5
-#: A tokenizer's own way to write a gap (``Wing.fills``): model, task, request, seed and progress as
-#: in :func:`composed` -> each version.
+#: What fills gaps with a certain tokenizer (``registry.FILLERS``): model, task, request, seed and
+#: progress as in :func:`composed` -> each version.
 Filler = Callable[
     [Bundle, Task, InfillConfig, int, Callable[[float], None] | None], Iterator[Sample]
 ]
@@ -67,17 +64,17 @@ def composed(
 
     progress  called with the seconds of all versions so far;  on_event  with the number of a
     version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not by
-    models with a way of their own). What they raise stops all.
+    models with a filler). What they raise stops all.
 
-    A gap is also filled by a model whose tokenizer has a way of its own (``Wing.fills``). Raises
+    A gap is also filled by a model whose tokenizer has a filler (``registry.FILLERS``). Raises
     ``UserError`` for another model without control tokens.
     """
     values = controls_of(request)
-    own = wings.place("fills", bundle.tokenizer.name)
-    if own is not None and isinstance(request, InfillConfig):
+    path = registry.FILLERS.get(bundle.tokenizer.name)
+    if path is not None and isinstance(request, InfillConfig):
         if values or request.guidance != 1:
             raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
-        filler: Filler = wings.load(own)
+        filler: Filler = registry.load(path)
         yield from filler(bundle, task, request, seed, progress)
         return
     if not has_controls(bundle.tokenizer):
@@ -90,7 +87,7 @@ def composed(
     chords = request.chords if isinstance(request, AccompanyConfig) else None
     style = request.style if isinstance(request, AccompanyConfig) else None
     players = parts.drummers(bundle, wanted, style, task.score)
-    if chords is not None and bundle.tokenizer.group == 1:
+    if (chords is not None or is_chart(task.score)) and bundle.tokenizer.group == 1:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
@@ -119,13 +116,15 @@ def composed(
     there = parts.as_trained(bundle, task.score, lent)
     known, programs = as_trained(bundle, task, there, lent)
     habits = habits_of(bundle, task, wanted, request, there, programs or {0})
+    usual = sum(habit.density for habit in habits.values())
     if alone and "density" in values:
-        usual = sum(habit.density for habit in habits.values())
         share = values["density"] / usual if usual else 0.0
         habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
-    if wanted and around and all(habit.density for habit in habits.values()):
-        more = sum(habit.density for habit in habits.values())
-        around = {**around, "density": around["density"] + more}
+    elif wanted and all(habit.density for habit in habits.values()):
+        if around:
+            around = {**around, "density": around["density"] + usual}
+        if DRUMS not in habits:  # drummers keep to their own
+            values = {**values, "density": usual}
     order = [*wanted.values()] or sorted(programs or ())
     placed = partial(_placed, bundle, task, there, order, request.quantise)
     steer = steering(bundle, together, request.guidance, around=around)
@@ -184,11 +183,11 @@ def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
     melody, how high."""
     notes, found = task.known.notes, {}
-    tune = limits.parts.get(parts.melody_program(bundle) or 0)
+    rate = accompanying(bundle, task, len(notes))
     if task.around:
-        found["density"] = min(ACCOMPANIED * task.around["density"], limits.density or np.inf)
-    elif tune is not None:
-        found["density"] = (ACCOMPANIED - 1) * tune.density
+        found["density"] = min(task.around["density"] + rate, limits.density or np.inf)
+    elif np.isfinite(rate):
+        found["density"] = rate
     polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
     if bundle.tokenizer.group == 1 and len(notes):
         found["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)

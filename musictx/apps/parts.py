@@ -10,16 +10,16 @@ program of the corpus each while music is composed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from musictx.bundle import Bundle, read_config
 from musictx.data.encode import programmed
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import at_once, habit
+from musictx.evaluate.likelihood import log_likelihood
+from musictx.evaluate.note_limits import MIDDLE
 from musictx.notes import DRUMS, Score
 from musictx.sampling.drummers import QUARTERS, Drummer, of_style
 from musictx.sampling.soft import Habit, NoteLimits
@@ -89,11 +89,11 @@ def lent(
     """Track -> program, of tracks that share a program with another one of ``score``, or have one
     of those ``wanted`` for new parts, so that each is a part of its own.
 
-    The tune gets the program that the corpus has for tunes, and so do all of ``tunes``. Of the
-    others the one with the most notes keeps its program, and each of the rest gets the one whose
-    habit in the corpus is most like its own: in octaves of notes at once, of the lowest and of the
-    highest pitch. Tracks in ``first`` choose first; where no program is left, tracks share one that
-    none of these and nothing ``wanted`` has. A track of several programs keeps them.
+    The tune gets the program that the corpus has for tunes, and so do all of ``tunes``. Each of the
+    others gets, of the programs that no other part has, the one for which the model finds the piece
+    likeliest: what the corpus has in its place. Tracks in ``first`` choose first, then those of
+    more notes; where no program is left, tracks share one that none of these and nothing ``wanted``
+    has. A track of several programs keeps them.
     """
     usual = NoteLimits.of(bundle.card.get("note_limits")).parts
     if "program" not in bundle.tokenizer.kinds:
@@ -116,24 +116,36 @@ def lent(
         found[tune] = melody
         taken.add(melody)
     for track in sorted({*shared} - {*found}, key=lambda one: (one not in first, -len(mine[one]))):
-        (program,) = has[track]
-        if program in taken:
-            now = {one: {found[one]} if one in found else has[one] for one in has}
-            composed = set().union(*(now[one] for one in now if one in first))
-            free = [one for one in pitched if one not in taken]
-            others = [one for one in pitched if (one in composed) == (track in first)]
-            octaves = partial(_unlike, mine[track], usual)
-            program = min(free or others, key=octaves, default=program)
-        found[track] = program
-        taken.add(program)
+        now = {one: {found[one]} if one in found else has[one] for one in has}
+        composed = set().union(*(now[one] for one in now if one in first))
+        free = [one for one in pitched if one not in taken]
+        others = [one for one in pitched if (one in composed) == (track in first)]
+        found[track] = _likeliest(bundle, score, found, track, free or others or [*has[track]])
+        taken.add(found[track])
     return found
 
 
-def _unlike(notes: np.ndarray, usual: Mapping[int, Habit], program: int) -> float:
-    """Octaves by which the habit of ``notes`` differs from the usual one of a program."""
-    (voices, low, high, _), other = habit([at_once(notes)], [notes["pitch"]], [0.0]), usual[program]
-    octaves = (abs(low - other.low) + abs(high - other.high)) / 12
-    return octaves + float(abs(np.log2(voices / other.voices)))
+def _likeliest(
+    bundle: Bundle, score: Score, lent: Mapping[int, int], track: int, programs: Sequence[int]
+) -> int:
+    """Of ``programs`` the one of ``track`` for which the model finds ``score`` likeliest, with the
+    ``lent`` ones of others: in the :data:`MIDDLE` seconds in which the track has most notes."""
+    if len(programs) == 1:
+        return programs[0]
+    start = score.notes["start"]
+    own = start[(score.notes["track"] == track) & ~score.notes["drum"]]
+    within = np.searchsorted(own, own + MIDDLE) - np.arange(len(own))
+    begin = own[within.argmax()]
+    excerpt = replace(
+        score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE)]),
+        markers=tuple(one for one in score.markers if begin <= one[0] < begin + MIDDLE),
+    )
+
+    def nats(program: int) -> float:
+        piece = as_trained(bundle, excerpt, {**lent, track: program})
+        return log_likelihood(bundle, piece).total if len(bundle.tokenizer.encode(piece)) else 0.0
+
+    return min(programs, key=nats)
 
 
 def family(program: int) -> int:

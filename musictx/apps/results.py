@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import files, formats, midi, musicxml, shipped, wings
+from musictx import files, formats, midi, musicxml, registry, shipped
 from musictx.bundle import Bundle, load
 from musictx.config.composing import Composing, Written
 from musictx.config.limits import Limits
@@ -182,7 +182,7 @@ class Work:
         music keeps to its beats, and ``done`` what becomes of it, for the names of the files.
         ``notice`` gets a model and a seed that were not named."""
         _check_out(config.out)
-        if config.render and not set(RENDERED) <= set(wings.everywhere("writers")):
+        if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "
                 "leave it out"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
-from musictx import __version__, bundle, files, formats, wings
+from musictx import __version__, bundle, files, formats, registry
 from musictx.config import GenerateConfig, TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
@@ -206,7 +206,7 @@ def make_hooks(
 
 def draw(score: Score, path: Path) -> None:
     """A piano roll of ``score`` as PNG, where an optional package draws them."""
-    if wings.place("writers", ".png") is not None:
+    if ".png" in registry.WRITERS:
         formats.write(score, path)
 
 

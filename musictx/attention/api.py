@@ -5,12 +5,12 @@ reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
 chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
             such as pitch (attention/chunked/)
-sdpa        torch's own kernel: plain attention (attention/sdpa.py)
+sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what wings add, chunked, reference. ``torch.export`` records reference, whose
-            operations every compiler knows
+            sdpa, else what optional components add, chunked, reference. ``torch.export`` records
+            reference, whose operations every compiler knows
 
-A wing (:mod:`musictx.wings`, the door ``attention``) adds modules like those here: each has
+Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
 import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
@@ -18,7 +18,7 @@ one it computes a few tokens and their gradients, once a process: one that raise
 left out, with a line that says so.
 
 A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked and for what wings add.
+for auto, for chunked and for the added ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx import wings
+from musictx import registry
 from musictx.attention import chunked, decode, reference, sdpa, skew
 from musictx.attention.operators import constant, has_tangents
 from musictx.attention.setting import Job, Setting
@@ -44,14 +44,14 @@ _OURS: dict[str, Any] = {
     "sdpa": sdpa,
     "decode": decode,
 }
-_MODULES = _OURS | {name: wings.load(path) for name, path in wings.everywhere("attention").items()}
+_MODULES = _OURS | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
 _ADDED = [name for name in _MODULES if name not in _OURS]
 #: The buffers that chunked reads in two ways are untried on other kinds of device.
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
-#: What was chosen for a job by the name asked for: (implementation, None) or ("", why not).
+#: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
-#: Whether what wings add can be run, by the arguments of :func:`_runs`.
+#: Whether an added implementation can be run, by the arguments of :func:`_runs`.
 _RUNS: dict[tuple[Any, ...], bool] = {}
 
 
@@ -96,15 +96,15 @@ def attend(
         count = k.shape[2]
         key_positions = (Span(0, count),) * terms.coordinates
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
-    # Coordinates that nobody asks for are dropped: implementations see those that are measured.
+    # Coordinates that no axis measures are dropped: implementations see those that are measured.
     at, over = terms.needed(query_positions), terms.needed(key_positions)
     if hidden is not None:
         hidden = _mask(hidden, q.shape[:3] + k.shape[2:3])
     setting = Setting(at, over, causal, query_pieces, key_pieces, dropout, hidden)
     _check(q, k, v, terms, setting)
-    wanted = Job.of(terms, setting, q)
+    job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
-    name = chosen(implementation, wanted._replace(tangents=has_tangents(q, k, v, *learned)))
+    name = chosen(implementation, job._replace(tangents=has_tangents(q, k, v, *learned)))
     out: Tensor = _MODULES[name].attend(q, k, v, terms, setting)
     return out
 
@@ -128,7 +128,7 @@ def why_not(
 
 
 def chosen(implementation: str, job: Job) -> str:
-    """The implementation that computes ``job`` if this one is asked for; remembered.
+    """The implementation that computes ``job`` if this one is requested; cached.
 
     ``ValueError`` for an unknown name, and for a named one that cannot.
     """
@@ -180,8 +180,8 @@ def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
                     axes.append(Axis(table, high=39, coordinate=1, labels=named))
                 terms = Terms(size**-0.5, tuple(axes))
                 out = _MODULES[name].attend(q, q, q, terms, Setting(span, span))
-                found = torch.autograd.grad(out.sum(), (q, table))
-                if not all(bool(x.isfinite().all()) for x in found):
+                gradients = torch.autograd.grad(out.sum(), (q, table))
+                if not all(bool(x.isfinite().all()) for x in gradients):
                     raise ArithmeticError("its gradients are not finite")
             _RUNS[key] = True
         except Exception as error:  # whatever a compiler or a driver raises
@@ -251,22 +251,22 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
 
 def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list[tuple[int, ...]]]]:
     """(name, tensor, shapes it may have) of every tensor in ``terms``."""
-    found: list[tuple[str, Tensor, list[tuple[int, ...]]]] = []
+    tables: list[tuple[str, Tensor, list[tuple[int, ...]]]] = []
     for number, axis in enumerate(terms.axes):
         rows = axis.distances
         if axis.table is not None:
             name = f"table of axis {number}"
-            found.append((name, axis.table, [(1, rows, size), (heads, rows, size)]))
+            tables.append((name, axis.table, [(1, rows, size), (heads, rows, size)]))
         if axis.bias is not None:
-            found.append((f"bias of axis {number}", axis.bias, [(1, rows), (heads, rows)]))
+            tables.append((f"bias of axis {number}", axis.bias, [(1, rows), (heads, rows)]))
     if terms.value_table is not None:
         rows = terms.axes[0].distances
-        found.append(("value_table", terms.value_table, [(1, rows, size), (heads, rows, size)]))
+        tables.append(("value_table", terms.value_table, [(1, rows, size), (heads, rows, size)]))
     for name in ("content_bias", "position_bias"):
         vector = getattr(terms, name)
         if vector is not None:
-            found.append((name, vector, [(heads, size)]))
-    return found
+            tables.append((name, vector, [(heads, size)]))
+    return tables
 
 
 def _check_positions(

@@ -117,11 +117,11 @@ def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: 
     position (B, H, Tq, D); at (1 or B, Tq): where queries stand; over (1 or B, n): n keys or labels
     """
     index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
-    found = position.new_zeros(index.shape)
+    scores = position.new_zeros(index.shape)
     if axis.table is not None:
         by_row = position @ axis.table.to(position.dtype).transpose(-1, -2)  # (B, H, Tq, distances)
-        found = by_row.gather(-1, index)
+        scores = by_row.gather(-1, index)
     if axis.bias is not None:
         bias = axis.bias.to(position.dtype)[None, :, None] * bias_factor
-        found = found + bias.expand(*position.shape[:3], -1).gather(-1, index)
-    return found
+        scores = scores + bias.expand(*position.shape[:3], -1).gather(-1, index)
+    return scores

@@ -1,4 +1,4 @@
-"""``RelativeAttention``: multi-head attention with a position scheme, for models of one's own."""
+"""``RelativeAttention``: multi-head attention with a position scheme, for use in other models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's own attention kernels, for plain attention: schemes that add nothing to the logits."""
+"""torch's attention kernels, for plain attention: schemes that add nothing to the logits."""
 
 from __future__ import annotations
 

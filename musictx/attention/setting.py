@@ -1,5 +1,5 @@
-"""What a call of ``attend`` says beside its tensors and the terms of the scheme; and its properties
-on which it depends which implementation computes it.
+"""The arguments of ``attend`` other than tensors and terms, and the properties of a call that
+decide which implementation can compute it.
 
 An implementation is a module with ``supports(job)``, the sentence why it cannot compute a
 :class:`Job` or ``None``, and ``attend(q, k, v, terms, setting)``. Below are sentences that several
@@ -62,7 +62,7 @@ SQUARE, LAST, CONSECUTIVE, ANY = "square", "last", "consecutive", "any"
 
 class Job(NamedTuple):
     """The properties of a call of ``attend`` on which the choice of an implementation depends.
-    None changes from token to token, so that answers can be remembered.
+    None changes from token to token, so that answers can be cached.
 
     axes, further, table, bias   of the axes without labels: how many, whether one measures another
         coordinate than order, what they have
@@ -151,25 +151,25 @@ def refusal(*cases: Case) -> str | None:
 
 
 def one_axis(job: Job) -> Iterator[Case]:
-    """For those that know one axis without labels, by the order of tokens."""
+    """For implementations of one axis without labels, by the order of tokens."""
     yield job.axes > 1, _ONE_AXIS.format(job.axes)
     yield job.further, _BY_ORDER
 
 
 def no_extras(job: Job) -> Iterator[Case]:
-    """For those that know none of ``Job.extras``."""
+    """For implementations without ``Job.extras``."""
     for name in job.extras:
         yield True, f"it knows no {name}"
 
 
 def last_of_keys(job: Job) -> Iterator[Case]:
-    """For those whose queries are the last of the keys."""
+    """For implementations whose queries are the last of the keys."""
     yield job.layout == ANY, SPANS_ONLY
     yield job.layout == CONSECUTIVE, "the queries must be the last of the keys"
 
 
 def computes_in(job: Job, *dtypes: torch.dtype) -> Iterator[Case]:
-    """For those that know these dtypes only."""
+    """For implementations with these dtypes only."""
     names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
     yield job.dtype not in (None, *dtypes), f"it computes in {names}, not {job.dtype}"
 

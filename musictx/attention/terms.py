@@ -29,8 +29,8 @@ from torch import Tensor
 class Span:
     """The consecutive positions ``start, start + 1, ..., start + length - 1`` of every batch row.
 
-    The common case, kept apart from tensors because everything about it is known without looking
-    at the device.
+    The common case, kept apart from tensors because everything about it can be computed without
+    waiting for the device.
     """
 
     start: int
@@ -59,12 +59,12 @@ Positions = Span | Tensor
 
 def as_tensor(positions: Positions, device: torch.device) -> Tensor:
     """Positions as an int64 tensor (1, T) or (B, T)."""
-    found = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
-    return found if found.dim() == 2 else found[None]
+    places = positions.to(device) if isinstance(positions, Tensor) else positions.tensor(device)
+    return places if places.dim() == 2 else places[None]
 
 
 #: What the model hands over as coordinates: the order of tokens, which causality goes by; the place
-#: of each token in its own piece; and from ``FURTHER`` on whatever the scheme reads off the tokens.
+#: of each token in its piece; and from ``FURTHER`` on whatever the scheme reads off the tokens.
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
@@ -181,8 +181,8 @@ class Axis:
 @dataclass(frozen=True)
 class Blocks:
     """Local attention (Huang et al. 2018, section 3.5): positions are cut into blocks of ``length``
-    from position 0 on; a query sees the keys of its own block and of the blocks next to it. Causal
-    attention leaves of these its own block and the one before.
+    from position 0 on; a query sees the keys of its block and of the blocks next to it, in causal
+    attention of its block and the one before.
     """
 
     length: int

@@ -31,7 +31,7 @@ from musictx.notes import Score
 from musictx.sampling import soft
 from musictx.sampling.music import Sample
 
-#: Options of sampling that voices of a chorale written anew do not know.
+#: Options of sampling that do not apply to voices of a chorale written anew.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
 
 
@@ -50,7 +50,7 @@ def harmonisations(
     or the melody has no notes.
     """
     tune = tune_of(melody, request)
-    steps = request.samples * len(tune.known)
+    steps = request.samples * len(tune.given)
 
     def share(step: float) -> None:
         if progress is not None:
@@ -66,7 +66,7 @@ def run(config: HarmoniseConfig) -> list[Result]:
 
 
 def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each piece, written, as it is done; ``notice`` is told what a person should know before."""
+    """Each piece, written, as it is done; ``notice`` gets remarks for the user before."""
     if config.melody is None:
         raise UserError("melody: missing; give a melody, such as `musictx harmonise tune.mid`")
     music = read_music(
@@ -78,12 +78,12 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
         notice=notice,
     )
     tune = tune_of(music, config)
-    beats = musicxml.has_notation(tune.harmonised(tune.known))
+    beats = musicxml.has_notation(tune.harmonised(tune.given))
     check_notation(config.out, beats, "give a melody that keeps to its tempo marks")
     work = Work.of(config, config.melody, notice, done="harmonised")
     for remark in tune.remarks():
         notice(remark)
-    with progress_of("harmonising", float(config.samples * len(tune.known)), "steps") as progress:
+    with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
 
         def step(done: float) -> None:
             progress(config.particles * 4, float(done))
@@ -109,11 +109,11 @@ def pieces(
             "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
     for number in range(request.samples):
-        before = number * len(tune.known)
+        before = number * len(tune.given)
         harmony = harmonise(
             bundle.model,
             tokenizer,
-            tune.known,
+            tune.given,
             fixed=tune.fixed,
             particles=request.particles,
             sampling=request.sampling,
@@ -121,7 +121,7 @@ def pieces(
             seed=(seed, number),
             progress=lambda step, before=before: progress(before + step),  # type: ignore[misc]
         )
-        progress(before + len(tune.known))
+        progress(before + len(tune.given))
         score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
         new = (grid.pitches >= 0) & free
         new[1:] &= ~(grid.tied[1:] & free[:-1])
@@ -136,8 +136,8 @@ def filled(
     progress: Callable[[float], None] | None,
 ) -> Iterator[Sample]:
     """Each version of a gap in a file of four tracks, of which those of ``task`` are written anew
-    (``apps/infill.py``, ``Filler``). Raises ``UserError`` for other files and for options that a
-    chorale does not know."""
+    (``apps/infill.py``, ``Filler``). Raises ``UserError`` for other files and for options that do
+    not apply to chorales."""
     if request.quantise not in ("none", "16"):
         raise UserError(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
@@ -148,7 +148,7 @@ def filled(
 
     def share(step: float) -> None:
         if progress is not None:
-            progress(length * step / len(span.known))
+            progress(length * step / len(span.given))
 
     voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
     for _, sample in pieces(bundle, span, voices, seed, share):
@@ -156,7 +156,7 @@ def filled(
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
-    """The melody in ``score``, with what ``request`` says of it."""
+    """The melody in ``score``, with the options of ``request``."""
     voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
     try:
         return Tune.of(score, voices, ends=request.phrase_ends)

@@ -45,8 +45,8 @@ def read_piece(
 
 
 class BachChorales:
-    """The chorales as a :class:`musictx.data.corpora.Corpus`. They are known by the version of
-    music21, so that nothing is read where the shards are up to date."""
+    """The chorales as a :class:`musictx.data.corpora.Corpus`. They are identified by the version
+    of music21, so that nothing is read where the shards are up to date."""
 
     label = "bach"
     published = False

@@ -11,7 +11,7 @@ from musictx.config.sampling import TokenSampling
 
 #: From high to low.
 VOICES = ("soprano", "alto", "tenor", "bass")
-#: Harmonisations developed in parallel, unless it is said.
+#: Harmonisations developed in parallel by default.
 PARTICLES = 24
 
 
@@ -48,9 +48,7 @@ class HarmoniseConfig(Written):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = bool(self.voices) and set(self.voices) < set(VOICES)
+        some = bool(self.voices) and set(self.voices) < set(VOICES)
         expected = "one to three of " + ", ".join(VOICES)
-        require(
-            known and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected
-        )
+        require(some and len(set(self.voices)) == len(self.voices), "voices", self.voices, expected)
         require(self.melody != "", "melody", self.melody, "a file such as tune.mid")

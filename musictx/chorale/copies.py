@@ -1,7 +1,7 @@
 """The longest span of a chorale, all four voices together, that stands in a corpus too.
 
 A piece is an int array (T, 4) as in ``voice_leading``: the pitch of S A T B in each sixteenth, -1 =
-silence. Held and repeated notes are not told apart.
+silence. Held and repeated notes count as equal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from musictx.evaluate.copies import CopyIndex
 
 
 class Copies:
-    """The steps of a corpus, to find spans of them again (:mod:`musictx.evaluate.copies`)."""
+    """An index of the steps of a corpus, to look up spans (:mod:`musictx.evaluate.copies`)."""
 
     def __init__(self, corpus: Sequence[np.ndarray]) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}

@@ -1,7 +1,7 @@
-"""Sets of chorales beside Bach's: voice leading, how pieces end, what is copied.
+"""Compares sets of chorales with Bach's: voice leading, how pieces end, what is copied.
 
 The checks are defined in :mod:`musictx.chorale.voice_leading`. As many pieces of the training split
-stand beside the real chorales to show how far two sets of Bach's own are apart.
+are measured too, to show how far two sets of Bach's are apart.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures:
-    """Chorales as :class:`musictx.apps.wing_measures.WingMeasures`; its task is to harmonise."""
+    """Chorales as :class:`musictx.apps.measures.Measures`; its task is to harmonise."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
@@ -136,7 +136,7 @@ def compare(
     """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
     copies; of each set the rates of faults, with the standard error of all of them.
 
-    training  pieces in which copied spans are looked for; none: nowhere
+    training  pieces that are searched for copied spans; may be empty
     """
     sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
     if empty := [which for which, some in sets.items() if not some]:
@@ -149,7 +149,7 @@ def compare(
         assessments, counts, bars, copied = [one.assessment for one in some], [], [], []
         for one, assessment in zip(some, assessments):
             span = np.nan
-            if training and which != TRAINING:  # those would find themselves
+            if training and which != TRAINING:  # those are copies of themselves
                 span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
             line = {
                 "set": which,

@@ -31,18 +31,18 @@ class Gap(Tune):
                 "chorales"
             )
         wanted = [voice for voice, track in enumerate(of_voices) if track in tracks]
-        known, first = four.read(score)[0], four.first_step(score)
+        given, first = four.read(score)[0], four.first_step(score)
         edges = four.steps(score, np.array([begin, end])) - first
-        step = np.arange(len(known))[:, None]
-        began = np.maximum.accumulate(np.where(known.tied, 0, step))  # where each note begins
+        step = np.arange(len(given))[:, None]
+        began = np.maximum.accumulate(np.where(given.tied, 0, step))  # where each note begins
         free = (began >= edges[0]) & (began < edges[1])
         free[:, [v for v in range(len(VOICES)) if v not in wanted]] = False
         if not free.any() or free.all():
             what = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {what}; expected some bars of the file, not all")
         stay = tuple(v for v in range(len(VOICES)) if v not in wanted) or (0,)
-        clock, key = Beats(score, bpm=four.BPM), keys.of_melody(known.pitches[:, 0])
-        return cls(known, stay, ~free, 0, first, clock, key, 0, score)
+        clock, key = Beats(score, bpm=four.BPM), keys.of_melody(given.pitches[:, 0])
+        return cls(given, stay, ~free, 0, first, clock, key, 0, score)
 
     def harmonised(self, grid: Grid) -> Score:
         """The file with the free notes of ``grid`` in the place of those that were there."""

@@ -20,7 +20,7 @@ from musictx.notes import NOTE, TEMPO, Score
 #: Track -> name, in files.
 NAMES = dict(enumerate(name.capitalize() for name in VOICES))
 SILENCE = -1
-#: Steps in a quarter note; quarter notes a minute where nobody says otherwise: steps of 150 ms.
+#: Steps in a quarter note; quarter notes a minute by default: steps of 150 ms.
 PER_QUARTER = 4
 BPM = 100.0
 STEP_SECONDS = 60.0 / BPM / PER_QUARTER
@@ -35,7 +35,7 @@ _MIDDLE = np.array([71, 65, 59, 50])
 @dataclass(frozen=True)
 class Grid:
     """pitches (T, 4) int64, S A T B for each sixteenth, -1 = silence; tied (T, 4) bool: the note of
-    the step before goes on. Nothing is tied in the first step, and only equal pitches are."""
+    the step before is held. Nothing is tied in the first step, and only equal pitches are."""
 
     pitches: np.ndarray
     tied: np.ndarray
@@ -52,7 +52,7 @@ class Grid:
 
     @classmethod
     def joined(cls, pitches: np.ndarray) -> Grid:
-        """Held and repeated notes not told apart: equal pitches in a row are one note."""
+        """A grid without repeated notes: equal pitches in a row are one held note."""
         pitches = np.asarray(pitches, np.int64).reshape(-1, len(VOICES))
         tied = np.zeros(pitches.shape, bool)
         tied[1:] = (pitches[1:] == pitches[:-1]) & (pitches[1:] >= 0)
@@ -144,16 +144,16 @@ def _by_track(
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
     for voice, track in zip(sorted(voices), sorted(tracks, key=lambda t: (-mean[t], t))):
-        mine = np.flatnonzero(notes["track"] == track)
-        mine = mine[np.lexsort((notes["pitch"][mine], start[mine]))]
-        starts = start[mine]
+        of_track = np.flatnonzero(notes["track"] == track)
+        of_track = of_track[np.lexsort((notes["pitch"][of_track], start[of_track]))]
+        starts = start[of_track]
         # Of notes that begin together the highest stays.
         stays = np.append(starts[1:] > starts[:-1], True)
         if not stays.all():
             lost["notes struck together in one voice"] += int((~stays).sum())
-        mine, starts = mine[stays], starts[stays]
-        ends = np.minimum(end[mine], np.append(starts[1:], end.max()))
-        for a, b, pitch in zip(starts, ends, notes["pitch"][mine]):
+        of_track, starts = of_track[stays], starts[stays]
+        ends = np.minimum(end[of_track], np.append(starts[1:], end.max()))
+        for a, b, pitch in zip(starts, ends, notes["pitch"][of_track]):
             pitches[a:b, voice] = pitch
             tied[a + 1 : b, voice] = True
     return Grid(pitches, tied)

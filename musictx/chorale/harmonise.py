@@ -1,9 +1,9 @@
-"""Some notes of a chorale are known, the others are written: a melody harmonised, a bass realised.
+"""Composes the free notes of a chorale around given ones: a melody harmonised, a bass realised.
 
 Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
 highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
 with what is around it as it stands, as long as that makes the whole better: the filter has met each
-known note once, from the left; here it also knows what follows.
+given note once, from the left; here what follows is given too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from musictx.tokens.vocab import BOS, EOS
 #: Places that are tried again, each at most so often.
 TRIES_IN_ALL = 6
 TRIES_AT_ONE_PLACE = 2
-#: How much of the work is done when all has been written once, for the one who waits.
+#: Progress that is reported when all has been written once.
 FIRST_WORK_SHARE = 0.6
 #: Beats before and after a fault that are written anew.
 BEATS_AROUND = 2
@@ -36,7 +36,7 @@ BEATS_AROUND = 2
 
 @dataclass(frozen=True)
 class Harmonisation:
-    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), known
+    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), given
     and free, under the model;
     ids: (4 T,) uint16"""
 
@@ -48,7 +48,7 @@ class Harmonisation:
 def harmonise(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
-    known: Grid,
+    given: Grid,
     *,
     fixed: np.ndarray | None = None,
     particles: int = 16,
@@ -57,33 +57,33 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Harmonisation:
-    """The best of ``particles`` ways to write the notes that are not known: the highest
+    """The best of ``particles`` ways to write the free notes: the highest
     ln p - rules x faults.
 
-    known, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
+    given, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
-    form       what the whole melody asks for, weighed like the rules
+    form       constraints of the whole melody, weighed like the rules
     progress   called after each step with how much is done, of as many as there are steps
 
-    The end of the piece is known too: endings that close are likelier. Raises ``UserError`` for a
+    The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
-    fixed = whole(known, (0,)) if fixed is None else fixed
+    fixed = whole(given, (0,)) if fixed is None else fixed
     random = seed if isinstance(seed, tuple) else (seed,)
 
     def share(step: int, number: int) -> None:
         if progress is not None:
-            passed = (number - 1) * len(known) + step
+            passed = (number - 1) * len(given) + step
             again = (1 - FIRST_WORK_SHARE) * passed / TRIES_IN_ALL if number else 0.0
-            progress(FIRST_WORK_SHARE * (len(known) if number else step) + again)
+            progress(FIRST_WORK_SHARE * (len(given) if number else step) + again)
 
-    def attempt(known: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
+    def attempt(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
         pieces = filtered(
             model,
             tokenizer,
-            known,
+            given,
             fixed=fixed,
             particles=particles,
             sampling=sampling,
@@ -97,10 +97,10 @@ def harmonise(
         best = int(worth.argmax())
         return _Piece(pieces.ids[best], float(likely[best]), float(worth[best]))
 
-    best = attempt(known, fixed, 0, int((~fixed).any(1).argmax()))
+    best = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
     often: dict[int, int] = {}
     for number in range(1, TRIES_IN_ALL + 1):
-        grid = read(tokenizer, best.ids, known, fixed)
+        grid = read(tokenizer, best.ids, given, fixed)
         places = _faulty(grid, sampling.rules, form)
         place = next((p for p in places if often.get(p, 0) < TRIES_AT_ONE_PLACE), None)
         if place is None:
@@ -112,7 +112,7 @@ def harmonise(
         if not (fixed | around).all():
             again = attempt(grid, fixed | around, number, begin)
             best = max(best, again, key=lambda one: one.worth)
-    grid = read(tokenizer, best.ids, known, fixed)
+    grid = read(tokenizer, best.ids, given, fixed)
     return Harmonisation(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
 
 

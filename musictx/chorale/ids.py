@@ -1,4 +1,4 @@
-"""What the rules of a chorale need to know of its tokens."""
+"""The interface of tokens that the rules of chorales use."""
 
 from __future__ import annotations
 

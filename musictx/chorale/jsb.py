@@ -23,14 +23,14 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
-#: Names of splits in the file -> ours.
+#: Names of splits in the file -> those of musictx.
 SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
 
 
 def read_piece(
     grid: Grid, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
 ) -> tuple[Score, np.ndarray | None]:
-    """A :data:`musictx.data.corpora.Reader`: for the chorales' own tokenizer step for step as
+    """A :data:`musictx.data.corpora.Reader`: for the chorale tokenizer step for step as
     published, silence at the ends included."""
     ids = tokenizer.encode_grid(grid) if isinstance(tokenizer, ChoraleTokenizer) else None
     return write(grid), ids

@@ -1,12 +1,12 @@
 """Several ways to write the free notes of a chorale, side by side: a particle filter.
 
-The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the known
+The model writes soprano, alto, tenor, bass in turn and never looks ahead, so forcing the given
 notes and drawing the rest would meet each new one unprepared. Instead several pieces are written
-side by side, and those that make the known notes likely, and keep the rules of voice leading, go on
-in place of those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023).
-As their number grows, the particles come to be drawn from
+side by side, and those that make the given notes likely, and keep the rules of voice leading,
+replace those that do not (Gordon, Salmond and Smith 1993; for language models Lew et al. 2023). As
+their number grows, the particles come to be drawn from
 
-    p(free notes | known notes) x exp(-rules x faults)
+    p(free notes | given notes) x exp(-rules x faults)
 
 up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
 whole melody adds its key and form (:class:`musictx.chorale.tune.Form`). Free notes are drawn with
@@ -14,7 +14,7 @@ the faults they complete taken into account, and what a draw could not choose be
 p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the like act on each draw
 of this product.
 
-No voice begins before a known one does.
+No voice begins before a given one does.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Particles:
 def filtered(
     model: MusicTransformer,
     tokenizer: ChoraleTokenizer,
-    known: Grid,
+    given: Grid,
     *,
     fixed: np.ndarray,
     particles: int,
@@ -68,12 +68,12 @@ def filtered(
     begin: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Particles:
-    """Pieces in which the notes of ``known`` stay where ``fixed`` (T, 4) says so.
+    """Pieces in which the notes of ``given`` stay where ``fixed`` (T, 4) says so.
 
     What is fixed before the step ``begin`` is read at once, and counts in neither ``weights`` nor
     ``likely``; the rest is as in :func:`musictx.chorale.harmonise.harmonise`.
     """
-    steps, longest = len(known), model.config.context
+    steps, longest = len(given), model.config.context
     if not model.position.absolute:
         longest *= BEYOND
     if not 0 < len(VOICES) * steps < longest:
@@ -81,14 +81,14 @@ def filtered(
             f"melody: {steps} sixteenths, expected 1 to {(longest - 1) // len(VOICES)} with a "
             f"model trained on windows of {model.config.context} tokens"
         )
-    if fixed.shape != known.pitches.shape or not fixed.any() or not fixed[:begin].all():
-        raise ValueError(f"fixed: {fixed.shape}, expected some of {known.pitches.shape}")
-    forced = tokenizer.encode_grid(known).reshape(steps, len(VOICES)).astype(np.int64)
+    if fixed.shape != given.pitches.shape or not fixed.any() or not fixed[:begin].all():
+        raise ValueError(f"fixed: {fixed.shape}, expected some of {given.pitches.shape}")
+    forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
     reshape, rules = processors.build(sampling, tokenizer), Rules(tokenizer, sampling.rules)
-    silent = _silent(known, fixed)
-    closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(known, fixed), steps)])
+    silent = _silent(given, fixed)
+    closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(given, fixed), steps)])
     random = np.random.default_rng(seed)
-    weights, total, paid = np.zeros(particles), np.zeros(particles), np.zeros(particles)
+    weights, total, charged = np.zeros(particles), np.zeros(particles), np.zeros(particles)
     costs = np.zeros((particles, tokenizer.size))
     states = [tokenizer.grammar() for _ in range(particles)]
     length = len(VOICES) * steps + 1
@@ -113,7 +113,7 @@ def filtered(
             else:
                 ids, mass = _draw(logits, rules.strength * costs, states, past, reshape, random)
                 weights += mass
-            paid += costs[np.arange(particles), ids]
+            charged += costs[np.arange(particles), ids]
             total += likely[np.arange(particles), ids]
             for state, token_id in zip(states, ids.tolist()):
                 state.advance(token_id)
@@ -121,7 +121,7 @@ def filtered(
             if _effective(weights) < FEWEST * particles:
                 chosen = _resampled(weights, random)
                 music.select(torch.from_numpy(chosen))
-                total, paid, weights = total[chosen], paid[chosen], np.zeros(particles)
+                total, charged, weights = total[chosen], charged[chosen], np.zeros(particles)
                 states = [states[i].copy() for i in chosen]
             music.step()
             if progress is not None and voice == len(VOICES) - 1:
@@ -130,48 +130,49 @@ def filtered(
     past = music.past[:, 1:].numpy()
     faults = np.zeros(particles)
     if rules.strength:
-        grids = [read(tokenizer, ids, known, fixed) for ids in past]
+        grids = [read(tokenizer, ids, given, fixed) for ids in past]
         faults += [rules.faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
             faults += [form.faults(grid.pitches) for grid in grids]
-    # What was paid on the way (in the key as heard so far) gives way to what the whole piece costs.
-    return Particles(past, weights - rules.strength * (faults - paid), total, faults)
+    # Costs that were charged on the way (in the key so far) are replaced by those of the whole
+    # piece.
+    return Particles(past, weights - rules.strength * (faults - charged), total, faults)
 
 
-def whole(known: Grid, voices: tuple[int, ...]) -> np.ndarray:
+def whole(given: Grid, voices: tuple[int, ...]) -> np.ndarray:
     """(T, 4) bool: all notes of ``voices``, one to three of 0, 1, 2, 3."""
     if not voices or not set(voices) < set(range(len(VOICES))):
         raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
-    fixed = np.zeros(known.pitches.shape, bool)
+    fixed = np.zeros(given.pitches.shape, bool)
     fixed[:, voices] = True
     return fixed
 
 
-def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, known: Grid, fixed: np.ndarray) -> Grid:
-    """A piece with the known notes repeated where they were: tokens without ties join them."""
+def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
+    """A piece with the given notes repeated where they were: tokens without ties join them."""
     grid = tokenizer.decode_grid(ids)
-    return Grid(grid.pitches, grid.tied & (known.tied | ~fixed))
+    return Grid(grid.pitches, grid.tied & (given.tied | ~fixed))
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """For each step what :meth:`musictx.chorale.rules.Rules.costs` is told: in ``ends``, from their
-    first steps on, a chord that could end the piece is looked for."""
+    """For each step the argument ``closing`` of :meth:`musictx.chorale.rules.Rules.costs`: in
+    ``ends``, from their first steps on, a chord that could end the piece is required."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
     return flags
 
 
-def _last_note(known: Grid, fixed: np.ndarray) -> int:
-    """The first step of the last stretch in which the known voices hold their notes."""
-    pitches = np.where(fixed, known.pitches, SILENCE)
+def _last_note(given: Grid, fixed: np.ndarray) -> int:
+    """The first step of the last stretch in which the given voices hold their notes."""
+    pitches = np.where(fixed, given.pitches, SILENCE)
     changes = np.flatnonzero((pitches[1:] != pitches[:-1]).any(1))
     return int(changes[-1]) + 1 if len(changes) else 0
 
 
-def _silent(known: Grid, fixed: np.ndarray) -> int:
-    """The steps before any known voice begins."""
-    sounding = ((known.pitches >= 0) & fixed).any(1)
+def _silent(given: Grid, fixed: np.ndarray) -> int:
+    """The steps before any given voice begins."""
+    sounding = ((given.pitches >= 0) & fixed).any(1)
     return int(sounding.argmax()) if sounding.any() else 0
 
 
@@ -183,8 +184,8 @@ def _draw(
     reshape: list[processors.Processor],
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of what
-    these sum to, beside what p sums to. The piece does not end here."""
+    """One id for each particle, within the grammar, by p x exp(-costs); and the logarithm of
+    their sum over that of p. The piece does not end here."""
     allowed = torch.from_numpy(np.stack([state.allowed() for state in states]))
     allowed[:, EOS] = False
     free = logits.masked_fill(~allowed, -torch.inf)

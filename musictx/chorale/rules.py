@@ -2,8 +2,8 @@
 
 A product of two experts (Hinton 2002): the model says what is like Bach, the checks of
 :mod:`musictx.chorale.voice_leading` what a teacher would mark. A fault shows as soon as its lowest
-voice is written, so each id can be told beforehand how many faults it would complete, and the
-product is p(id) x exp(-strength x those), id by id.
+voice is written, so the number of faults that each id would complete is computed beforehand, and
+the product is p(id) x exp(-strength x those), id by id.
 
 Drawn from one id at a time (:class:`Rules` as a soft constraint: free pieces, continuations) each
 factor is made to sum to 1 by itself, which is not quite the product: where every way on costs
@@ -40,8 +40,8 @@ class Rules:
     def costs(self, past: np.ndarray, *, closing: bool | None = None) -> np.ndarray:
         """(B, V) float64: faults that each id completes after past (B, n), ids without ``bos``.
 
-        Told as the past tells them: the key is that of the steps before, and voices that stand
-        still are not told at all. With ``closing`` the piece may end after this step: the bass that
+        By the past alone: the key is that of the steps before, and voices that stand still do not
+        count. With ``closing`` the piece may end after this step: the bass that
         then leaves it open makes one fault, and if it was so a step ago (``closing=True``) that one
         is taken back; ``closing=False`` for the first such step.
         """

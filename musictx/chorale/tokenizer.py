@@ -176,13 +176,13 @@ class ChoraleTokenizer(VocabularyTokenizer):
             return None
         low, high = (np.array(four.RANGES) - self.low + self._first).T
         for voice in range(len(VOICES)):
-            mine = array[voice :: len(VOICES)].astype(np.int64)
-            mine = mine[mine >= self._first]
-            if not len(mine):
+            of_voice = array[voice :: len(VOICES)].astype(np.int64)
+            of_voice = of_voice[of_voice >= self._first]
+            if not len(of_voice):
                 continue
-            if semitones > 0 and mine.max() + semitones > max(high[voice], mine.max()):
+            if semitones > 0 and of_voice.max() + semitones > max(high[voice], of_voice.max()):
                 return None
-            if semitones < 0 and mine.min() + semitones < min(low[voice], mine.min()):
+            if semitones < 0 and of_voice.min() + semitones < min(low[voice], of_voice.min()):
                 return None
         result = array.astype(np.uint16)
         result[pitched] = moved
@@ -202,7 +202,7 @@ class ChoraleState:
         self._notes = 0
         self._ended = False
         self._last = [tokenizer._silence] * len(VOICES)
-        self.sounding = Sounding()  # notes end where their voice goes on: nothing waits
+        self.sounding = Sounding()  # a note ends where the next of its voice begins: nothing waits
 
     @property
     def seconds(self) -> float:

@@ -22,9 +22,9 @@ OFF_SIXTEENTHS = 0.12
 
 @dataclass(frozen=True)
 class Tune:
-    """known   the notes of the file on the grid, in the voices that they belong to
-    voices  which voices are known, 0 = soprano: usually one, the melody
-    fixed   (T, 4) bool: which notes of ``known`` stay
+    """given   the notes of the file on the grid, in the voices that they belong to
+    voices  which voices are given, 0 = soprano: usually one, the melody
+    fixed   (T, 4) bool: which notes of ``given`` stay
     shift   semitones, whole octaves, by which a single voice was moved into its range
     first   the sixteenth of the file at which the grid begins
     clock   the beats and bars of the file;  key  of the whole melody
@@ -33,7 +33,7 @@ class Tune:
     ends    bars in which phrases end; none: as the fermatas of the file say, or its long notes
     """
 
-    known: Grid
+    given: Grid
     voices: tuple[int, ...]
     fixed: np.ndarray
     shift: int
@@ -66,40 +66,40 @@ class Tune:
             raise UserError(f"{tracks} tracks, expected a file of one track for each voice")
         shift = 0
         if tracks == len(VOICES) and voices != (0,):
-            known = four.read(score)[0]
+            given = four.read(score)[0]
         elif len(voices) > 1:
-            known = four.read(score, voices)[0]
+            given = four.read(score, voices)[0]
         else:
             try:
-                known, shift = melody_of(four.read(score)[0], voices[0])
+                given, shift = melody_of(four.read(score)[0], voices[0])
             except UserError as error:
                 raise UserError(
                     f"{error}; give a file with the melody alone, such as its track, exported from "
                     "your sequencer"
                 ) from None
         clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
-        bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(known))}
+        bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))}
         if missing := sorted(set(ends) - bars):
             raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")
-        fixed = np.zeros(known.pitches.shape, bool)
+        fixed = np.zeros(given.pitches.shape, bool)
         fixed[:, voices] = True
-        known = Grid(np.where(fixed, known.pitches, SILENCE), known.tied & fixed)
+        given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
         start = clock.quarters(score.notes["start"]) * PER_QUARTER
         off = int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum())
-        key = keys.of_melody(known.pitches[:, voices[0]])
-        return cls(known, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
+        key = keys.of_melody(given.pitches[:, voices[0]])
+        return cls(given, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
 
     @property
     def bar(self) -> int:
         """Sixteenths in a bar, by the meter that holds longest: the first may be of a pick-up."""
-        held = np.diff(self.clock.meter_at, append=(self.first + len(self.known)) / PER_QUARTER)
+        held = np.diff(self.clock.meter_at, append=(self.first + len(self.given)) / PER_QUARTER)
         return max(1, round(float(self.clock.bar_quarters[held.argmax()]) * PER_QUARTER))
 
     @property
     def bars(self) -> int:
         """How many bars of the file it touches."""
         first, _ = self.clock.bar(self.first / PER_QUARTER)
-        last, _ = self.clock.bar((self.first + len(self.known) - 1) / PER_QUARTER)
+        last, _ = self.clock.bar((self.first + len(self.given) - 1) / PER_QUARTER)
         return last - first + 1
 
     def phrases(self) -> list[tuple[int, int]]:
@@ -110,7 +110,7 @@ class Tune:
         pick-up not counted: in every fourth its longest note, if it is no shorter than the notes
         since the phrase before; in every second one if it is twice as long as they are on average.
         """
-        line, tied = self.known.pitches[:, self.voices[0]], self.known.tied[:, self.voices[0]]
+        line, tied = self.given.pitches[:, self.voices[0]], self.given.tied[:, self.voices[0]]
         begins = np.flatnonzero((line >= 0) & ~tied)
         ends = np.append(begins[1:], len(line))
         silent = np.append(np.flatnonzero(line < 0), len(line))
@@ -160,7 +160,7 @@ class Tune:
         return f"bar {bar} beat {beat:g}"
 
     def remarks(self) -> list[str]:
-        """What whoever gave the melody should know."""
+        """Remarks on the melody, for the user."""
         lines = []
         if self.shift:
             octaves, way = abs(self.shift) // 12, "up" if self.shift > 0 else "down"
@@ -214,11 +214,11 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     tied[:, voice] = grid.tied[steps, top] & goes_on
     breath = np.flatnonzero((line[1:-1] < 0) & (line[:-2] >= 0) & (line[2:] >= 0)) + 1
     line[breath], tied[breath, voice] = line[breath - 1], True
-    heard = line[line >= 0]
+    sung = line[line >= 0]
     low, high = RANGES[voice]
 
     def outside(shift: int) -> tuple[int, int]:
-        return int(((heard + shift < low) | (heard + shift > high)).sum()), abs(shift)
+        return int(((sung + shift < low) | (sung + shift > high)).sum()), abs(shift)
 
     shift = min(range(-48, 49, 12), key=outside)
     pitches[:, voice] = np.where(line >= 0, line + shift, SILENCE)
@@ -226,7 +226,7 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
 
 
 class Form:
-    """What a whole melody asks of the voices below it, in faults, as soft constraints of a filter:
+    """Soft constraints of a filter, in faults, that follow from a whole melody:
 
     - the first chord is of the scale, its bass the tonic or the dominant;
     - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
@@ -243,7 +243,7 @@ class Form:
     def __init__(self, tune: Tune) -> None:
         self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
         self.phrases = tune.phrases()
-        line = tune.known.pitches[:, tune.voices[0]]
+        line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
         self.ends_home = False

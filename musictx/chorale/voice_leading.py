@@ -6,7 +6,7 @@ pitch on the next step is the same note. A bar is 16 steps, counted from the fir
 
 The rules are those of the textbooks of four-part writing (Aldwell & Schachter, Kostka & Payne);
 where textbooks differ, the bounds are such that Bach seldom breaks them. He does break each of them
-now and then, so a count means something only beside the count of real chorales. Parallels across
+now and then, so a count means something only in comparison with real chorales. Parallels across
 the end of a phrase count too: fermatas are not in the data.
 """
 
@@ -25,7 +25,7 @@ from musictx.chorale.grid import RANGES, VOICES
 from musictx.errors import UserError
 from musictx.evaluate import keys
 
-#: Sixteenths in a bar of 4/4, for pieces whose meter is not known.
+#: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16
 #: Melodic leaps that count, in semitones: all beyond an octave, and these. The bass may leap by a
 #: tritone and by a minor seventh, as it does in Bach.
@@ -159,7 +159,7 @@ def rates(assessments: Iterable[Assessment]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps of four voices, each beside the one before it, in any order: what most rules look at.
+    """Steps of four voices, each with the one before it, in any order: what most rules look at.
 
     before, now (N, 4): pitches, -1 = silence, and before the first step; struck (N, 4): a note
     begins. Voices that are not written yet are silent: they make no fault.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx import __version__, wings
+from musictx import __version__, registry
 from musictx.cli.help import command_help, overview
 from musictx.cli.streams import forgiving
 from musictx.commands import COMMANDS, groups, known_options, unknown_command
@@ -98,7 +98,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _run(command: str, config: Any) -> Any:
     try:
-        task = wings.load(COMMANDS[command].run)
+        task = registry.load(COMMANDS[command].run)
         gc.freeze()  # what modules hold is no garbage, at the end neither
         gc.enable()
         try:

@@ -50,8 +50,8 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     """What ``musictx COMMAND --help`` prints: the options that matter first, or ``every`` one, with
     default and meaning; ``position`` says whose scheme's options are shown."""
     about, examples = COMMANDS[command].about, COMMANDS[command].examples
-    known = _options(command, position)
-    shown = known if every else [o for o in known if _first(command, *o)]
+    options = _options(command, position)
+    shown = options if every else [o for o in options if _first(command, *o)]
     columns = shutil.get_terminal_size((100, 24)).columns
     width = max(60, min(columns, 120))
     lines = [f"usage: musictx {command} [name=value ...]", "", about, "", "try:"]
@@ -71,7 +71,7 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     come = [(what, ", ".join(names)) for what, names in _shipped(command)]
     if come:
         sections.append(("comes with musictx", come))
-    left = len(known) - len(shown)
+    left = len(options) - len(shown)
     offered = FLAG_HELP if command == "train" else PLAIN_FLAGS
     flags = [(flag, f"{text} ({left} more)" if left and n == 0 else text)
              for n, (flag, text) in enumerate(offered)]  # fmt: skip
@@ -83,8 +83,8 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
-    """The options of a command, those of the position scheme chosen among them; its own before
-    those that it shares with other commands."""
+    """The options of a command, including those of the chosen position scheme; options of this
+    command alone come before those that it shares with others."""
     options = []
     for name, field in checks.options(COMMANDS[command].config):
         name = checks.spoken(name, field)

@@ -1,12 +1,12 @@
 """Words of the command line -> a checked configuration. Hydra composes and runs ``train`` alone;
 all other commands are composed by ``musictx.options``.
 
-words      words of train -> overrides that Hydra takes, or one sentence
-own        with what a training of your own music begins
-beside     what groups take beside our own options: flags of Lightning's, an optimizer's arguments
-problems   an exception of Hydra or OmegaConf -> one sentence
-run        runs a command; train by Hydra, once or as a sweep
-sweep      what a sweep leaves: a table of its runs
+words         words of train -> overrides that Hydra takes, or one sentence
+finetuning    the included model that training starts from by default
+passthrough   options that Lightning's Trainer or an optimizer takes, not musictx itself
+problems      an exception of Hydra or OmegaConf -> one sentence
+run           runs a command; train by Hydra, once or as a sweep
+sweep         the table of the runs of a sweep
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from musictx.commands import conf_dir
-from musictx.compose import own
+from musictx.compose import finetuning
 from musictx.compose.problems import translated
 from musictx.compose.run import as_config, composed, register, run
 from musictx.compose.words import normalise
@@ -35,7 +35,7 @@ def compose(command: str, overrides: Sequence[str] = ()) -> Any:
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    words, _ = own.begun(normalise(overrides))
+    words, _ = finetuning.train_words(normalise(overrides))
     register()
     GlobalHydra.instance().clear()
     try:

@@ -12,14 +12,14 @@ from musictx.errors import ConfigError, UserError, shown
 @contextmanager
 def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Exceptions of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    until ``entered`` says that our own code runs, whatever else a file of options leads to."""
+    so is any other exception until ``entered`` is true, since a file of options caused it."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        theirs = type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml")
-        if entered() and not theirs:
+        from_hydra = type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml")
+        if entered() and not from_hydra:
             raise
         raise ConfigError(_sentence(error)) from error
 

@@ -13,9 +13,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.commands import COMMANDS, conf_dir, known_options
-from musictx.compose import beside, own, sweep
+from musictx.compose import finetuning, passthrough, sweep
 from musictx.compose.problems import translated
 from musictx.compose.words import normalise
 from musictx.config import SCHEMES
@@ -35,7 +35,7 @@ def composed(
     """The checked dataclass of a command other than train, from the words of its command line."""
     options = parse(command, typed, folders)
     if command == "prepare":
-        options, line = own.prepared(options)
+        options, line = finetuning.prepare_options(options)
         if line is not None:
             notice(line)
     return request(command, options, folders=folders)
@@ -51,7 +51,7 @@ def run(
 ) -> None:
     """Compose ``command`` from the words ``typed`` and call ``task`` with its configuration.
 
-    flags    checked, most of them Hydra's own: --multirun, --cfg job, --config-dir DIR, ...
+    flags    checked, most of them Hydra's: --multirun, --cfg job, --config-dir DIR, ...
     folders  that of --config-dir
 
     A sweep calls ``task`` for each of its runs and gives their ``validation_loss`` to the sweeper.
@@ -88,10 +88,10 @@ def _train(
 ) -> None:
     words = normalise(typed, sweep="--multirun" in flags, folders=folders)
     if "--config-name" not in flags:  # that file says how to begin
-        words, line = own.begun(words)
+        words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
-    import hydra  # half a second, and a mistake is told before
+    import hydra  # half a second, and mistakes are reported before
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -117,7 +117,7 @@ def _train(
             # Lightning starts its other processes by the command line: that of this run alone.
             with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
                 result = task(config)
-        except UserError as error:  # told here and not by Hydra, which would say more
+        except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
                 failed.append(error)
                 return None
@@ -145,7 +145,7 @@ def as_config(composed: Any) -> Any:
     """The YAML that Hydra composed as the checked dataclass of train, ``~`` in paths expanded."""
     from omegaconf import OmegaConf
 
-    beside.gather(composed)
+    passthrough.gather(composed)
     config = OmegaConf.to_object(composed)
     if not isinstance(config, COMMANDS["train"].config):
         raise ConfigError(
@@ -169,24 +169,24 @@ def _expanded(node: Any) -> Any:
 
 @cache
 def register() -> None:
-    """Make the dataclasses known to Hydra, train_schema and position/SCHEME_schema, and the folders
-    of YAML files of wings."""
+    """Register the dataclasses with Hydra, train_schema and position/SCHEME_schema, and the folders
+    of YAML files of optional components."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.config_store import ConfigStore
     from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf import OmegaConf
 
-    class FilesOfWings(SearchPathPlugin):
+    class AddedFolders(SearchPathPlugin):
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            for folder in wings.conf_folders():
-                search_path.append("musictx.wings", f"file://{folder}")
+            for folder in registry.CONF:
+                search_path.append("musictx.registry", f"file://{folder}")
 
-    Plugins.instance().register(FilesOfWings)
+    Plugins.instance().register(AddedFolders)
     store = ConfigStore.instance()
     node = OmegaConf.structured(COMMANDS["train"].config)
     node.position = {}  # each file of conf/position brings the dataclass of its scheme
-    for group, option in beside.BESIDE.items():
+    for group, option in passthrough.HOLDERS.items():
         OmegaConf.set_struct(node[group], False)
         del node[group][option]
     store.store(name="train_schema", node=node)

@@ -67,7 +67,7 @@ def finish() -> None:
         with contextlib.suppress(OSError):
             made.rmdir()
     every = [row["options"] for row in rows]
-    for row in rows:  # what all runs have in common is said by the command
+    for row in rows:  # words that all runs share are left out
         row["varied"] = [one for one in row["options"] if not all(one in o for o in every)]
         row["options"] = " ".join(row["options"])
     scored = [row for row in rows if row["loss"] is not None]

@@ -1,5 +1,5 @@
-"""Words of ``musictx train`` -> overrides that Hydra takes, or one sentence. No Hydra is loaded
-here, so that a slip of the fingers is answered at once.
+"""Words of ``musictx train`` -> overrides that Hydra takes, or one sentence. Hydra is not loaded
+here, so that a typing error is reported at once.
 
 A file or folder is taken literally where Hydra's grammar would read it otherwise: spaces, brackets,
 ``~`` and ``=``. In a sweep commas separate values, everywhere else they are commas.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx.commands import free_form, groups, known_options, parts
-from musictx.compose import beside
+from musictx.compose import passthrough
 from musictx.config import checks
 from musictx.errors import ConfigError, shown
 from musictx.options import check_path, converted, kind_of, kinds_of, unknown_option, unquoted
@@ -32,17 +32,17 @@ def normalise(
 ) -> list[str]:
     """``typed`` as overrides for Hydra; :class:`ConfigError` for what is wrong by itself.
 
-    ``folders`` are the user's own of YAML files.
+    ``folders``: the user's folders of YAML files.
     """
-    known = known_options("train") | parts("train")
+    declared = known_options("train") | parts("train")
     choices = groups("train", folders)
-    free = [*free_form("train"), *beside.typed(typed)]
-    folder, named = _positional(typed, [*known, *choices, *free])
-    own_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
-    if own_scheme and not any(w.startswith("position=") for w in named):
+    free = [*free_form("train"), *passthrough.typed(typed)]
+    folder, named = _positional(typed, [*declared, *choices, *free])
+    custom_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
+    if custom_scheme and not any(w.startswith("position=") for w in named):
         named.insert(0, "position=custom")
-    own_scheme |= any(_own_choice("position", w, folders) for w in named)
-    own_tokenizer = any(re.match(r"\+*tokenizer\.name=.*:", w) for w in named)
+    custom_scheme |= any(_is_custom_choice("position", w, folders) for w in named)
+    custom_tokenizer = any(re.match(r"\+*tokenizer\.name=.*:", w) for w in named)
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
     words = [f"corpus.path={quote(one)}" for one in folder]
     if len(words) > 1:
@@ -51,7 +51,7 @@ def normalise(
     for word in named:
         sign, name, equals, value = _split(word)
         if sign == "~":
-            if name not in choices and not _within(name, [*known, *free]):
+            if name not in choices and not _within(name, [*declared, *free]):
                 raise ConfigError(f"~{unknown_option('train', name, free)}")
             words.append(word)
             continue
@@ -61,7 +61,7 @@ def normalise(
             )
         if re.search("[0-9]{4000}", value):
             raise ConfigError(f"{name}={shown(value)}: expected fewer digits")
-        if name not in (*known, *choices) and f"sampling.{name}" in known:
+        if name not in (*declared, *choices) and f"sampling.{name}" in declared:
             name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
         if re.match(r"hydra[./]", name):
             words.append(_hydra(word, sweep=sweep))
@@ -76,15 +76,15 @@ def normalise(
             if group_words.setdefault(name, value) != value:
                 raise ConfigError(f"{name}={value}: given twice, also as {group_words[name]}")
             words.append(f"{name}={value}")
-        elif name in known and name not in free:
-            words.append(f"{name}={_value(name, known[name], value, sweep)}")
-        elif _within(name, free) or (own_scheme and name.startswith("position.")):
+        elif name in declared and name not in free:
+            words.append(f"{name}={_value(name, declared[name], value, sweep)}")
+        elif _within(name, free) or (custom_scheme and name.startswith("position.")):
             words.append(f"++{name}={value}")
         elif sign and (
             open_search or (sign == "+" and any(os.path.isdir(f / name) for f in folders))
         ):
             words.append(word)
-        elif own_tokenizer and name.startswith("tokenizer."):
+        elif custom_tokenizer and name.startswith("tokenizer."):
             raise ConfigError(
                 f"{name}: no such option of musictx train; an option of a class of your own is "
                 f"written tokenizer.params.{name.partition('.')[2]}"
@@ -106,7 +106,7 @@ def _within(name: str, options: Sequence[str]) -> bool:
     return any(name == option or name.startswith(option + ".") for option in options)
 
 
-def _own_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
+def _is_custom_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
     name, _, value = word.partition("=")
     return name == group and (
         value == "custom" or any(os.path.isfile(f / group / f"{value}.yaml") for f in folders)

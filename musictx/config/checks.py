@@ -74,7 +74,7 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 LARGEST_SEED = 2**31 - 1
 #: The longest piece, seconds; times in MIDI files that are longer are damaged.
 DAY = 86_400
-#: Characters more than its own that the name of what is written needs, hidden and numbered.
+#: Extra characters that a file name needs for the temporary prefix and the sample number.
 ROOM = 40
 #: Pieces that one command writes, and what no number with bounds exceeds.
 MOST_SAMPLES, MOST = 100_000, 1_000_000_000
@@ -105,8 +105,8 @@ def level_of(name: str, value: object, level: Level) -> float:
     number = value
     if isinstance(value, str):
         number = {**level.words, "any": 0.0}.get(value, typed(value))
-    known = ", ".join([*level.words, "any"])
-    expected = f"a number of {level.unit} up to {level.most:g}, or {known}"
+    words = ", ".join([*level.words, "any"])
+    expected = f"a number of {level.unit} up to {level.most:g}, or {words}"
     require(is_number(number) and 0 <= number <= level.most, name, value, expected)  # type: ignore[operator]
     return float(number)  # type: ignore[arg-type]
 
@@ -227,7 +227,7 @@ def imported(name: str, target: str) -> Any:
 
 
 def import_from_here() -> None:
-    """Let modules be found in the folder musictx runs in, as ``python`` itself lets them."""
+    """Let modules be imported from the current folder, as ``python`` itself does."""
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
@@ -238,9 +238,9 @@ def holds_several(field: dataclasses.Field) -> bool:
 
 
 def device(value: str) -> None:
-    """A name that torch may know; whether this machine has it is seen when it is used."""
-    known = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
-    require(known, "device", value, "auto, cpu, cuda, cuda:1 or mps")
+    """Check a device name of torch; whether this machine has it shows when it is used."""
+    is_name = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
+    require(is_name, "device", value, "auto, cpu, cuda, cuda:1 or mps")
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:

@@ -1,4 +1,4 @@
-"""What a command says of itself: everything that help and hints know of it."""
+"""The description of a command: everything that help and hints show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Command:
     about       what it does, in a sentence
     examples    lines to try
     positional  the option that words without "=" are the value of; "" for none
-    important   dotted options that the short help shows beside those without a dot
+    important   dotted options that the short help shows together with those without a dot
     comes       what comes with musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
     tried       of its examples, one for the overview, and what it does; () for none

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx import wings
+from musictx import registry
 from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
-#: What a model can be asked for; wings add theirs.
-TASKS = ("free", "continue", *wings.everywhere("tasks"))
+#: What a model can be asked for; optional components add theirs.
+TASKS = ("free", "continue", *registry.TASKS)
 
 
 @dataclass

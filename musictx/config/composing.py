@@ -71,8 +71,8 @@ class Written(Composing):
 
 @dataclass
 class Steered(Written):
-    """Pieces that can be told what they are to be like: by models with control tokens; a density,
-    ``sampling.density``, by any model."""
+    """Pieces with requested controls: loudness and others by models with control tokens, density
+    (``sampling.density``) by any model."""
 
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     loudness: float | None = option(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.config.checks import check, option, require
 from musictx.config.limits import HELP, Limits
 
-#: The corpora of the core; wings add theirs.
-OWN = ("folder", "maestro")
-OF_WINGS = tuple(wings.everywhere("corpora"))
+#: The corpora of the core; optional components add theirs.
+CORE = ("folder", "maestro")
 
 
 @dataclass
@@ -43,7 +42,7 @@ class CorpusConfig:
 
     name: str = option(
         "folder",
-        f"folder (your MIDI files), maestro (with its split), {', '.join(OF_WINGS)}, or "
+        f"folder (your MIDI files), maestro (with its split), {', '.join(registry.CORPORA)}, or "
         "package.module:Class of your own",
     )
     path: Any = option(
@@ -83,9 +82,9 @@ class CorpusConfig:
 
     def __post_init__(self) -> None:
         if ":" not in self.name:
-            known = self.name in (*OWN, *OF_WINGS)
-            every = self.name if known else ", ".join([*OWN, *OF_WINGS])
-            require(known, "corpus.name", self.name, f"one of {every}")
+            is_name = self.name in (*CORE, *registry.CORPORA)
+            every = self.name if is_name else ", ".join([*CORE, *registry.CORPORA])
+            require(is_name, "corpus.name", self.name, f"one of {every}")
         if isinstance(self.path, list) and len(self.path) == 1:
             self.path = self.path[0]
         check(self, "corpus")

@@ -70,8 +70,8 @@ class GenerateConfig(Steered):
 def sections_of(form: str) -> list[tuple[str, str]]:
     """(letter, primes) of each section of ``form``; ``ConfigError`` for what is none."""
     plan = form.replace(" ", "").upper()
-    found: list[tuple[str, str]] = re.findall("([A-M])('*)", plan)
-    whole = "".join(letter + primes for letter, primes in found) == plan
+    sections: list[tuple[str, str]] = re.findall("([A-M])('*)", plan)
+    whole = "".join(letter + primes for letter, primes in sections) == plan
     expected = "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'"
-    require(whole and 2 <= len(found) <= 32, "form", form, expected)
-    return found
+    require(whole and 2 <= len(sections) <= 32, "form", form, expected)
+    return sections

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.config.checks import check, option, require
 
-#: Of attention: those of the core, then what wings add.
+#: Of attention: those of the core, then those of optional components.
 IMPLEMENTATIONS = (
     *("auto", "reference", "skew", "chunked", "sdpa"),
-    *wings.everywhere("attention"),
+    *registry.ATTENTION,
 )
 
 

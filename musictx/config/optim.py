@@ -7,7 +7,7 @@ from typing import Any
 
 from musictx.config.checks import check, one_of, option, require
 
-#: Those that come along.
+#: The built-in optimizers.
 OPTIMIZERS = ("adamw", "muon")
 
 

@@ -1,7 +1,7 @@
 """How the model knows order: each position scheme with its own options, and only those.
 
 A new scheme is a file in ``musictx/attention/positions``, a dataclass here with the import path of
-its class, and a file under ``conf/position``. A class of one's own needs nothing here:
+its class, and a file under ``conf/position``. A custom class needs nothing here:
 ``position.name=my.module:Class``.
 """
 
@@ -41,12 +41,12 @@ class PositionConfig:
 
     def __post_init__(self) -> None:
         check(self, "position")
-        own = next((name for name, kind in SCHEMES.items() if kind is type(self)), None)
+        registered = next((name for name, kind in SCHEMES.items() if kind is type(self)), None)
         require(
-            self.name == own,
+            self.name == registered,
             "position.name",
             self.name,
-            f"{own} here; another scheme is chosen by position={self.name}",
+            f"{registered} here; another scheme is chosen by position={self.name}",
         )
         require(
             self.concat_sinusoids in range(0, 2**15 + 1, 2),
@@ -181,7 +181,7 @@ SCHEMES: dict[str, type[PositionConfig]] = {
 
 
 def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
-    """The options of a scheme by name: its dataclass, or a dict for a class of the user's own.
+    """The options of a scheme by name: its dataclass, or a dict for a custom class.
 
     Such a class is named by ``name: module:Class`` or, as Hydra does, ``_target_: module.Class``;
     the other entries are its arguments and are not looked at. Raises :class:`ConfigError` for an
@@ -198,11 +198,11 @@ def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | di
         return options
     one_of("position.name", name, (*SCHEMES, "or module:Class"))
     kind = SCHEMES[name]
-    known = [f.name for f in dataclasses.fields(kind)]
+    names = [f.name for f in dataclasses.fields(kind)]
     for key in options:
-        if key not in known:
+        if key not in names:
             raise ConfigError(
-                f"position.{key}: no option of position={name}, which has {', '.join(known)}"
+                f"position.{key}: no option of position={name}, which has {', '.join(names)}"
             )
     return kind(**options)
 

@@ -27,21 +27,21 @@ _BENT = {"#": 1, "♯": 1, "b": -1, "♭": -1}
 def key(name: str, option: str) -> tuple[int, str]:
     """``C``, ``F#m``, ``Bb major`` as (keynote 0..11, ``major`` or ``minor``)."""
     text = shown(name).strip().lower()
-    found = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", text)
-    if found is None:
+    match = re.fullmatch(_NAME + r"[ _-]?(m|min|minor|maj|major)?", text)
+    if match is None:
         raise ConfigError(f"{option}={shown(name)}: expected a key such as C, F#m or Bb, or auto")
-    minor = (found[3] or "").removesuffix("or").removesuffix("in") == "m"
-    return _pitch_class(found), "minor" if minor else "major"
+    minor = (match[3] or "").removesuffix("or").removesuffix("in") == "m"
+    return _pitch_class(match), "minor" if minor else "major"
 
 
 def pitch(name: str, option: str) -> int:
     """``C4`` (middle C, 60) or a MIDI number from 0 to 127."""
     text = shown(name).strip().lower()
-    found = re.fullmatch(_NAME + r"(-?[0-9])", text)
+    match = re.fullmatch(_NAME + r"(-?[0-9])", text)
     number = -1
-    if found is not None:
-        bent = sum(_BENT[sign] for sign in found[2])
-        number = _LETTERS[found[1]] + bent + 12 * (int(found[3]) + 1)
+    if match is not None:
+        bent = sum(_BENT[sign] for sign in match[2])
+        number = _LETTERS[match[1]] + bent + 12 * (int(match[3]) + 1)
     elif re.fullmatch(r"[0-9]{1,3}", text):
         number = int(text)
     if not 0 <= number < 128:

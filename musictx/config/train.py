@@ -23,7 +23,7 @@ class TrainConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    position: Any = field(default_factory=HuangConfig)  # a PositionConfig, or a dict: own class
+    position: Any = field(default_factory=HuangConfig)  # a PositionConfig, or a dict: custom class
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)

@@ -1,5 +1,5 @@
-"""Options of training's Trainer: those of which musictx says something of its own, and whatever
-else Lightning's Trainer takes, under Lightning's names and with Lightning's meanings."""
+"""Options of the Trainer: those that musictx declares itself, and the flags that are passed on to
+Lightning's Trainer under Lightning's names and with Lightning's meanings."""
 
 from __future__ import annotations
 
@@ -142,10 +142,10 @@ class TrainerConfig:
 
     @classmethod
     def of(cls, **options: Any) -> TrainerConfig:
-        """From options of our own and flags of Lightning's side by side, as they are typed."""
-        own = {f.name for f in dataclasses.fields(cls)}
-        flags = {name: value for name, value in options.items() if name not in own}
-        return cls(**{name: options[name] for name in options.keys() & own}, flags=flags)
+        """From declared options and Lightning's flags in one dict, as they are typed."""
+        declared = {f.name for f in dataclasses.fields(cls)}
+        flags = {name: value for name, value in options.items() if name not in declared}
+        return cls(**{name: options[name] for name in options.keys() & declared}, flags=flags)
 
     @property
     def seconds(self) -> float | None:

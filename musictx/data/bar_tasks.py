@@ -1,14 +1,14 @@
-"""Windows of music in groups arranged as tasks: what is known ahead, what is to be composed.
+"""Windows of compound tokens arranged as tasks: which notes are given, which are to be composed.
 
 The windows of :mod:`musictx.tokens.ahead` for three tasks:
 
-infill     some bars, or most of them and a part of those at their ends; the music after them is
-           known, and sometimes a part or the chords within
-accompany  some parts are known over many bars, and sometimes the chords; or the chords alone
-vary       some bars are told what they vary: the earlier bars that they are like
-steer      nothing is known but the controls
+infill     some bars are composed, or most of them and a part of the first and last; the music after
+           them is given, and sometimes a part or the chords within
+accompany  some parts are given over many bars, and sometimes the chords; or the chords alone
+vary       some bars are composed as a variation of similar earlier bars, which are given
+steer      only the controls are given
 
-Controls are measured in the window and left out part of the time; so is which parts are composed.
+Controls are measured in the window and left out part of the time; so are the parts to be composed.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows in which no control is given; in the others, of each that is not.
 NO_CONTROLS, DROPPED = 0.3, 0.3
-#: Bars of a gap, and known after it at most; the share of gaps that begin and end at bar lines, the
-#: others at eighths; of gaps in which a part is known.
+#: Bars of a gap; most given bars after it; the share of gaps that begin and end at bar lines (the
+#: others do at eighths); the share of gaps in which a part is given.
 GAPS, TAIL, AT_LINES, LOCKED = (1, 16), 8, 0.8, 0.3
-#: Over how many bars an accompaniment looks ahead; the share of them from the beginning of their
-#: window; of those to chords alone; of the others, in which chords are known, and in which chords
-#: of a gap are; of windows that say which parts are composed.
+#: Over how many bars an accompaniment looks ahead; the share of accompaniments that begin with
+#: their window; that are to chords alone; of the others, and of gaps, in which chords are given; of
+#: windows that name the parts to be composed.
 LOOKS, FROM_THE_START, CHORDS_ALONE, CHORDS, NAMED = (1, 2, 4, 8, 16), 0.3, 0.15, 0.5, 0.7
-#: Of music in several parts: the share of voices that are the melody, where its program is told.
+#: Of music in several parts: the share of voices that are the melody, where its program is given.
 MELODY = 0.5
-#: Of music in one part: the share of known voices that are the highest notes.
+#: Of music in one part: the share of given voices that are the highest notes.
 SKYLINE = 0.6
-#: Bars of a variation; how like the bars that they vary these are at least (:func:`likeness`); the
-#: share of variations in whose window those bars stand, where there is room; in which some music
-#: after the variation is known.
+#: Bars of a variation; its least :func:`likeness` to the bars that it varies; the share of
+#: variations whose window includes those bars, where there is room; in which some music after the
+#: variation is given.
 VARIED_BARS, ALIKE, IN_SIGHT, GOES_ON = (2, 16), 0.5, 0.5, 0.5
 #: Windows of fewer groups are left plain.
 FEWEST = 24
@@ -51,7 +51,7 @@ class BarTasks:
     """Arranges windows for ``tokenizer``, which writes groups and has control tokens.
 
     weights  task -> share of the windows; the others are plain
-    melody   the program of melodies, which are then known more often; "skyline": none is told apart
+    melody   the program of melodies, which are then given more often; "skyline": no such program
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class BarTasks:
             arranged = _fitting(bars, room, np.bincount(placed["line"], minlength=len(bars)) + 1)
         if arranged is None:
             return None
-        first, stop, told = arranged
+        first, stop, lookahead = arranged
         bars, placed = bars[first:], _from(placed, first)
         window = placed[placed["line"] < stop - first]
-        if told is not None:
-            told = Ahead(
-                told.begin - first,
-                told.stop - first,
-                told.look,
-                _from(told.known, first),
-                told.sections[first:],
-                told.parts,
+        if lookahead is not None:
+            lookahead = Ahead(
+                lookahead.begin - first,
+                lookahead.stop - first,
+                lookahead.look,
+                _from(lookahead.known, first),
+                lookahead.sections[first:],
+                lookahead.parts,
             )
-        sequence, piece = ahead.woven(bars, window, told, self.table, stop=stop - first)
+        sequence, piece = ahead.woven(bars, window, lookahead, self.table, stop=stop - first)
         levels = self._levels(bars[: stop - first], window, random)
         before = [BOS if begins and first == 0 else CUT, *ahead.front(self.table, levels)]
         closed = [EOS] * (ends and stop == len(bars) + first)
@@ -121,7 +121,7 @@ class BarTasks:
         size = min(size, max(len(bars) * 2 // 3, 1))
         begin = int(random.integers(len(bars) - size + 1))
         stop = begin + size
-        told = min(stop + int(random.integers(TAIL + 1)), len(bars))
+        given_stop = min(stop + int(random.integers(TAIL + 1)), len(bars))
         new = (placed["line"] >= begin) & (placed["line"] < stop)
         if random.random() >= AT_LINES:
             new &= ~self._edges(bars, placed, begin, stop, random)
@@ -130,7 +130,7 @@ class BarTasks:
             new &= ~chords
         if random.random() < LOCKED:
             new &= ~self._voice(placed, new, random)
-        return self._arranged(bars, placed, ~new, begin, stop, told, random, room, len(bars))
+        return self._arranged(bars, placed, ~new, begin, stop, given_stop, random, room, len(bars))
 
     def _accompany(
         self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
@@ -138,40 +138,40 @@ class BarTasks:
         from_the_start = random.random() < FROM_THE_START
         begin = 0 if from_the_start else int(random.integers(len(bars) // 2 + 1))
         region, chords = placed["line"] >= begin, placed["part"] == CHORD
-        known = chords.copy()
+        given = chords.copy()
         if random.random() >= CHORDS_ALONE:
-            known = self._voice(placed, region & ~chords, random)
+            given = self._voice(placed, region & ~chords, random)
             if random.random() < CHORDS:
-                known |= chords
+                given |= chords
         look = int(random.choice(LOOKS))
         return self._arranged(
-            bars, placed, known | ~region, begin, len(bars), len(bars), random, room, look
+            bars, placed, given | ~region, begin, len(bars), len(bars), random, room, look
         )
 
     def _arranged(
         self,
         bars: np.ndarray,
         placed: np.ndarray,
-        known: np.ndarray,
+        given: np.ndarray,
         begin: int,
         stop: int,
-        known_stop: int,
+        given_stop: int,
         random: np.random.Generator,
         room: int,
         look: int,
     ) -> tuple[int, int, Ahead | None] | None:
-        """The bars that have ``room``, and what is known ahead of those from ``begin`` on."""
-        new = ~known & (placed["line"] >= begin) & (placed["line"] < stop)
+        """The bars that have ``room``, and what is given ahead of those from ``begin`` on."""
+        new = ~given & (placed["line"] >= begin) & (placed["line"] < stop)
         if not new.any():
             return None
         groups = 1 + np.bincount(placed["line"], minlength=len(bars))
-        ahead_of = 1 + np.bincount(placed["line"][known], minlength=len(bars))
+        ahead_of = 1 + np.bincount(placed["line"][given], minlength=len(bars))
         ahead_of[:begin] = 0
         parts = np.unique(placed["part"][new]).tolist() if random.random() < NAMED else []
         room -= len(parts)
-        if look >= len(bars):  # a gap: all of it, with what is known after it
+        if look >= len(bars):  # a gap: all of it, with what is given after it
             first = begin
-            size = groups[begin:stop].sum() + ahead_of[begin:known_stop].sum()
+            size = groups[begin:stop].sum() + ahead_of[begin:given_stop].sum()
             while first and size + groups[first - 1] <= room:
                 first -= 1
                 size += groups[first]
@@ -180,40 +180,40 @@ class BarTasks:
         else:
             first = 0
             total = np.cumsum(groups + ahead_of) + ahead_of[: look + begin].sum()
-            stop = known_stop = min(stop, int(np.searchsorted(total, room, side="right")))
+            stop = given_stop = min(stop, int(np.searchsorted(total, room, side="right")))
             if stop < begin + 2:
                 return None
         whole = np.bincount(placed["line"][new], minlength=len(bars)) == 0
         sections = np.where(whole, ahead.WHOLE, 0)
-        return first, stop, Ahead(begin, known_stop, look, placed[known], sections, parts)
+        return first, stop, Ahead(begin, given_stop, look, placed[given], sections, parts)
 
     def _vary(
         self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
     ) -> tuple[int, int, Ahead | None] | None:
         size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
-        found = [
+        candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
             for means in [stretches(likeness(bars, placed, back), size)]
             for begin in np.flatnonzero(means >= ALIKE).tolist()
         ]
-        if not found:
+        if not candidates:
             return None
-        begin = int(random.choice(np.unique([at for _, at, _ in found])))
-        _, _, back = max(one for one in found if one[1] == begin)
+        begin = int(random.choice(np.unique([at for _, at, _ in candidates])))
+        _, _, back = max(one for one in candidates if one[1] == begin)
         stop = begin + size
         tail = int(random.integers(1, TAIL + 1)) if random.random() < GOES_ON else 0
-        known_stop = min(stop + tail, len(bars))
+        given_stop = min(stop + tail, len(bars))
         line = placed["line"]
         varied = placed[(line >= begin - back) & (line < stop - back)].copy()
         varied["line"] += back
-        after = placed[(line >= stop) & (line < known_stop)]
+        after = placed[(line >= stop) & (line < given_stop)]
         sections = np.full(len(bars), ahead.WHOLE)
         sections[begin:stop] = ahead.VARIED
         composed = placed["part"][(line >= begin) & (line < stop)]
         parts = np.unique(composed).tolist() if random.random() < NAMED else []
         groups = 1 + np.bincount(line, minlength=len(bars))
-        room -= len(parts) + len(varied) + size + int(groups[stop:known_stop].sum())
+        room -= len(parts) + len(varied) + size + int(groups[stop:given_stop].sum())
         room -= int(groups[begin:stop].sum())
         least = 0 if random.random() < IN_SIGHT else stop - back
         first = begin
@@ -222,8 +222,8 @@ class BarTasks:
             room -= int(groups[first])
         if room < 0:
             return None
-        known = np.concatenate([varied, after])
-        return first, stop, Ahead(begin, known_stop, len(bars), known, sections, parts)
+        given = np.concatenate([varied, after])
+        return first, stop, Ahead(begin, given_stop, len(bars), given, sections, parts)
 
     def _edges(
         self,
@@ -243,8 +243,8 @@ class BarTasks:
             until = since + eighth
         early = (placed["line"] == begin) & (placed["place"] < since)
         late = (placed["line"] == stop - 1) & (placed["place"] >= until)
-        found: np.ndarray = early | late
-        return found
+        edges: np.ndarray = early | late
+        return edges
 
     def _voice(
         self, placed: np.ndarray, among: np.ndarray, random: np.random.Generator
@@ -263,8 +263,8 @@ class BarTasks:
             return notes & skyline(placed, notes)
         limit = np.quantile(placed["tone"][notes], random.uniform(0.25, 0.75))
         above = placed["tone"] >= limit
-        found: np.ndarray = notes & (above if random.random() < 0.5 else ~above)
-        return found
+        voice: np.ndarray = notes & (above if random.random() < 0.5 else ~above)
+        return voice
 
     def _levels(
         self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator
@@ -274,19 +274,19 @@ class BarTasks:
         if random.random() < NO_CONTROLS:
             return [0] * len(dropped)
         score = self.tokenizer.score(bars, placed)
-        found = controls.levels(controls.measured(score.notes, score.duration))
-        return np.where(dropped, 0, found).tolist()
+        levels = controls.levels(controls.measured(score.notes, score.duration))
+        return np.where(dropped, 0, levels).tolist()
 
 
 def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
     """(n,) bool: the highest of the ``notes`` at each place where some begin."""
-    found = np.zeros(len(placed), bool)
+    highest = np.zeros(len(placed), bool)
     at = np.flatnonzero(notes)
     spot = placed["line"][at] * 4096 + placed["place"][at]
     by_height = np.lexsort((placed["tone"][at], spot))
     last = np.append(np.diff(spot[by_height]) != 0, True)[: len(at)]
-    found[at[by_height[last]]] = True
-    return found
+    highest[at[by_height[last]]] = True
+    return highest
 
 
 def _fitting(

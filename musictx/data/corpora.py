@@ -1,6 +1,6 @@
-"""What a corpus is to ``prepare``, and the names under which ``corpus.name`` finds one.
+"""What a corpus is to ``prepare``, and the registry of ``corpus.name``.
 
-A corpus of your own is a class named by its import path, ``corpus.name=my_package.my_module:Mine``,
+A custom corpus is a class named by its import path, ``corpus.name=my_package.my_module:Mine``,
 made with ``corpus.path`` as its one argument. :class:`Corpus` says what it must have.
 """
 
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from musictx import wings
+from musictx import registry
 from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.errors import UserError, shown
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
-#: ``corpus.name`` -> where its class stands; wings add theirs.
+#: ``corpus.name`` -> import path of its class; optional components add theirs.
 CORPORA = {
     "folder": "musictx.data.sources:Folder",
     "maestro": "musictx.data.sources:Maestro",
@@ -43,8 +43,8 @@ class Item(NamedTuple):
 
 
 #: (source of an item, tokenizer, repairs to count, limits of a file) -> its Score, and its ids
-#: where the corpus knows them better than ``tokenizer.encode(score)``, else None. A module's
-#: function: workers run it.
+#: where the corpus has them already instead of ``tokenizer.encode(score)``, else None. A function
+#: of a module, since worker processes unpickle it.
 Reader = Callable[[Any, Tokenizer, Counter[str], Limits], tuple[Score, np.ndarray | None]]
 
 
@@ -53,8 +53,8 @@ class Corpus(Protocol):
 
     label      the corpus in a word, for reports and the default folder
     published  every piece is in the split of its item and none is taken for another's duplicate
-    needs_path it is nothing without ``corpus.path``; a class that does not say so needs none
-    several    it takes a list of paths, too; a class that does not say so takes one
+    needs_path whether ``corpus.path`` is required; default no
+    several    whether it may be a list of paths; default no
     """
 
     label: str
@@ -88,12 +88,12 @@ def find(config: CorpusConfig) -> Corpus:
 
 
 def needs_path(name: str) -> bool:
-    """Whether the corpus of that name is nothing without a path."""
+    """Whether the corpus of that name requires ``corpus.path``."""
     return bool(getattr(_kind(name), "needs_path", False))
 
 
 def _kind(name: str) -> Any:
-    place = CORPORA.get(name) or wings.place("corpora", name) or name
+    place = (CORPORA | registry.CORPORA).get(name, name)
     return imported("corpus.name", place)
 
 

@@ -1,12 +1,12 @@
-"""The order of tokens in a window with controls and known notes, in training and in generation.
+"""The order of tokens in a window with controls and given notes, in training and in generation.
 
 ::
 
     bos|cut  density loudness register polyphony  [known K]  stream P  [here M]
 
-The controls describe the stream, P and M. K are the known notes from the time of ``here`` on; their
+The controls describe the stream, P and M. K are the given notes from the time of ``here`` on; their
 times count from there, so the silence before the first says how long a gap is. The stream has all
-notes in the usual order, the known ones once more: P up to ``here``, M from there on. What sounds,
+notes in the usual order, the given ones once more: P up to ``here``, M from there on. What sounds,
 its loudness and the program go on across ``here``; K leaves nothing behind
 (``features/sounding.py`` begins anew at ``known`` and ``stream``).
 """
@@ -22,7 +22,7 @@ from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, HERE, KNOWN, STREAM
 from musictx.tokens.vocab import Vocabulary
 
-#: Ids beside K, P and M at most: what opens the window, the controls, the marks, ``eos``.
+#: Most ids of a window without K, P and M: its first id, the controls, the marks, ``eos``.
 IDS_AROUND = 2 + len(CONTROL_KINDS)
 
 
@@ -53,7 +53,7 @@ def parts(
     levels  of the controls, 0 for any
     past    events before the step ``here``; all of them where there is none
     rest    events from ``here`` on;  stop  the step up to which time is written
-    known   events from ``here`` on that are known ahead; None leaves K out
+    known   given events from ``here`` on; None leaves K out
     free    most ids of the three parts together; K loses its latest events
     """
     p = ev.write(past, vocabulary, stop if here is None else here).astype(np.int64)
@@ -70,12 +70,12 @@ def parts(
 
 
 def front(
-    vocabulary: Vocabulary, levels: Sequence[int], known: np.ndarray | None = None
+    vocabulary: Vocabulary, levels: Sequence[int], given: np.ndarray | None = None
 ) -> np.ndarray:
-    """What stands between the first id and the stream: (n,) int64; ``known`` are the ids of K."""
+    """What stands between the first id and the stream: (n,) int64; ``given`` are the ids of K."""
     ids = [vocabulary.id(name, value) for name, value in zip(CONTROLS, levels)]
-    if known is not None:
-        ids += [vocabulary.id(KNOWN), *known.tolist()]
+    if given is not None:
+        ids += [vocabulary.id(KNOWN), *given.tolist()]
     return np.array([*ids, vocabulary.id(STREAM)], np.int64)
 
 

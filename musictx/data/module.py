@@ -1,6 +1,6 @@
 """The LightningDataModule: training batches without end, validation windows that never change.
 
-A batch is a pure function of its number, so nothing is shuffled or remembered: a run that goes on
+A batch is a pure function of its number, so nothing is shuffled or remembered: a run that resumes
 after step n needs only the number of its next batch, which travels in ``state_dict``.
 """
 
@@ -198,9 +198,9 @@ def validation_loader(
     other), so the last rows may be all padding with nothing scored: weigh batches by their scored
     targets.
     """
-    mine = chosen[rank::devices]
-    missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(mine))
-    return DataLoader(Subset(rows, mine) + missing, batch_size, collate_fn=collate)
+    local_rows = chosen[rank::devices]
+    missing: Any = [join([], 1)] * (-(-len(chosen) // devices) - len(local_rows))
+    return DataLoader(Subset(rows, local_rows) + missing, batch_size, collate_fn=collate)
 
 
 def _one_thread(worker: int) -> None:

@@ -87,12 +87,12 @@ class Report:
         whole = cls(shards.folder, shards.corpus.get("name", ""), 0, splits, up_to_date=True)
         try:
             data = json.loads((shards.folder / JSON).read_text(encoding="utf-8"))
-            found, lossy = data["found"] + 0, Counter(data["lossy"])
+            files, lossy = data["found"] + 0, Counter(data["lossy"])
             left_out = [LeftOut(**item) for item in data["left_out"]]
             remarks = [str(remark) for remark in data["remarks"]]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            found, lossy, left_out, remarks = 0, Counter(), [], []
-        whole.files = found or whole.total().pieces
+            files, lossy, left_out, remarks = 0, Counter(), [], []
+        whole.files = files or whole.total().pieces
         whole.left_out, whole.remarks = left_out, remarks
         whole.left_out.sort()
         whole.lossy = dict(sorted(lossy.items()))

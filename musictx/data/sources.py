@@ -24,7 +24,7 @@ class Folder:
     """All MIDI and MusicXML files under ``path`` at any depth, sorted by name; or under several
     folders, each of whose files has the folder's name in front of its name.
 
-    Names that begin with a dot are left out (macOS puts a ``._x.mid`` that is no MIDI beside x.mid
+    Names that begin with a dot are left out (macOS adds a ``._x.mid`` that is no MIDI to each x.mid
     on foreign disks); links to folders are followed, and each folder counts once, in whatever order
     and however often it is given. Raises ``UserError`` naming ``corpus.path`` if it is missing, not
     there, or without such files.
@@ -128,7 +128,7 @@ def official(root: Path) -> dict[str, str]:
     its own folder. A file that is not there is looked for by its bare name (people move files out
     of their folders), if that name is unique on both sides.
     """
-    found: dict[str, str] = {}
+    splits: dict[str, str] = {}
     missing: dict[str, str] = {}
     listed: Counter[str] = Counter()
     for table in walk(root, (".csv",)):
@@ -136,7 +136,7 @@ def official(root: Path) -> dict[str, str]:
             bare = PurePosixPath(name).name
             listed[bare] += 1
             if (root / name).is_file():
-                found.setdefault(name, split)
+                splits.setdefault(name, split)
             else:
                 missing.setdefault(bare, split)
     wanted = {bare for bare in missing if listed[bare] == 1}
@@ -147,8 +147,8 @@ def official(root: Path) -> dict[str, str]:
                 places.setdefault(bare, []).append(file.name)
         for bare, names in places.items():
             if len(names) == 1:
-                found.setdefault(names[0], missing[bare])
-    return found
+                splits.setdefault(names[0], missing[bare])
+    return splits
 
 
 def _rows(table: File) -> list[tuple[str, str]]:

@@ -1,13 +1,13 @@
-"""Windows of pieces arranged as tasks: what is known of the music ahead, what is to be composed.
+"""Windows of pieces arranged as tasks: which notes are given, which are to be composed.
 
 The windows of :mod:`musictx.data.layout` for three tasks:
 
-infill     a span of some seconds; known is what comes after it, and when the notes that sound at
-           its beginning end. M goes on until the notes of the span have ended.
-accompany  known is one voice, over all of M
-steer      nothing is known but the controls, and there is no ``here``
+infill     a span of some seconds is composed; what comes after it is given, and the ends of the
+           notes that sound at its beginning. M lasts until the notes of the span have ended.
+accompany  one voice is given, over all of M
+steer      only the controls are given, and there is no ``here``
 
-In infill one voice of the span may be known as well, as if its track were locked. Controls are
+In infill one voice of the span may be given as well, as if its track were locked. Controls are
 measured in the window itself and left out part of the time. In some windows P is read as a score
 would have it, of one loudness and on a grid, and so is K in infill, while M stays as it was played.
 """
@@ -73,27 +73,27 @@ class EventWindow(NamedTuple):
 
     def ends(self) -> np.ndarray:
         """(n,) the step at which the note of each strike ends; of an open one ``last``."""
-        found = np.full(len(self.events), self.last)
+        ends = np.full(len(self.events), self.last)
         releases = np.flatnonzero((self.events["what"] == ev.OFF) & (self.owner >= 0))
-        found[self.owner[releases]] = self.events["step"][releases]
-        return found
+        ends[self.owner[releases]] = self.events["step"][releases]
+        return ends
 
 
 class Arranged(NamedTuple):
     """The part of a window that is used, up to the step ``stop``; where ``here`` stands, None if
-    nowhere; which events (n,) are known ahead, None if no K is written."""
+    nowhere; which events (n,) are given in K, None if no K is written."""
 
     stop: int
     here: int | None = None
-    known: np.ndarray | None = None
+    given: np.ndarray | None = None
 
 
 class Tasks:
     """Arranges windows for the tokens of ``tokenizer``, which has control tokens.
 
     weights  task -> share of the windows; the others are plain
-    melody   what accompany knows: "skyline" (the highest notes, or those above or below a random
-             pitch, or of a random program), or the number of a program
+    melody   the voice given in accompany: "skyline" (the highest notes, or those above or below a
+             random pitch, or of a random program), or the number of a program
     flat     share of the windows whose P is read as in a score
     """
 
@@ -136,7 +136,7 @@ class Tasks:
         arranged = self.arrange(task, window, random, room, flat=flat)
         if arranged is None:
             return None
-        stop, here, known = arranged
+        stop, here, given = arranged
         events, step = window.events, window.events["step"]
         inside = step <= stop
         levels = self._levels(events[inside], stop, random)
@@ -150,10 +150,10 @@ class Tasks:
             events[inside & ~before],
             stop=stop,
             here=here,
-            known=None if known is None else ev.ordered(ahead[known]),
+            known=None if given is None else ev.ordered(ahead[given]),
             free=free - 2,
         )
-        if known is not None and len(made.front) < len(controls.CONTROLS) + 2 + FEWEST_KNOWN_TOKENS:
+        if given is not None and len(made.front) < len(controls.CONTROLS) + 2 + FEWEST_KNOWN_TOKENS:
             return None
         closing = ends and task != "infill" and stop == window.last and len(ids) <= room
         closed = np.full(int(closing), EOS)
@@ -174,7 +174,7 @@ class Tasks:
         *,
         flat: bool = False,
     ) -> Arranged | None:
-        """Where ``here`` stands, what is known; None where the window does not suit the task."""
+        """Where ``here`` stands, which events are given; None where the window is not suitable."""
         by_task = {"infill": self._infill, "accompany": self._accompany}
         return by_task.get(task, self._steer)(window, random, room, flat)
 
@@ -200,11 +200,11 @@ class Tasks:
         step = window.events["step"]
         from_the_start = random.random() < FROM_THE_START_SHARE and not flat
         here = 0 if from_the_start else int(random.integers(window.last // 2 + 1))
-        known = window.of_notes(self._voice(window, random)) & (step >= here)
-        stop = self._fitting(window.events, known, room)
+        given = window.of_notes(self._voice(window, random)) & (step >= here)
+        stop = self._fitting(window.events, given, room)
         if stop <= here:
             return None
-        return Arranged(stop, here, known & (step <= stop))
+        return Arranged(stop, here, given & (step <= stop))
 
     def _steer(
         self, window: EventWindow, random: np.random.Generator, room: int, flat: bool
@@ -213,12 +213,12 @@ class Tasks:
             window.last, int(random.uniform(*PRIMER_SHARES) * window.last) if flat else None
         )
 
-    def _fitting(self, events: np.ndarray, known: np.ndarray, room: int) -> int:
-        """The latest step up to which the stream and what is ``known`` of it have ``room``."""
+    def _fitting(self, events: np.ndarray, given: np.ndarray, room: int) -> int:
+        """The latest step up to which the stream and its ``given`` events have ``room``."""
 
         def size(stop: int) -> int:
             inside = events["step"] <= stop
-            both = (events[inside], events[inside & known])
+            both = (events[inside], events[inside & given])
             return sum(len(ev.write(one, self.vocabulary)) for one in both)
 
         steps = np.unique(events["step"])
@@ -248,11 +248,11 @@ class Tasks:
     def _levels(self, events: np.ndarray, stop: int, random: np.random.Generator) -> list[int]:
         """The levels of the controls of a stream, some of them left out."""
         notes = self.tokenizer.decode(ev.write(events, self.vocabulary, stop)).notes
-        found = controls.levels(controls.measured(notes, stop / self.per_second))
-        dropped = random.random(len(found)) < DROPPED_SHARE
+        levels = controls.levels(controls.measured(notes, stop / self.per_second))
+        dropped = random.random(len(levels)) < DROPPED_SHARE
         if random.random() < NO_CONTROLS_SHARE:
             dropped[:] = True
-        return np.where(dropped, 0, found).tolist()
+        return np.where(dropped, 0, levels).tolist()
 
 
 def skyline(window: EventWindow) -> np.ndarray:
@@ -261,9 +261,9 @@ def skyline(window: EventWindow) -> np.ndarray:
     step, pitch = window.events["step"][notes], window.events["pitch"][notes]
     sounds = (step[:, None] <= step) & (window.ends()[notes][:, None] > step)  # (which, when)
     highest = ~(sounds & (pitch[:, None] > pitch)).any(0)
-    found = np.zeros(len(window.events), bool)
-    found[notes[highest]] = True
-    return found
+    highest_strikes = np.zeros(len(window.events), bool)
+    highest_strikes[notes[highest]] = True
+    return highest_strikes
 
 
 def as_score(

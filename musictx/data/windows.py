@@ -119,14 +119,14 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise ValueError(f"stride={stride}: expected 1 to the window of {context} tokens")
-    found = []
+    table = []
     for piece, length in enumerate(lengths):
         start = scored = 0
         while scored < length:
             stop = min(start + context, length)
-            found.append(Window(piece, start, stop, scored))
+            table.append(Window(piece, start, stop, scored))
             start, scored = start + stride, stop
-    return found
+    return table
 
 
 def evenly_spread(count: int, size: int) -> list[int]:

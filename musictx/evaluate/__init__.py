@@ -1,4 +1,4 @@
-"""Measuring: likelihood, a set of pieces beside another, copies, limits of notes."""
+"""Evaluation: likelihood, comparison of sets of pieces, copied spans, note limits."""
 
 from musictx.lazy import callable_package
 

@@ -1,8 +1,8 @@
-"""A set of samples beside real music: excerpts of equal length, a table of what they measure.
+"""Compares a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference. Where there is a training set it stands beside both: two sets of real
-pieces are not alike either, and their difference is what samples can reach; and spans that samples
-copy are looked for in it.
+Real music is the reference. Where there is a training set, it is measured too: two sets of real
+pieces differ as well, and their difference is what samples can reach. The training set is also
+searched for spans that samples copy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What comes of measuring sets of samples.
+    """The measures of sets of samples.
 
     pieces  one dict a piece: set, name, every measure, what is copied
     rows    the table: of each set the measures, then the distributions
@@ -67,7 +67,7 @@ def compare(
     """Measure every excerpt of every set; :data:`REAL` is the one that the others' distributions
     are laid on. Where its music keeps to a grid, all sets are measured in bars too.
 
-    copies  of :func:`copy_index`; training excerpts, which would find themselves, are left out
+    copies  of :func:`copy_index`; training excerpts, which are copies of themselves, are left out
     """
     alone = {which: [one.alone() for one in some] for which, some in sets.items()}
     in_place = {which: [one.in_place() for one in some] for which, some in sets.items()}
@@ -108,7 +108,7 @@ def _means(
 def copy_index(
     shards: Shards, tokenizer: Tokenizer, progress: Callable[[int, int], None]
 ) -> tuple[CopyIndex, list[str]]:
-    """All of the training split, to find copied spans in, and the names of its pieces."""
+    """An index of the training split, to search for copied spans, and the names of its pieces."""
     pieces = shards.pieces("train")
     scores = []
     for done, piece in enumerate(pieces):

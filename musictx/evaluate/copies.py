@@ -1,7 +1,7 @@
 """The longest span of notes that a piece shares with a training set, in any key.
 
 A span of n notes is n - 1 steps of (pitch interval, time from onset to onset), the time in steps of
-50 ms, notes in order of onset, then pitch. So a transposed copy is found, one at another tempo only
+50 ms, notes in order of onset, then pitch. So a transposed copy counts, one at another tempo only
 as far as its steps stay the same. Real pieces share short spans by chance, by trills and scales:
 only the comparison with held-out pieces tells copying from style.
 """
@@ -20,7 +20,7 @@ from musictx.notes import Score
 STEP, LONGEST_STEPS = 0.05, 1023
 #: Spans of fewer notes do not count: so few are shared by all music.
 SHORTEST_COPY = 5
-#: Base of the rolling hash, odd, modulo 2^64. Hashes only propose; what is found is compared.
+#: Base of the rolling hash, odd, modulo 2^64. Equal hashes are only candidates, which are compared.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -75,7 +75,7 @@ class CopyIndex:
             if len(piece) - at <= best:
                 break
             places = self._places[low[at] : high[at]].astype(np.int64)
-            if at:  # a span that could begin earlier was found from there
+            if at:  # a span that could begin earlier was met at that place
                 places = places[self._symbols[places - 1] != piece[at - 1]]
             length, place = self._extend(piece[at:], places, best)
             if length > best:

@@ -49,7 +49,7 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     the whole piece (Krumhansl & Schmuckler; Krumhansl 1990, chapter 4). Equal correlations are
     decided by the distance above the lowest note of the last chord, so that a transposed piece has
     a transposed key. Of chorales about four in five have the root of their last chord for tonic;
-    most of the others are heard a fifth away. ``home`` is added for keys of that tonic.
+    the estimate for most others is a fifth away. ``home`` is added for keys of that tonic.
     """
     sounding = pitches[pitches >= 0]
     if not len(sounding):

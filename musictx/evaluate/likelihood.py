@@ -1,4 +1,4 @@
-"""How likely a model finds one piece of music, token by token."""
+"""The likelihood of one piece of music under a model, token by token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from musictx.notes import Score
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What a model says of a piece.
+    """The likelihood of a piece under a model.
 
     ids     (n,) uint16, the piece as tokens
     nats    (n,) float64, -ln p of each token given those before it: 0 is certain

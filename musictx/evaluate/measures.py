@@ -2,7 +2,7 @@
 
 Measures of one value a piece are compared by their means. A quantity with a value a note is counted
 in a histogram on the fixed edges below, made for each piece and averaged over the pieces, so that a
-dense piece does not speak for the set; two sets are compared by the overlap of theirs, as Yang and
+dense piece does not dominate the set; two sets are compared by the overlap of these, as Yang and
 Lerch do (On the evaluation of generative models in music, 2020).
 
 Two samples of one population differ too. What is attainable is the difference of two sets of real

@@ -1,6 +1,6 @@
 """Measures of music in bars: whether it keeps time, and whether its bars come again.
 
-All of them count along the piece's own tempo and meter marks (:class:`musictx.beats.Beats`), so
+All of them count along the tempo and meter marks of the piece (:class:`musictx.beats.Beats`), so
 they mean something only for music whose marks are right. Where a formula would divide 0 by 0 the
 value is nan.
 """

@@ -1,7 +1,7 @@
-"""What is usual in a corpus: how long notes sound, how many at once, how dense, how often again.
+"""Statistics of the notes of a corpus: lengths, notes at once, density, repetition.
 
-A model in its first hours holds notes that its corpus would have let go, and strikes too many.
-Sampling keeps it to what is usual unless told otherwise (:mod:`musictx.sampling.soft`).
+A model after a few hours of training holds notes too long, and strikes too many.
+Sampling keeps to these limits by default (:mod:`musictx.sampling.soft`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from musictx.tokens.vocab import Tokenizer
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
 SHARE_WITHIN = 0.95
-#: A register is an octave, from C, and goes on into the next until it has so many notes.
+#: A register is an octave, from C, extended into the next until it has so many notes.
 NOTES_OF_A_REGISTER = 100
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
 MIDDLE = 30.0
@@ -57,9 +57,9 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
     parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
-        for part, mine in parts_of(score.notes).items():
-            rate = len(mine) / max(float(np.ptp(mine["start"])), 1.0)
-            parts.setdefault(part, []).append((at_once(mine), mine["pitch"].astype(int), rate))
+        for part, played in parts_of(score.notes).items():
+            rate = len(played) / max(float(np.ptp(played["start"])), 1.0)
+            parts.setdefault(part, []).append((at_once(played), played["pitch"].astype(int), rate))
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
@@ -105,8 +105,8 @@ def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
 def at_once(notes: np.ndarray) -> np.ndarray:
     """(n,) at each strike: struck so far, itself included, less those that have ended by then."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
-    found: np.ndarray = np.arange(1, len(notes) + 1) - ended
-    return found
+    counts: np.ndarray = np.arange(1, len(notes) + 1) - ended
+    return counts
 
 
 def densest(notes: np.ndarray, seconds: float) -> int:
@@ -119,7 +119,8 @@ def densest(notes: np.ndarray, seconds: float) -> int:
 def habit(
     together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> list[float]:
-    """What ``parts`` says of one: :func:`at_once` and pitches of each piece, notes a second."""
+    """The numbers of one of ``parts``: :func:`at_once` and pitches of each piece, notes a
+    second."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))

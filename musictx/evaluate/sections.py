@@ -1,6 +1,6 @@
-"""The sections of a piece: those that its markers name, or else those that likeness of bars tells.
+"""The sections of a piece, by its markers or else estimated from the likeness of bars.
 
-Sections that come again have the same name. Found sections begin on every fourth bar from some bar
+Sections that return have the same name. Estimated sections begin on every fourth bar from some bar
 on (its phase); four bars are a return of four earlier ones where they are alike enough
 (:func:`musictx.evaluate.metre.bars_alike`), in the same key. Sections begin where bars begin to
 return at some distance (the structure features of Serrà et al. 2012, in bars).
@@ -19,7 +19,7 @@ from musictx.chords import marked
 from musictx.evaluate.metre import bars_alike, bars_of
 from musictx.notes import Score
 
-#: Found sections are of so many bars, or twice as many.
+#: Estimated sections are of so many bars, or twice as many.
 PHRASE = 4
 #: Phrases whose bars are alike by so much, on average, are the same; after two that were the same,
 #: those that followed on them need less.
@@ -45,10 +45,14 @@ def sections(score: Score) -> list[Section]:
     or more that name some, else :func:`find`."""
     if not len(score):
         return []
-    clock, known = Beats(score), marked(score)
+    clock, chord_names = Beats(score), marked(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
-        if _NAMES.fullmatch(text.strip()) and not text.strip().islower() and text not in known:
+        if (
+            _NAMES.fullmatch(text.strip())
+            and not text.strip().islower()
+            and text not in chord_names
+        ):
             number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
             begins[number if since > 1 else number - 1] = text.strip()
     if len(begins) < 2:
@@ -100,7 +104,7 @@ def novelty(alike: np.ndarray) -> np.ndarray:
     """(B,): how much begins to return at each bar line. For each distance, how alike bars are to
     those so far away, over the phrase after the line less that over the phrase before, the nearer
     bars counting more; the sum of the squares of what is above 0, so that one line counts more than
-    two beside it. Pairs of bars that are nan do not count, and nothing begins with a rest."""
+    two neighbours. Pairs of bars that are nan do not count, and nothing begins with a rest."""
     count = len(alike)
     away = np.zeros((count + 2 * PHRASE, 2 * count))
     for bar, row in enumerate(alike * (1 - np.eye(count))):
@@ -143,8 +147,8 @@ def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
 
 def _mean(alike: np.ndarray) -> float:
     """Of the pairs that are not both rests; 1 if all are."""
-    heard = alike[~np.isnan(alike)]
-    return float(heard.mean()) if len(heard) else 1.0
+    counted = alike[~np.isnan(alike)]
+    return float(counted.mean()) if len(counted) else 1.0
 
 
 def _together(names: list[str], begins: list[int], new: np.ndarray) -> tuple[str, str] | None:

@@ -147,7 +147,7 @@ def real_files(place: str, count: int, length: float, seed: int) -> list[Named]:
 
 
 def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[Named]:
-    """Real music on the samples' own grid of time and loudness, so that like is compared with like:
+    """Real music on the samples' grid of time and loudness, so that like is compared with like:
     exact repeats are more frequent there, and chords are struck at once. Tokens that know no tempo
     are read at one for all pieces; tokens that count seconds know no bars."""
     if tokenizer.beats:

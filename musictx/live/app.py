@@ -19,7 +19,7 @@ from musictx.live.player import Clock, PlayReport, play
 
 
 def run(config: PlayConfig) -> PlayReport:
-    """Play until the music ends or is interrupted; what was played is told at the end."""
+    """Play until the music ends or is interrupted; prints a report at the end."""
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue", config.limits)
@@ -35,7 +35,7 @@ def run(config: PlayConfig) -> PlayReport:
             play(
                 stream,
                 output,
-                programs=speaks_programs(bundle),
+                programs=has_programs(bundle),
                 say=say,
                 report=report,
             )
@@ -44,14 +44,14 @@ def run(config: PlayConfig) -> PlayReport:
     return report
 
 
-def speaks_programs(bundle: Bundle) -> bool:
+def has_programs(bundle: Bundle) -> bool:
     """Whether the tracks of the model's events are programs."""
     return "program" in bundle.tokenizer.kinds
 
 
 @contextlib.contextmanager
 def prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
-    """The port first, since it is found fastest, then the model, and a seed. SIGTERM ends the block
+    """The port first, since that fails fastest, then the model, and a seed. SIGTERM ends the block
     as Ctrl-C does, so that every note is ended and the port closed."""
     where: Path = choose(config)
     output = ports.open_output(config.output, Clock.now)

@@ -19,19 +19,22 @@ from musictx.sampling.stream import Stream
 
 #: Seconds between two looks at the port, and of music that an answer is composed ahead.
 POLL_SECONDS, LOOK_AHEAD_SECONDS = 0.005, 0.25
-#: What is played longer ago than this is forgotten.
+#: Seconds after which what was played is forgotten.
 MEMORY_SECONDS = 60.0
 
 
-class Ear:
+class Listener:
     """The notes that were played and answered, by the clock; those of the last ``memory`` seconds
-    are remembered. A note is told apart by who plays it: ``True`` = the person."""
+    are kept. ``person``: whether the person plays a note, or the model does.
+
+    count  notes that the person has begun;  last  when the person last began or ended one
+    """
 
     def __init__(self, memory: float) -> None:
         self._memory = memory
         self._notes: list[tuple[float, float, int, int]] = []
         self._open: dict[tuple[bool, int], tuple[float, int]] = {}
-        self.heard, self.last = 0, 0.0
+        self.count, self.last = 0, 0.0
 
     def note(self, now: float, person: bool, pitch: int, velocity: int) -> None:
         """A note begins, or with velocity 0 ends."""
@@ -41,11 +44,11 @@ class Ear:
         if velocity:
             self._open[person, pitch] = now, velocity
         if person:
-            self.heard, self.last = self.heard + (velocity > 0), now
+            self.count, self.last = self.count + (velocity > 0), now
         self._notes = [note for note in self._notes if note[1] > now - self._memory]
 
     def hush(self, now: float) -> None:
-        """What is left of an answer ends."""
+        """End the open notes of an answer."""
         for person, pitch in [key for key in self._open if not key[0]]:
             self.note(now, person, pitch, 0)
 
@@ -55,7 +58,7 @@ class Ear:
         return any(person for person, _ in self._open)
 
     def score(self) -> Score:
-        """What is remembered, from 0 s on."""
+        """The kept notes, from 0 s on."""
         first = min((note[0] for note in self._notes), default=0.0)
         table = np.zeros(len(self._notes), NOTE)
         for row, (start, end, pitch, velocity) in zip(table, sorted(self._notes)):
@@ -80,44 +83,44 @@ def jam(
     source   a mido port with ``iter_pending``
     compose  music and the number of the answer -> the stream that continues it
     pause    seconds of silence after which the answer begins
-    control  MIDI controller that calls for the answer at once
+    control  MIDI controller that requests the answer at once
     """
-    ear, answers, answered, called = Ear(MEMORY_SECONDS), 0, 0, False
+    listener, answers, answered, requested = Listener(MEMORY_SECONDS), 0, 0, False
 
     def listen() -> bool:
         """Take in what has arrived; whether a note began."""
-        nonlocal called
-        before = ear.heard
+        nonlocal requested
+        before = listener.count
         for message in () if source.closed else source.iter_pending():
             if message.type in ("note_on", "note_off"):
                 loudness = message.velocity if message.type == "note_on" else 0
-                ear.note(clock.now(), True, message.note, loudness)
+                listener.note(clock.now(), True, message.note, loudness)
             elif control is not None and message.is_cc(control) and message.value >= 64:
-                called |= ear.heard > answered  # or there is nothing to answer
-        return ear.heard > before
+                requested |= listener.count > answered  # or there is nothing to answer
+        return listener.count > before
 
     while True:
         listen()
-        if ear.heard == answered or ear.playing:
+        if listener.count == answered or listener.playing:
             if source.closed:
                 return answers
             clock.sleep(POLL_SECONDS)
             continue
         try:
-            stream = compose(ear.score(), answers)
+            stream = compose(listener.score(), answers)
         except UserError as error:  # nothing that the model's tokens can hold
             say(str(error))
-            answered, called = ear.heard, False
+            answered, requested = listener.count, False
             continue
         with stream:
             stream.prepare()
-            went_on = listen()  # while it was composed
-            while not (called or went_on or clock.now() - ear.last >= pause):
+            interrupted = listen()  # while it was composed
+            while not (requested or interrupted or clock.now() - listener.last >= pause):
                 clock.sleep(POLL_SECONDS)
-                went_on = listen()
-            if went_on:
-                continue  # what was composed is not heard
-            answers, answered, called = answers + 1, ear.heard, False
+                interrupted = listen()
+            if interrupted:
+                continue  # the composed answer is discarded
+            answers, answered, requested = answers + 1, listener.count, False
             report = play(
                 stream,
                 output,
@@ -125,8 +128,10 @@ def jam(
                 look_ahead=LOOK_AHEAD_SECONDS,
                 programs=programs,
                 stop=lambda: listen() or source.closed,
-                on_event=lambda e: ear.note(clock.now(), False, e.pitch, e.velocity if e.on else 0),
+                on_event=lambda e: listener.note(
+                    clock.now(), False, e.pitch, e.velocity if e.on else 0
+                ),
                 say=say,
             )
-            ear.hush(clock.now())
+            listener.hush(clock.now())
             say(f"answer {answers}: {report}")

@@ -6,7 +6,7 @@ from musictx.apps import generate
 from musictx.apps.results import say
 from musictx.config import GenerateConfig
 from musictx.live import ports
-from musictx.live.app import prepared, speaks_programs
+from musictx.live.app import has_programs, prepared
 from musictx.live.config import JamConfig
 from musictx.live.jam import jam
 from musictx.notes import Score
@@ -30,7 +30,7 @@ def run(config: JamConfig) -> int:
                 compose,
                 pause=config.pause,
                 control=config.control,
-                programs=speaks_programs(bundle),
+                programs=has_programs(bundle),
                 say=say,
             )
         finally:

@@ -28,7 +28,7 @@ DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
 
 
 class Clock:
-    """The time in seconds, and waiting; tests pass one of their own."""
+    """The time in seconds, and waiting; tests pass another one."""
 
     now = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)

@@ -52,7 +52,7 @@ class FilePort:
 
 
 class SocketPort(sockets.SocketPort):
-    """mido's; closing it also closes its files, without which the other side hears of no end."""
+    """mido's; closing it also closes its files, without which the other side is not notified."""
 
     def send(self, message: mido.Message) -> None:
         """:class:`WriteError` where nobody listens any more."""
@@ -70,7 +70,7 @@ class SocketPort(sockets.SocketPort):
 
 def open_output(name: str | None, now: Any) -> Any:
     """The port ``name``: a MIDI port, socket:HOST:PORT, or a .mid file; ``None`` = the first MIDI
-    port. ``now`` is the clock that a file is timed by. ``UserError`` if it cannot be had."""
+    port. ``now`` is the clock that a file is timed by. ``UserError`` if it cannot be opened."""
     if name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser(), now)
     return _socket(name, "output") or _midi(name, "output")
@@ -103,7 +103,7 @@ def _midi(name: str | None, option: str) -> Any:
         there = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{asked}: {_INSTALL}") from None
-    except Exception as error:  # python-rtmidi has a class of its own, and no ALSA is one of them
+    except Exception as error:  # python-rtmidi raises its own class, also where there is no ALSA
         raise UserError(
             f"{asked}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"

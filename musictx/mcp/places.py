@@ -30,9 +30,9 @@ class Places:
         self.out = Path(out).expanduser().resolve()
         self.read = None if read is None else Path(read).expanduser().resolve()
 
-    def known(self, option: str, name: str) -> str:
+    def source(self, option: str, name: str) -> str:
         """The file that ``option`` names, its whole path: below ``out``, else from the folder that
-        the server runs in. Examples and models that come along are named as they are."""
+        the server runs in. Names of included examples and models stay as they are."""
         come = shipped.models() if option == "model" else shipped.examples()
         if option != "soundfont" and name in come:
             return str(come[name]) if option == "files" else name

@@ -63,8 +63,8 @@ def server(places: Places, device: str = "auto") -> Any:
 
     async def call_tool(context: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
         if call.name not in KINDS:
-            known = ", ".join(KINDS)
-            raise MCPError(types.INVALID_PARAMS, f"{call.name}: no such tool; expected {known}")
+            names = ", ".join(KINDS)
+            raise MCPError(types.INVALID_PARAMS, f"{call.name}: no such tool; expected {names}")
         try:
             answer = await _performed(context, call.name, call.arguments or {}, places, device)
         except UserError as error:
@@ -91,7 +91,7 @@ def server(places: Places, device: str = "auto") -> Any:
 async def _performed(
     context: Any, tool: str, values: dict[str, Any], places: Places, device: str
 ) -> dict[str, Any]:
-    """The work of a call, in a thread; its progress is told until it ends, and a cancelled call
+    """The work of a call, in a thread; its progress is reported until it ends, and a cancelled call
     stops it at its next step."""
     import anyio
     from anyio import to_thread

@@ -1,5 +1,5 @@
-"""What an assistant is told of each tool: name, sentences and a JSON schema of its arguments, from
-the same dataclasses as the command line's help."""
+"""The description of each tool for an assistant: name, text and a JSON schema of its arguments,
+from the same dataclasses as the command line's help."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
 from musictx.notes import Score
 from musictx.options import request, unknown_option, words
 from musictx.progress import listening
-from musictx.wings import load
+from musictx.registry import load
 
 #: For rendering, sound font and all: an hour of dense music takes some minutes.
 RENDERING = Limits(read_seconds=900)
@@ -37,7 +37,7 @@ class Stopped(UserError):
 
 def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
     """The configuration that the arguments ask for: file names whole, seed and model named even
-    where they were not; but the model for music is chosen by the command, by that music, and said
+    where they were not; but the model for music is chosen by the command, by that music, and named
     in a notice. Raises ``UserError`` for arguments that cannot be."""
     kind, fields = KINDS[tool], arguments(tool)
     options = {name: value for name, value in values.items() if value is not None}
@@ -61,7 +61,7 @@ def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str 
     for name in {*ENDINGS, "model"} & {*options}:
         given = options[name]
         several = given if isinstance(given, list) else [given]
-        paths = [places.known(name, _text(name, one)) for one in several]
+        paths = [places.source(name, _text(name, one)) for one in several]
         options[name] = paths if isinstance(given, list) else paths[0]
     if tool != "render":
         options["device"] = device

@@ -1,14 +1,13 @@
-"""MIDI files <-> Score: the only room that knows MIDI libraries.
+"""MIDI files <-> Score.
 
 Reading goes through our own scanner (``scan.py``, which says why), what has changed is written
-into the file that was read (``edit.py``, message by message: ``messages.py``).
+into the file that was read (``edit.py``); new files are encoded by mido (``encode.py``).
 """
 
 from musictx.midi.read import read
-from musictx.midi.write import LONGEST_SECONDS, to_bytes, write
+from musictx.midi.write import to_bytes, write
 
 __all__ = [
-    "LONGEST_SECONDS",
     "read",
     "to_bytes",
     "write",

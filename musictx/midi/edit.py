@@ -13,32 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from musictx.midi import scan
-from musictx.midi.marks import LAST_TICK
-from musictx.midi.messages import (
-    ANY,
-    LYRIC,
-    MARKER,
-    NAME,
-    OFF,
-    ON,
-    Message,
-    TrackEdit,
-    assembled,
-    worded,
-    written,
-)
+from musictx.midi.clock import LAST_TICK, MOST_TICKS, TickClock
+from musictx.midi.document import ANY, OFF, ON, Document, Message, controller, text_of, written
+from musictx.midi.encode import LYRIC, MARKER, NAME, text
 from musictx.midi.parts import free_channel, with_parts
-from musictx.midi.read import DRUM_CHANNEL, FileParts, clock_of
+from musictx.midi.read import DRUM_CHANNEL
 from musictx.midi.read import read as read_file
-from musictx.midi.retime import Unwritable, retimed
+from musictx.midi.retime import KINDS, Unwritable, retimed
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
 #: file, asks for a file with finer ones.
 COARSEST_SECONDS = 0.005
-#: The most ticks of a quarter note that a file can state.
-MOST_TICKS = 2**15 - 1
 #: A note or a pedal: a row of ``Score.notes`` or ``Score.pedals``.
 _Row = tuple[Any, ...]
 
@@ -65,13 +51,10 @@ def edited(score: Score) -> bytes:
     before = read_file(score.file, limits=ANY)
     if before.ticks_per_quarter != score.ticks_per_quarter:
         raise Unwritable("a quarter note has another number of ticks")
-    if not all(np.array_equal(getattr(before, c), getattr(score, c)) for c in _MARKS):
+    if not all(np.array_equal(getattr(before, c), getattr(score, c)) for c in KINDS):
         score = retimed(score, before)
         before = read_file(score.file, limits=ANY)
     return _Edit(score, before).data()
-
-
-_MARKS = ("tempos", "meters", "keys")
 
 
 class _Edit:
@@ -79,14 +62,8 @@ class _Edit:
 
     def __init__(self, score: Score, before: Score) -> None:
         self.score, self.before = score, before
-        self.file = scan.scan(score.file, limits=ANY)
-        self.clock = clock_of(self.file, "")[1]
-        self.parts = FileParts.of(self.file, self.clock, Counter())
-        self.places: list[int] = self.parts.channels[np.argsort(self.parts.rank)].tolist()
-        self.first_event = np.searchsorted(
-            self.file.events["track"], np.arange(len(self.file.ends))
-        )
-        self.tracks: defaultdict[int, TrackEdit] = defaultdict(TrackEdit)
+        self.document = Document(score.file)
+        self.clock, self.places = self.document.clock, self.document.places
 
     def data(self) -> bytes:
         """The file with the changes."""
@@ -103,95 +80,91 @@ class _Edit:
         if np.any(np.abs(self.clock.seconds(self._ticks(times)) - times) > COARSEST_SECONDS):
             return edited(self._finer())
         for part in named:
-            edit = self.tracks[self.places[part] // 16]
-            edit.without.add(NAME)
+            track = self.document.track(self.places[part] // 16)
+            track.remove_meta({NAME})
             if part in score.names:
-                edit.new.append(worded(0, NAME, score.names[part]))
-        new = self._pedals(*pedals)
-        added = self._notes(*notes)
-        marks = self._texts(alone=not added)
+                track.new.append(_text(0, NAME, score.names[part]))
+        new_pedals = self._pedals(*pedals)
+        new_notes = self._notes(*notes)
+        texts = self._texts(new_track=bool(new_notes))
         free = list(self.places)
-        more: list[bytes] = []
-        for part, rows in sorted(added.items()):
+        tracks: list[bytes] = []
+        for part, rows in sorted(new_notes.items()):
             channel = DRUM_CHANNEL if rows[0][2][5] else free_channel(free)
             free.append(channel)
             name = score.names.get(part, "")
-            more.append(_new_track(rows, new.get(part, []), name, channel, marks * (not more)))
+            more = new_pedals.get(part, []), texts * (not tracks)
+            tracks.append(_new_track(rows, name, channel, *more))
         self._close()
-        return assembled(score.file, self.tracks, more)
+        return self.document.edited(tracks)
 
     def _ticks(self, seconds: Any) -> np.ndarray:
         return self.clock.ticks(np.asarray(seconds, float))
 
-    def _event(self, index: int) -> tuple[TrackEdit, int]:
-        """The changes of the track of an event, and its number in there."""
-        track = int(self.file.events["track"][index])
-        return self.tracks[track], int(index - self.first_event[track])
-
     def _finer(self) -> Score:
         """The score with its file on finer ticks."""
-        quarter, clock = self.file.division, self.clock
-        tick = clock.rates.max() / clock.unit
-        by = max(2, int(np.ceil(tick / (2 * COARSEST_SECONDS))))
-        last = int(max(self.file.ends.max(), *self._ticks([self.score.duration]))) + 1
+        document, clock = self.document, self.clock
+        quarter = document.file.division
+        by = max(2, int(np.ceil(clock.rates.max() / clock.unit / (2 * COARSEST_SECONDS))))
+        last = int(max(document.file.ends.max(), *self._ticks([self.score.duration]))) + 1
         if quarter & 0x8000 or quarter * by > MOST_TICKS or last * by > LAST_TICK:
             raise Unwritable("its ticks are too coarse for the new notes")
-        every = {
-            track: TrackEdit(moved=lambda tick: tick * by) for track in range(len(self.file.ends))
-        }
-        data = assembled(self.score.file, every, [])
+        for number in range(len(document.chunks)):
+            document.track(number).move(lambda tick: tick * by)
+        data = document.edited()
         data = data[:12] + (quarter * by).to_bytes(2, "big") + data[14:]
         return replace(self.score, file=data, ticks_per_quarter=quarter * by)
 
-    def _notes(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[Any]]:
-        """Let notes go and come, and sound with other programs; those of new parts by part, each as
-        (first tick, last tick, row)."""
-        notes = self.parts.notes
-        others, gone, came = _other_programs(gone, came)
+    def _notes(self, removed: list[_Row], inserted: list[_Row]) -> dict[int, list[Any]]:
+        """Remove and add notes, and let others sound with other programs; those of new parts by
+        part, each as (first tick, last tick, row)."""
+        parts, notes = self.document.parts, self.document.parts.notes
+        others, removed, inserted = _other_programs(removed, inserted)
         stay = np.ones(len(notes), bool)
-        for note in _found(notes, gone):
+        for note in _matches(notes, removed):
             stay[note] = False
-            for event in (self.parts.onsets[note], self.parts.offsets[note]):
+            for event in (parts.onsets[note], parts.offsets[note]):
                 if event >= 0:  # a note left open has no end
-                    edit, number = self._event(event)
-                    edit.gone.add(number)
+                    track, number = self.document.event(event)
+                    del track.rows[number]
         programs = notes["program"].copy()
-        for note in _found(notes, [row for row, rows in others.items() for _ in rows]):
+        for note in _matches(notes, [row for row, rows in others.items() for _ in rows]):
             programs[note] = others[tuple(notes[note].tolist())].pop()
-        self.open = np.flatnonzero(stay & (self.parts.offsets < 0))
+        self.open = np.flatnonzero(stay & (parts.offsets < 0))
         changed = set(np.unique(notes["track"][programs != notes["program"]]).tolist())
         added: defaultdict[int, list[Any]] = defaultdict(list)
-        ticks = self._ticks([row[:2] for row in came]).reshape(-1, 2)
-        for row, (begin, end) in zip(came, ticks.tolist()):
+        ticks = self._ticks([row[:2] for row in inserted]).reshape(-1, 2)
+        for row, (begin, end) in zip(inserted, ticks.tolist()):
             added[row[6]].append((begin, max(end, begin + 1), row))
         for part in sorted(changed | {n for n in added if n < len(self.places)}):
             rows = added.pop(part, [])
-            track, channel = divmod(self.places[part], 16)
-            mine = notes["track"] == part
+            place, channel = divmod(self.places[part], 16)
+            mine = stay & (notes["track"] == part)
             drum = channel == DRUM_CHANNEL
             if any(row[5] != drum for *_, row in rows):
                 raise Unwritable("drums and other notes are on one track")
-            kits = set(programs[stay & mine].tolist()) if drum else set(range(128))
-            for note in np.flatnonzero(stay & mine).tolist():
-                edit, number = self._event(self.parts.onsets[note])
-                edit.programs[number] = int(programs[note])
-            fitted = _fitted(rows, notes[stay & mine], self.clock)
-            self.tracks[track].new += _messages(channel, fitted, kits)
+            kits = set(programs[mine].tolist()) if drum else set(range(128))
+            for note in np.flatnonzero(mine).tolist():
+                track, number = self.document.event(parts.onsets[note])
+                track.rows[number] = track.rows[number]._replace(program=int(programs[note]))
+            fitted = _fitted(rows, notes[mine], self.clock)
+            self.document.track(place).new += _messages(channel, fitted, kits)
         return added
 
-    def _pedals(self, gone: list[_Row], came: list[_Row]) -> dict[int, list[tuple[int, int]]]:
-        """Let pedals go and come; (tick, value) of those of new parts, by part."""
-        waiting, new = Counter(gone), list(came)
-        moved = np.flatnonzero(self.file.events["status"] >> 4 == 0xB) if gone else np.empty(0, int)
-        for event in moved.tolist():
-            tick, track, status, _, value = self.file.events[event].tolist()
-            place = track * 16 + status % 16
-            moves = [n for n, other in enumerate(self.places) if other == place]
-            moves = moves or [n for n, o in enumerate(self.places) if o % 16 == place % 16]
-            rows = [(float(self.clock.seconds(tick)), value, part) for part in moves]
+    def _pedals(
+        self, removed: list[_Row], inserted: list[_Row]
+    ) -> dict[int, list[tuple[int, int]]]:
+        """Remove and add pedals; (tick, value) of those of new parts, by part."""
+        waiting, new = Counter(removed), list(inserted)
+        events = self.document.file.events
+        for event in np.flatnonzero(events["status"] >> 4 == 0xB).tolist() if removed else ():
+            tick, track, status, _, value = events[event].tolist()
+            time = float(self.clock.seconds(tick))
+            moved = self.document.moved_by(track * 16 + status % 16)
+            rows = [(time, value, part) for part in moved]
             if any(waiting[row] > 0 for row in rows):
-                edit, number = self._event(event)
-                edit.gone.add(number)
+                opened, number = self.document.event(event)
+                del opened.rows[number]
                 new += [row for row in rows if waiting[row] <= 0]
                 waiting.subtract(rows)
         added: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -201,80 +174,87 @@ class _Edit:
                 added[part].append((tick, value))
                 continue
             track, channel = divmod(self.places[part], 16)
-            body = bytes([0xB0 | channel, 64, value])
-            self.tracks[track].new.append(Message(tick, ON, body))
+            self.document.track(track).new.append(controller(tick, channel, 64, value))
         return added
 
-    def _texts(self, *, alone: bool) -> list[Message]:
-        """Let markers and lyrics go and come; those that are to come on the first new track, where
-        there is one. ``alone``: there is none."""
+    def _texts(self, *, new_track: bool) -> list[Message]:
+        """Remove and add markers and lyrics; where a ``new_track`` comes, those that are to stand
+        on it."""
         left: list[Message] = []
         for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
             old, new = Counter(getattr(self.before, name)), Counter(getattr(self.score, name))
-            gone, came = old - new, new - old
-            there: list[tuple[int, int, str]] = getattr(self.file, name)
-            usual = there[0][0] if there else None
+            removed, inserted = old - new, new - old
+            there: list[tuple[int, int, str]] = getattr(self.document.file, name)
             places: dict[int, int] = {}
-            for track, tick, text in there:
-                row = float(self.clock.seconds(tick)), text
-                if gone[row] > 0:
-                    gone[row] -= 1
-                    self.tracks[track].texts[kind, tick, text] += 1
-                    places.setdefault(tick, track)
-            for time, text in sorted(came.elements()):
-                message = worded(int(self._ticks(time)), kind, text)
-                place = places.get(message.tick, usual)
-                if place is None and not alone:
+            for number in sorted({track for track, *_ in there}) if removed else ():
+                track = self.document.track(number)
+                for n, row in list(track.rows.items()):
+                    if row.body[:2] != bytes([0xFF, kind]):
+                        continue
+                    at = float(self.clock.seconds(row.tick)), text_of(row.body)
+                    if removed[at] > 0:
+                        removed[at] -= 1
+                        del track.rows[n]
+                        places.setdefault(row.tick, number)
+            for time, words in sorted(inserted.elements()):
+                message = _text(int(self._ticks(time)), kind, words)
+                place = places.get(message.tick, there[0][0] if there else None)
+                if place is None and new_track:
                     left.append(message)
                 else:
-                    self.tracks[place or 0].new.append(message)
+                    self.document.track(place or 0).new.append(message)
         return left
 
     def _close(self) -> None:
         """End notes that are left open in tracks that become longer where these ended before."""
         for note in self.open.tolist():
-            onset = self.parts.onsets[note]
-            track, status = self.file.events[["track", "status"]][onset].tolist()
-            end = int(self.file.ends[track])
-            if any(message.tick > end for message in self.tracks[track].new):
-                body = bytes([0x80 | status % 16, self.parts.notes["pitch"][note], 0])
-                self.tracks[track].new.append(Message(end, OFF, body))
+            onset = self.document.parts.onsets[note]
+            number, status = self.document.file.events[["track", "status"]][onset].tolist()
+            track = self.document.track(number)
+            if any(message.tick > track.last for message in track.new):
+                body = bytes([0x80 | status % 16, self.document.parts.notes["pitch"][note], 0])
+                track.new.append(Message(track.last, OFF, body))
+
+
+def _text(tick: int, kind: int, words: str) -> Message:
+    """A name, a lyric or a marker."""
+    return Message(tick, OFF, bytes(text(kind, words).bytes()))
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list[_Row]]:
-    """The rows that went and those that came, in their order."""
+    """The rows that are only ``before`` and those that are only ``after``, in their order."""
     old, new = Counter(before.tolist()), Counter(after.tolist())
     return list((old - new).elements()), sorted((new - old).elements())
 
 
 def _other_programs(
-    gone: list[_Row], came: list[_Row]
+    removed: list[_Row], inserted: list[_Row]
 ) -> tuple[dict[_Row, list[int]], list[_Row], list[_Row]]:
-    """The notes that went and came again with another program, row -> new programs; the others."""
+    """Notes that come again with another program, row -> new programs; the others."""
 
     def but_program(row: _Row) -> _Row:
         return (*row[:4], *row[5:])
 
-    back = Counter(map(but_program, came)) & Counter(map(but_program, gone))
+    back = Counter(map(but_program, inserted)) & Counter(map(but_program, removed))
     programs: defaultdict[_Row, list[int]] = defaultdict(list)
     rest, left = [], back.copy()
-    for row in came:
+    for row in inserted:
         if left[but_program(row)] > 0:
             left[but_program(row)] -= 1
             programs[but_program(row)].append(row[4])
         else:
             rest.append(row)
     others: defaultdict[_Row, list[int]] = defaultdict(list)
-    went = []
-    for row in gone:
+    rest_removed = []
+    for row in removed:
         if programs[but_program(row)]:
             others[row].append(programs[but_program(row)].pop())
         else:
-            went.append(row)
-    return others, went, rest
+            rest_removed.append(row)
+    return others, rest_removed, rest
 
 
-def _found(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
+def _matches(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
     """Where ``rows`` stand in ``notes``, each in a place of its own."""
     wanted = Counter(rows)
     for index, row in enumerate(notes.tolist() if rows else ()):
@@ -283,7 +263,7 @@ def _found(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
             yield index
 
 
-def _fitted(rows: list[Any], there: np.ndarray, clock: scan.TickClock) -> list[Any]:
+def _fitted(rows: list[Any], there: np.ndarray, clock: TickClock) -> list[Any]:
     """New notes of a part with ends that leave those of the notes ``there`` as they are, which MIDI
     pairs first in, first out."""
     begins, ends = clock.ticks(there["start"]), clock.ticks(there["end"])
@@ -307,11 +287,11 @@ def _messages(channel: int, rows: Iterable[Any], programs: set[int]) -> list[Mes
 
 
 def _new_track(
-    rows: list[Any], pedals: list[tuple[int, int]], name: str, channel: int, marks: list[Message]
+    rows: list[Any], name: str, channel: int, pedals: list[tuple[int, int]], texts: list[Message]
 ) -> bytes:
     """The contents of a track for a part that the file does not have."""
-    new = [worded(0, NAME, name)] if name else []
+    new = [_text(0, NAME, name)] if name else []
     first = min(rows, key=lambda row: row[0])[2][4]
     new.append(Message(0, ON, bytes([0xC0 | channel, first])))
-    new += [Message(tick, ON, bytes([0xB0 | channel, 64, value])) for tick, value in pedals]
-    return written([*new, *_messages(channel, rows, set(range(128))), *marks])
+    new += [controller(tick, channel, 64, value) for tick, value in pedals]
+    return written([*new, *_messages(channel, rows, set(range(128))), *texts])

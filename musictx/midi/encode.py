@@ -1,92 +1,198 @@
-"""Columns of MIDI events -> the bytes of a Standard MIDI File, all its tracks at once.
+"""Score -> a new MIDI file on the grid the music came from, encoded by mido.
 
-Vectorised, because an object for each message would take a kilobyte: a million notes are written
-in a second or two and 300 MB.
-
-Source: "Standard MIDI Files 1.0", RP-001, MIDI Manufacturers Association.
+Messages are made one by one while mido writes them: an object each for a million notes would take
+gigabytes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import cycle
+from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
+from mido import Message, MetaMessage, MidiFile, UnknownMetaMessage
 
-from musictx.notes import order
+from musictx.config.checks import DAY
+from musictx.errors import UserError
+from musictx.midi.clock import TickGrid
+from musictx.midi.read import DRUM_CHANNEL
+from musictx.notes import Score, order
 
-#: One event: at equal ticks of a track those of lower rank come first, in a rank those of lower
-#: place. ``body`` holds its ``size`` bytes; after them comes a text where ``text`` numbers one.
-FILE_EVENT = np.dtype(
-    [
-        ("track", "i4"),
-        ("tick", "i8"),
-        ("rank", "i1"),
-        ("place", "i8"),
-        ("size", "u1"),
-        ("body", "u1", (7,)),
-        ("text", "i4"),
+PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
+#: Readers count tracks in 15 bits; the first holds the marks.
+MOST_PARTS = 2**15 - 2
+#: Kinds of meta events.
+NAME, LYRIC, MARKER = 0x03, 0x05, 0x06
+#: Messages with their ticks, in the order of these.
+Timed = Iterable[tuple[int, Message | MetaMessage | UnknownMetaMessage]]
+
+
+def new_file(score: Score) -> bytes:
+    """A file of format 1 (:func:`musictx.midi.to_bytes` says of what)."""
+    columns = (score.pedals, score.tempos, score.meters, score.keys)
+    last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
+    last = max([last, *(time for time, _ in (*score.markers, *score.lyrics))])
+    if last > DAY:
+        raise UserError(f"score: {last:.0f} s long, expected at most {DAY} s (a day)")
+    grid = TickGrid.of(score, last)
+    parts = _parts(score, grid)
+    if len(parts) > MOST_PARTS:
+        raise UserError(f"score: {len(parts)} parts, expected at most {MOST_PARTS}")
+    tracks: list[Timed] = [_in_order(*marks(score, grid).values(), *_texts(score, grid))]
+    tracks += [_messages(part, grid) for part in parts]
+    out = io.BytesIO()
+    made = MidiFile(type=1, ticks_per_beat=grid.quarter, tracks=[_with_deltas(t) for t in tracks])
+    made.save(file=out)
+    return out.getvalue()
+
+
+def marks(score: Score, grid: TickGrid) -> dict[str, Timed]:
+    """The meta events of the columns tempos, meters and keys. Left out are meters and keys that
+    MIDI cannot hold."""
+    meters, keys = score.meters, score.keys
+    rates = np.clip(np.rint(6e7 / grid.bpm), 1, 2**24 - 1).astype(np.int64).tolist()
+    meter_ticks, key_ticks = (grid.of_seconds(rows["time"]).tolist() for rows in (meters, keys))
+    return {
+        "tempos": (
+            (tick, MetaMessage("set_tempo", tempo=rate))
+            for tick, rate in zip(grid.ticks.tolist(), rates)
+        ),
+        "meters": (
+            (tick, MetaMessage("time_signature", numerator=upper, denominator=lower))
+            for tick, (_, upper, lower) in zip(meter_ticks, meters.tolist())
+            if upper and lower and not lower & (lower - 1)
+        ),
+        "keys": (
+            (tick, MetaMessage.from_bytes([0xFF, 0x59, 2, sharps % 256, int(minor)]))
+            for tick, (_, sharps, minor) in zip(key_ticks, keys.tolist())
+            if abs(sharps) <= 7
+        ),
+    }
+
+
+def text(kind: int, words: str) -> UnknownMetaMessage:
+    """A meta event such as :data:`NAME`, in UTF-8. What mido itself encodes depends on a setting of
+    the whole process."""
+    return UnknownMetaMessage(kind, data=words.encode("utf-8", "replace"))
+
+
+def _texts(score: Score, grid: TickGrid) -> Iterator[Timed]:
+    for kind, rows in ((MARKER, score.markers), (LYRIC, score.lyrics)):
+        ticks = grid.of_seconds(np.array([time for time, _ in rows])).tolist()
+        yield sorted(zip(ticks, (text(kind, words) for _, words in rows)), key=itemgetter(0))
+
+
+class _Part(NamedTuple):
+    """One track of the file: the notes of one track of the score, drums apart from others."""
+
+    name: str
+    channel: int
+    notes: np.ndarray
+    """By start, pitch, end: so notes of one pitch that begin together keep their own ends."""
+    changes: np.ndarray
+    """(n,) bool: which notes need a program change."""
+    pedals: np.ndarray
+
+
+def _parts(score: Score, grid: TickGrid) -> list[_Part]:
+    """The parts of a score by track."""
+    keys = ("end", "pitch", "start", "drum", "track")
+    notes = score.notes[np.lexsort([score.notes[key] for key in keys])]
+    pedals = score.pedals[np.argsort(score.pedals["track"], kind="stable")]
+    kind = notes["track"].astype(np.int64) * 2 + notes["drum"]
+    kinds, first, part = np.unique(kind, return_index=True, return_inverse=True)
+    tracks = (kinds // 2).tolist()
+    channels = _channels(tracks, (kinds % 2).tolist(), notes["program"][first].tolist())
+    changes = _program_changes(notes, grid.of_seconds(notes["start"]), part, first, channels)
+    begins, ends = (np.searchsorted(pedals["track"], tracks, side) for side in ("left", "right"))
+    by_part = (np.split(column, first[1:]) for column in (notes, changes))
+    return [
+        _Part(score.names.get(track, ""), channel, its, changed, pedals[begin:end])
+        for track, channel, begin, end, its, changed in zip(
+            tracks, channels, begins, ends, *by_part
+        )
     ]
-)
-_END_OF_TRACK = b"\0\xff\x2f\0"
 
 
-def events(track: Any, tick: np.ndarray, rank: Any, place: Any, *body: Any) -> np.ndarray:
-    """Dtype :data:`FILE_EVENT`, (n,): of each column an array (n,) or one number for all."""
-    table = np.zeros(len(tick), FILE_EVENT)
-    table["track"], table["tick"], table["rank"], table["place"] = track, tick, rank, place
-    for k, column in enumerate(body):
-        table["body"][:, k] = column
-    table["size"], table["text"] = len(body), -1
-    return table
+def _channels(tracks: Sequence[int], drums: Sequence[int], programs: Sequence[int]) -> list[int]:
+    """A channel for each part: 9 for drums, the fifteen others for pitched parts.
+
+    Up to fifteen pitched parts have a channel each. More of them share one if their first program
+    is the same; beyond fifteen of these the channels are dealt out in turn.
+    """
+    crowded = drums.count(0) > len(PITCHED_CHANNELS)
+    keys = programs if crowded else tracks
+    pitched = dict.fromkeys(key for key, drum in zip(keys, drums) if not drum)
+    dealt = dict(zip(pitched, cycle(PITCHED_CHANNELS)))
+    return [DRUM_CHANNEL if drum else dealt[key] for key, drum in zip(keys, drums)]
 
 
-def file(tables: list[np.ndarray], texts: list[bytes], tracks: int, quarter: int) -> bytes:
-    """A file of format 1 with ``quarter`` ticks a quarter note. Ticks are at most 2**28 - 1."""
-    table = np.concatenate(tables)
-    table = table[order(table["track"], table["tick"], table["rank"], table["place"])]
-    data, ends = _encoded(table)
-    out = [b"MThd", *(n.to_bytes(size, "big") for n, size in ((6, 4), (1, 2), (tracks, 2)))]
-    out.append(quarter.to_bytes(2, "big"))
-    bounds = np.searchsorted(table["track"], np.arange(tracks + 1))
-    places = np.append(0, ends)[bounds].tolist()
-    with_text = np.flatnonzero(table["text"] >= 0)
-    first_text = np.searchsorted(with_text, bounds).tolist()
-    for track in range(tracks):
-        at, end = places[track], places[track + 1]
-        pieces = []
-        for row in with_text[first_text[track] : first_text[track + 1]].tolist():
-            text = texts[int(table["text"][row])]
-            pieces += [data[at : int(ends[row])], number(len(text)), text]
-            at = int(ends[row])
-        chunk = b"".join((*pieces, data[at:end], _END_OF_TRACK))
-        out += [b"MTrk", len(chunk).to_bytes(4, "big"), chunk]
-    return b"".join(out)
+def _program_changes(
+    notes: np.ndarray, starts: np.ndarray, part: np.ndarray, first: np.ndarray, channels: list[int]
+) -> np.ndarray:
+    """Which notes, (n,) bool, would sound with another program than theirs: that of the note before
+    on their channel, at first that of the ``first`` note of the last part on it. ``starts``: ticks;
+    ``part``: the number of each note's part."""
+    programs = notes["program"]
+    in_force = np.zeros(16, np.int64)
+    in_force[channels] = programs[first]
+    channel = np.array(channels, np.int64)[part]
+    turn = order(channel, starts, part)
+    before = np.roll(programs[turn], 1)
+    begins = np.flatnonzero(np.diff(channel[turn], prepend=-1))
+    before[begins] = in_force[channel[turn][begins]]
+    changes = np.empty(len(turn), bool)
+    changes[turn] = programs[turn] != before
+    return changes
 
 
-def _encoded(table: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """The bytes of sorted events, texts left out, and (n,) where each event ends in them."""
-    n = len(table)
-    new = np.diff(table["track"], prepend=-1) > 0
-    delta = np.diff(table["tick"], prepend=0)
-    delta[new] = table["tick"][new]
-    status = table["body"][:, 0]
-    before = np.append(np.uint8(0xFF), status[:-1])[:n]
-    # In each row the delta time, at most four bytes, and the body; then what of it is written.
-    rows = np.empty((n, 11), np.uint8)
-    written = np.empty((n, 11), bool)
-    for k, shift in enumerate((21, 14, 7, 0)):
-        rows[:, k] = delta >> shift & 0x7F | (0x80 if shift else 0)
-        written[:, k] = delta >> shift > 0
-    written[:, 3] = True
-    rows[:, 4:] = table["body"]
-    written[:, 4] = new | (status >= 0xF0) | (status != before)  # running status
-    written[:, 5:] = table["size"][:, None] > np.arange(1, 7)
-    return rows[written].tobytes(), np.cumsum(written.sum(axis=1))
+def _messages(part: _Part, grid: TickGrid) -> Timed:
+    """A track: its name, its program, then at each tick pedals, ends of notes, notes. A note
+    without a length ends at once."""
+    channel, notes = part.channel, part.notes
+    starts, ends = grid.of_seconds(notes["start"]), grid.of_seconds(notes["end"])
+
+    def pedals() -> Timed:
+        ticks = grid.of_seconds(part.pedals["time"])
+        for tick, value in zip(ticks.tolist(), part.pedals["value"].tolist()):
+            yield tick, Message("control_change", channel=channel, control=64, value=value)
+
+    def off(pitch: int) -> Message:
+        return Message("note_off", channel=channel, note=pitch, velocity=0)
+
+    def offs() -> Timed:
+        long = np.flatnonzero(ends > starts)
+        long = long[np.argsort(ends[long], kind="stable")]
+        yield from zip(ends[long].tolist(), map(off, notes["pitch"][long].tolist()))
+
+    def ons() -> Timed:
+        columns = (notes[name] for name in ("pitch", "velocity", "program"))
+        rows = (column.tolist() for column in (starts, ends <= starts, part.changes, *columns))
+        for tick, short, change, pitch, velocity, program in zip(*rows):
+            if change:
+                yield tick, Message("program_change", channel=channel, program=program)
+            yield tick, Message("note_on", channel=channel, note=pitch, velocity=velocity)
+            if short:
+                yield tick, off(pitch)
+
+    if part.name:
+        yield 0, text(NAME, part.name)
+    yield 0, Message("program_change", channel=channel, program=int(notes["program"][0]))
+    yield from _in_order(pedals(), offs(), ons())
 
 
-def number(value: int) -> bytes:
-    """A variable-length quantity."""
-    out = [value & 0x7F]
-    while value := value >> 7:
-        out.append(value & 0x7F | 0x80)
-    return bytes(reversed(out))
+def _in_order(*messages: Timed) -> Timed:
+    """Messages merged by their ticks; at equal ticks the first argument's come first."""
+    return merge(*messages, key=itemgetter(0))
+
+
+def _with_deltas(messages: Timed) -> Iterator[Message | MetaMessage | UnknownMetaMessage]:
+    """Messages with the ticks since the one before as their time."""
+    now = 0
+    for tick, message in messages:
+        message.time, now = tick - now, tick
+        yield message

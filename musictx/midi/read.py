@@ -16,8 +16,9 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
-from musictx.midi.pairs import pair
+from musictx.midi.clock import TickClock, clock_of
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
+from musictx.pairing import match_note_offs
 
 DRUM_CHANNEL = 9
 
@@ -93,14 +94,6 @@ def read(
     )
 
 
-def clock_of(file: smf.File, name: str) -> tuple[list[tuple[int, int]], smf.TickClock]:
-    """The tempos of a file, (tick, microseconds a quarter note), and its clock."""
-    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
-    if not file.division & 0x8000 and (not tempos or tempos[0][0] > 0):
-        tempos.insert(0, (0, smf.DEFAULT_TEMPO))
-    return tempos, smf.TickClock.of(file.division, tempos, name)
-
-
 def _check(count: int, limit: str, name: str, limits: Limits) -> None:
     most = getattr(limits, limit)
     if count > most:
@@ -127,12 +120,12 @@ class FileParts(NamedTuple):
     """The number of each part, by first appearance."""
 
     @classmethod
-    def of(cls, file: smf.File, clock: smf.TickClock, repairs: Counter) -> FileParts:
+    def of(cls, file: smf.File, clock: TickClock, repairs: Counter) -> FileParts:
         keyed = np.flatnonzero(file.events["status"] < 0xA0)
         columns = smf.CHANNEL_EVENT.names or ()
         tick, track, status, a, b = (file.events[name][keyed] for name in columns)
         channel = track * 16 + (status & 15)
-        onsets, offsets = pair(channel * 128 + a, (status >= 0x90) & (b > 0))
+        onsets, offsets = match_note_offs(channel * 128 + a, (status >= 0x90) & (b > 0))
         unended = offsets < 0
         if np.any(unended):
             repairs["notes left open"] += int(np.count_nonzero(unended))
@@ -169,7 +162,7 @@ def programs(events: np.ndarray) -> np.ndarray:
 
 
 def _pedals(
-    file: smf.File, clock: smf.TickClock, parts: FileParts, name: str, limits: Limits
+    file: smf.File, clock: TickClock, parts: FileParts, name: str, limits: Limits
 ) -> np.ndarray:
     """Pedals copied to every part they move: see :func:`read`."""
     part_channels, rank = parts.channels, parts.rank
@@ -199,7 +192,7 @@ def _pedals(
 
 
 def _texts(
-    texts: list[tuple[int, int, str]], clock: smf.TickClock, until: float
+    texts: list[tuple[int, int, str]], clock: TickClock, until: float
 ) -> tuple[tuple[float, str], ...]:
     marks = [(float(clock.seconds(tick)), text) for _, tick, text in texts]
     return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))

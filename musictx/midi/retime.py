@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from musictx.midi import marks, scan
-from musictx.midi.messages import ANY, OFF, Message, TrackEdit, assembled
-from musictx.midi.read import clock_of, read
+from musictx.midi import encode
+from musictx.midi.clock import FASTEST, LAST_TICK, SLOWEST, TickGrid
+from musictx.midi.document import ANY, OFF, Document, Message
+from musictx.midi.read import read
 from musictx.notes import Score
 
 #: What is no further away is the same: tempos of a file are whole microseconds a quarter note.
@@ -24,7 +25,7 @@ NEAR_SECONDS = 0.005
 #: Notes that differ by less on average are surely those that kept their beats.
 SURE_SECONDS = 1e-4
 #: Columns of a Score -> the meta events that say them.
-KINDS = {"tempos": marks.TEMPO_MARK, "meters": marks.METER_MARK, "keys": marks.KEY_MARK}
+KINDS = {"tempos": 0x51, "meters": 0x58, "keys": 0x59}
 
 
 class Unwritable(Exception):
@@ -36,20 +37,16 @@ def retimed(score: Score, before: Score) -> Score:
     says then, where these are within :data:`NEAR_SECONDS` of its own. Marks of a kind that need not
     change stay what they are. Raises :class:`Unwritable` where MIDI cannot say it, or where the
     file counts frames of film and no beats."""
-    file = scan.scan(score.file, limits=ANY)
-    bpm = score.tempos["bpm"]
+    document = Document(score.file)
+    file, bpm = document.file, score.tempos["bpm"]
     if file.division & 0x8000:
         raise Unwritable("it counts frames of film, so it has no tempos and bars")
-    if not np.all((bpm >= marks.SLOWEST) & (bpm <= marks.FASTEST)):
-        raise Unwritable(
-            f"a tempo is beyond what MIDI can say, {marks.SLOWEST:g} to {marks.FASTEST:g}"
-        )
-    old, grid = clock_of(file, "")[1], marks.TickGrid.along(score.tempos, file.division)
+    if not np.all((bpm >= SLOWEST) & (bpm <= FASTEST)):
+        raise Unwritable(f"a tempo is beyond what MIDI can say, {SLOWEST:g} to {FASTEST:g}")
+    old, grid = document.clock, TickGrid.along(score.tempos, file.division)
     new = {
-        kind: [
-            Message(int(row["tick"]), OFF, row["body"][: row["size"]].tobytes()) for row in table
-        ]
-        for kind, table in zip(KINDS.values(), marks.tables(score, grid))
+        name: [Message(tick, OFF, bytes(mark.bytes())) for tick, mark in rows]
+        for name, rows in encode.marks(score, grid).items()
     }
 
     @cache
@@ -57,59 +54,60 @@ def retimed(score: Score, before: Score) -> Score:
         return int(grid.of_seconds(np.array([old.seconds(tick)]))[0])
 
     ends = [int(grid.of_seconds(np.array([score.duration]))[0]), nearest(int(file.ends.max()))]
-    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= marks.LAST_TICK:
+    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= LAST_TICK:
         raise Unwritable("it would have more ticks than MIDI can count")
 
-    def tried(moved: Callable[[int], int] | None, names: set[str]) -> tuple[Any, Score]:
-        kinds = {KINDS[name] for name in names}
-        there = {mark[0] for name in names for mark in getattr(file, name)}
-        edits = defaultdict[int, TrackEdit](TrackEdit)
-        for track in range(len(file.ends)) if moved else {0, *there}:
-            edits[track].without, edits[track].moved = kinds, moved
-        edits[0].new = [row for kind in sorted(kinds) for row in new[kind]]
-        return _as_said(score, assembled(score.file, edits, []))
+    def attempt(moved: Callable[[int], int] | None, names: set[str]) -> tuple[Any, Score]:
+        edited = Document(score.file)
+        for number in range(len(edited.chunks)):
+            track = edited.track(number)
+            track.remove_meta({KINDS[name] for name in names})
+            if moved:
+                track.move(moved)
+        edited.track(0).new = [row for name in KINDS if name in names for row in new[name]]
+        return _read_again(score, edited.edited())
 
-    found: list[tuple[tuple[int, float], Score]] = []
-    tempos = {"tempos"} - ({"tempos"} if np.array_equal(before.tempos, score.tempos) else set())
+    attempts: list[tuple[tuple[int, float], Score]] = []
+    tempos = set() if np.array_equal(before.tempos, score.tempos) else {"tempos"}
     for moved in (None, nearest) if tempos else (None,):
-        if found and found[0][0] >= (len(score), -SURE_SECONDS * len(score)):
+        if attempts and attempts[0][0] >= (len(score), -SURE_SECONDS * len(score)):
             break
-        one = tried(moved, tempos)
-        others = {name for name in ("meters", "keys") if not _alike(one[1], score, name)}
-        found.append(tried(moved, tempos | others) if others else one)
-    return max(found, key=lambda one: one[0])[1]
+        result = attempt(moved, tempos)
+        others = {name for name in ("meters", "keys") if not _alike(result[1], score, name)}
+        attempts.append(attempt(moved, tempos | others) if others else result)
+    return max(attempts, key=lambda result: result[0])[1]
 
 
 def _alike(file: Score, score: Score, name: str) -> bool:
     """Whether the marks of a column are those of ``score``, at about its times."""
-    ours, its = getattr(score, name), getattr(file, name)
+    ours, theirs = getattr(score, name), getattr(file, name)
     others = [column for column in ours.dtype.names if column != "time"]
     return bool(
-        len(ours) == len(its)
-        and np.array_equal(ours[others], its[others])
-        and np.all(np.abs(ours["time"] - its["time"]) <= NEAR_SECONDS)
+        len(ours) == len(theirs)
+        and np.array_equal(ours[others], theirs[others])
+        and np.all(np.abs(ours["time"] - theirs["time"]) <= NEAR_SECONDS)
     )
 
 
-def _as_said(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
+def _read_again(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
     """How many notes of ``score`` a file has, whatever their programs, and less by how many seconds
-    these differ; the score at the file's own times."""
+    these differ; the score at the times of the file."""
     file = read(data, limits=ANY)
-    found: dict[str, Any] = {name: getattr(file, name) for name in KINDS}
+    columns: dict[str, Any] = {name: getattr(file, name) for name in KINDS}
     for name, times in (("pedals", ["time"]), ("notes", ["start", "end"])):
-        rows, known = getattr(score, name).copy(), getattr(file, name)
-        pairs = _near(_timed(rows, times), _timed(known, times))
-        own, its = (np.array(side, int) for side in zip(*pairs)) if pairs else ([], [])
-        away = sum(float(np.abs(rows[time][own] - known[time][its]).sum()) for time in times)
+        rows, theirs = getattr(score, name).copy(), getattr(file, name)
+        pairs = _near(_timed(rows, times), _timed(theirs, times))
+        a, b = (np.array(side, int) for side in zip(*pairs)) if pairs else ([], [])
+        away = sum(float(np.abs(rows[time][a] - theirs[time][b]).sum()) for time in times)
         for time in times:
-            rows[time][own] = known[time][its]
-        found[name] = rows
+            rows[time][a] = theirs[time][b]
+        columns[name] = rows
     for name in ("markers", "lyrics"):
-        said, known = list(getattr(score, name)), getattr(file, name)
-        for own, its in _near([((t,), w) for t, w in said], [((t,), w) for t, w in known]):
-            said[own] = known[its]
-        found[name] = tuple(said)
-    return (len(pairs), -away), replace(score, file=data, **found)
+        texts, there = list(getattr(score, name)), getattr(file, name)
+        for i, j in _near([((t,), w) for t, w in texts], [((t,), w) for t, w in there]):
+            texts[i] = there[j]
+        columns[name] = tuple(texts)
+    return (len(pairs), -away), replace(score, file=data, **columns)
 
 
 #: (its times in seconds, what it is apart from these)
@@ -121,18 +119,18 @@ def _timed(rows: np.ndarray, times: list[str]) -> list[_Timed]:
     return list(zip(rows[times].tolist(), rows[others].tolist()))
 
 
-def _near(rows: list[_Timed], known: list[_Timed]) -> list[tuple[int, int]]:
-    """Pairs of the numbers of a row and of a known one that is the same but for times that are
-    within :data:`NEAR_SECONDS`, each in one pair at most."""
+def _near(rows: list[_Timed], others: list[_Timed]) -> list[tuple[int, int]]:
+    """Pairs of the numbers of a row and of one of the others that is the same but for times within
+    :data:`NEAR_SECONDS`, each in one pair at most."""
     waiting: defaultdict[Any, list[int]] = defaultdict(list)
-    for number in sorted(range(len(known)), key=lambda n: known[n][0], reverse=True):
-        waiting[known[number][1]].append(number)
+    for number in sorted(range(len(others)), key=lambda n: others[n][0], reverse=True):
+        waiting[others[number][1]].append(number)
     pairs = []
     for number in sorted(range(len(rows)), key=lambda n: rows[n][0]):
         times, what = rows[number]
-        own = waiting[what]
-        while own and known[own[-1]][0][0] < times[0] - NEAR_SECONDS:
-            own.pop()
-        if own and all(abs(a - b) <= NEAR_SECONDS for a, b in zip(known[own[-1]][0], times)):
-            pairs.append((number, own.pop()))
+        same = waiting[what]
+        while same and others[same[-1]][0][0] < times[0] - NEAR_SECONDS:
+            same.pop()
+        if same and all(abs(a - b) <= NEAR_SECONDS for a, b in zip(others[same[-1]][0], times)):
+            pairs.append((number, same.pop()))
     return pairs

@@ -23,7 +23,6 @@ import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.errors import MidiError
-from musictx.midi.stretch import Stretches
 
 #: One channel message: ``status`` is the whole byte (kind in the upper, channel in the lower four
 #: bits), ``a`` and ``b`` its data bytes, 0..127; ``track`` counts the file's tracks from 0.
@@ -31,8 +30,6 @@ CHANNEL_EVENT = np.dtype(
     [("tick", "i8"), ("track", "i8"), ("status", "u1"), ("a", "u1"), ("b", "u1")]
 )
 
-#: Microseconds a quarter note where no mark says otherwise: 120 bpm.
-DEFAULT_TEMPO = 500_000
 #: Ticks above this are the work of damage; below it, ticks times tempo fits 64 bits.
 _LAST_TICK = 2**36
 _NAME, _LYRIC, _MARKER, _END = 0x03, 0x05, 0x06, 0x2F
@@ -43,19 +40,21 @@ MARK_EVENTS = 10
 _LONGEST_TEXT = 100
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
+#: A stretch of fewer events is not worth it; events tried at once at first, and at most.
+FEWEST_EVENTS, FIRST_EVENTS, MOST_EVENTS = 32, 512, 1 << 16
 
 
-@dataclass(frozen=True)
+@dataclass
 class File:
     """A whole file. Marks are (track, tick, ...) in the order of the file."""
 
     format: int
     division: int
-    """The raw header field, for :class:`TickClock`."""
-    events: np.ndarray
+    """The raw header field, for :class:`musictx.midi.clock.TickClock`."""
+    events: np.ndarray = field(default_factory=lambda: np.empty(0, CHANNEL_EVENT))
     """Dtype :data:`CHANNEL_EVENT`, track after track, each in file order, so in time order: notes,
     controller 64 and program changes only."""
-    ends: np.ndarray
+    ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     """(tracks,) int64: tick of the end-of-track mark, or of the last event where there is none."""
     tempos: list[tuple[int, int, int]] = field(default_factory=list)
     """(track, tick, microseconds a quarter note), never 0."""
@@ -103,7 +102,8 @@ def scan(
         )
     if len(data) < 14:
         raise MidiError(f"{name}: the file ends inside its header", "truncated")
-    tracks = _Tracks(limits.events // MARK_EVENTS, name)
+    file = File(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
+    tracks = _Tracks(file, limits.events // MARK_EVENTS, name)
     for begin, end in track_chunks(data, tracks.faults):
         tracks.scan(data[begin:end])
         for what, count in (("tracks", len(tracks.ends)), ("events", tracks.total())):
@@ -111,8 +111,8 @@ def scan(
                 raise MidiError(
                     f"{name}: more than limits.{what}={getattr(limits, what)} {what}", "too large"
                 )
-    found = tracks.faults
-    harm = [reason for reason in ("truncated track", "damaged track") if found[reason]]
+    faults = tracks.faults
+    harm = [reason for reason in ("truncated track", "damaged track") if faults[reason]]
     if not tracks.ends:
         raise MidiError(f"{name}: there is no track in the file", "no tracks")
     if harm and not tracks.total():
@@ -120,21 +120,10 @@ def scan(
         raise MidiError(f"{name}: the file is {reason}, no note can be read", reason)
     stated = int.from_bytes(data[10:12], "big")
     if len(tracks.ends) < stated:
-        found["missing track"] += stated - len(tracks.ends)
-    events = tracks.events()
-    repairs.update(found)
-    return File(
-        format=int.from_bytes(data[8:10], "big"),
-        division=int.from_bytes(data[12:14], "big"),
-        events=events,
-        ends=np.array(tracks.ends, np.int64),
-        tempos=tracks.tempos,
-        meters=tracks.meters,
-        keys=tracks.keys,
-        names=tracks.names,
-        markers=tracks.markers,
-        lyrics=tracks.lyrics,
-    )
+        faults["missing track"] += stated - len(tracks.ends)
+    file.events, file.ends = tracks.events(), np.array(tracks.ends, np.int64)
+    repairs.update(faults)
+    return file
 
 
 def bare(data: bytes) -> bytes:
@@ -172,10 +161,10 @@ def track_chunks(data: bytes, faults: Counter) -> Iterator[tuple[int, int]]:
 
 
 class _Tracks:
-    """The tracks read so far, in the lists that :class:`File` is made of."""
+    """The tracks of a file as they are read; their marks go into ``file`` at once."""
 
-    def __init__(self, most_marks: int, name: str) -> None:
-        self.most_marks, self.name = most_marks, name
+    def __init__(self, file: File, most_marks: int, name: str) -> None:
+        self.file, self.most_marks, self.name = file, most_marks, name
         self.marks = 0
         # Tick, status, a and b of each event in one integer: first as arrays, the latest as a list.
         self.parts: list[np.ndarray] = []
@@ -183,12 +172,6 @@ class _Tracks:
         self.taken = 0  # events in the arrays
         self.counts: list[int] = []  # of events, up to the end of each track
         self.ends: list[int] = []
-        self.tempos: list[tuple[int, int, int]] = []
-        self.meters: list[tuple[int, int, int, int]] = []
-        self.keys: list[tuple[int, int, int, bool]] = []
-        self.names: dict[int, str] = {}
-        self.markers: list[tuple[int, int, str]] = []
-        self.lyrics: list[tuple[int, int, str]] = []
         self.faults: Counter = Counter()
 
     def total(self) -> int:
@@ -269,7 +252,7 @@ class _Tracks:
 
     def _mark(self, kind: int, tick: int, payload: bytes) -> None:
         """A meta event, of those that are kept."""
-        track = len(self.ends)
+        file, track = self.file, len(self.ends)
         if kind in (_TEMPO, _METER, _KEY, _MARKER, _LYRIC):
             self.marks += 1
             if self.marks > self.most_marks:
@@ -281,18 +264,18 @@ class _Tracks:
         if kind == _TEMPO and len(payload) >= 3:
             microseconds = int.from_bytes(payload[:3], "big")
             if microseconds:
-                self.tempos.append((track, tick, microseconds))
+                file.tempos.append((track, tick, microseconds))
             else:
                 self.faults["tempo of zero"] += 1
         elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
-            self.meters.append((track, tick, payload[0], 1 << payload[1]))
+            file.meters.append((track, tick, payload[0], 1 << payload[1]))
         elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
-            self.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
-        elif kind == _NAME and track not in self.names:
+            file.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
+        elif kind == _NAME and track not in file.names:
             if text := printable(payload):
-                self.names[track] = text
+                file.names[track] = text
         elif kind in (_MARKER, _LYRIC) and (text := printable(payload)):
-            (self.markers if kind == _MARKER else self.lyrics).append((track, tick, text))
+            (file.markers if kind == _MARKER else file.lyrics).append((track, tick, text))
 
     def events(self) -> np.ndarray:
         """All events as columns; counts the bytes that are out of range."""
@@ -309,6 +292,77 @@ class _Tracks:
         if wild:
             self.faults["bytes out of range"] += wild
         return events
+
+
+class Stretches:
+    """Long stretches of a track all at once: events of two data bytes, one after the other.
+
+    Almost all of a track are note-ons, note-offs and controllers. Each has exactly three bytes
+    below 128 - the last of its delta time and two data bytes - whether its status byte is written
+    or left out (running status). So in such a stretch every third of these bytes ends a delta time;
+    a gap of another width is where it ends and :func:`scan` reads on event by event.
+
+    Stretches are tried where they are likely: after each one that was long, and ever more rarely
+    where they are short, so that the whole stays linear in the bytes.
+    """
+
+    def __init__(self, chunk: bytes) -> None:
+        self._data = np.frombuffer(chunk, np.uint8)
+        self._low = np.flatnonzero(self._data < 0x80)
+        self._window, self._pause = FIRST_EVENTS, 8
+        #: The place in the chunk from which the next try is worth it.
+        self.due = 0 if len(chunk) >= 8 * FEWEST_EVENTS else len(chunk)
+
+    def take(self, at: int, tick: int, status: int, last: int) -> tuple[np.ndarray, int, int, int]:
+        """The events from byte ``at`` on, as far as they have two data bytes and begin by tick
+        ``last``: (``tick << 24 | status << 16 | a << 8 | b`` of each note-on, note-off and movement
+        of controller 64 among them, where the next event begins, the tick and the running status
+        reached)."""
+        data = self._data
+        first = int(np.searchsorted(self._low, at))
+        low = self._low[first : first + 3 * self._window]
+        low = low[: len(low) // 3 * 3].reshape(-1, 3)
+        ends, a, b = low[:, 0], low[:, 1], low[:, 2]
+        begins = np.empty_like(ends)
+        begins[:1], begins[1:] = at, b[:-1] + 1
+        more = ends - begins  # bytes of the delta time before its last
+        written = a - ends - 1  # is the status byte there?
+        given = data[ends + 1]  # the status byte, where it is
+        two = (given < 0xC0) | (given >= 0xE0) & (given < 0xF0)
+        good = (more <= 3) & (b == a + 1) & ((written == 0) | (written == 1) & two)
+        if not (0x80 <= status < 0xC0 or 0xE0 <= status < 0xF0):
+            good &= np.cumsum(written) > 0
+        count = len(good) if good.all() else int(np.argmin(good))
+        ends, more, written = ends[:count], more[:count], written[:count]
+        deltas = data[ends].astype(np.int64)
+        for k in (1, 2, 3):
+            longer = np.flatnonzero(more >= k)
+            if not len(longer):
+                break
+            deltas[longer] |= (data[ends[longer] - k].astype(np.int64) & 0x7F) << 7 * k
+        ticks = np.cumsum(deltas) + tick
+        if count and ticks[-1] > last:
+            count = int(np.searchsorted(ticks, last, side="right"))
+            ticks, ends, written = ticks[:count], ends[:count], written[:count]
+        self._judge(count, int(b[count - 1]) + 1 if count else at)
+        if not count:
+            return np.empty(0, np.int64), at, tick, status
+        latest = np.maximum.accumulate(np.where(written == 1, np.arange(count), -1))
+        statuses = np.where(latest < 0, status, given[latest]).astype(np.int64)
+        words = ticks << 24 | statuses << 16 | data[a[:count]].astype(np.int64) << 8
+        words |= data[b[:count]]
+        words = words[
+            (statuses < 0xA0) | (statuses >= 0xB0) & (statuses < 0xC0) & (data[a[:count]] == 64)
+        ]
+        return words, int(b[count - 1]) + 1, int(ticks[-1]), int(statuses[-1])
+
+    def _judge(self, count: int, at: int) -> None:
+        """When to try again, after ``count`` events up to byte ``at``."""
+        if count >= FEWEST_EVENTS:
+            self._window, self._pause, self.due = min(8 * self._window, MOST_EVENTS), 8, at
+        else:
+            self._window, self._pause = FIRST_EVENTS, min(2 * self._pause, 4096)
+            self.due = at + self._pause
 
 
 def printable(payload: bytes) -> str:
@@ -329,47 +383,3 @@ def number(chunk: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, i + 1
     raise ValueError("variable-length quantity of more than four bytes")
-
-
-@dataclass(frozen=True)
-class TickClock:
-    """Turns ticks into seconds: ``(base + (tick - start) * rate) / unit`` of the tick's stretch."""
-
-    starts: np.ndarray
-    bases: np.ndarray
-    rates: np.ndarray
-    unit: int
-
-    @classmethod
-    def of(cls, division: int, tempos: list[tuple[int, int]], name: str) -> TickClock:
-        """From the header's division and all tempo marks; of marks at one tick the last counts."""
-        if division & 0x8000:  # SMPTE: frames a second (negated), ticks a frame; tempo is silent
-            frames, ticks = 256 - (division >> 8), division & 0xFF
-            if frames not in (24, 25, 29, 30) or not ticks:
-                raise MidiError(
-                    f"{name}: {frames} frames a second of {ticks} ticks is no SMPTE time",
-                    "unknown time base",
-                )
-            # "29" is the 30000/1001 frames a second of American television.
-            rate, unit = (1001, 30000 * ticks) if frames == 29 else (1, frames * ticks)
-            return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([rate]), unit)
-        if not division:
-            raise MidiError(f"{name}: no ticks in a quarter note", "unknown time base")
-        marks = {0: DEFAULT_TEMPO, **dict(sorted(tempos, key=lambda mark: mark[0]))}
-        starts = np.array(list(marks), np.int64)
-        rates = np.array(list(marks.values()), np.int64)
-        bases = np.concatenate([[0], np.cumsum(np.diff(starts) * rates[:-1])])
-        return cls(starts, bases, rates, division * 1_000_000)
-
-    def ticks(self, seconds: np.ndarray) -> np.ndarray:
-        """The nearest ticks, int64."""
-        units = seconds * self.unit
-        at = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
-        return self.starts[at] + np.rint((units - self.bases[at]) / self.rates[at]).astype(np.int64)
-
-    def seconds(self, ticks: np.ndarray | int) -> np.ndarray:
-        """Seconds from the beginning, float64."""
-        if len(self.starts) == 1:
-            return (self.bases[0] + (ticks - self.starts[0]) * self.rates[0]) / self.unit
-        at = np.searchsorted(self.starts, ticks, side="right") - 1
-        return (self.bases[at] + (ticks - self.starts[at]) * self.rates[at]) / self.unit

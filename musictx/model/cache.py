@@ -1,6 +1,6 @@
 """Keys and values of the tokens seen so far, so that the next token costs one row of work.
 
-The buffers are allocated once. Positions are kept beside the keys: ``start`` is the position of
+The buffers are allocated once. Positions are kept with the keys: ``start`` is the position of
 the oldest key still held, so that dropping old tokens changes no distance between the others. The
 ids are kept too, for what looks at earlier tokens, and the further coordinates that a position
 scheme reads off them.

@@ -2,8 +2,9 @@
 
 Tokens in groups (:mod:`musictx.tokens.groups`) say a note in five ids. The layers run once a group,
 so a window holds five times the music at the same cost, and the ids within a group are predicted
-one after another by small residual maps: each adds to what is known of the next id what the ids
-of the group so far say. What the layers read of a group is the sum of its ids' embeddings.
+one after another by small residual maps: each adds to the state that predicts the next id what the
+ids of the group so far contribute. What the layers read of a group is the sum of its ids'
+embeddings.
 
 Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
 2022).

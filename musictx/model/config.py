@@ -55,14 +55,14 @@ class SchemeConfig:
         )
 
     def plain(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": self.name, **self.options}
+        values: dict[str, Any] = {"name": self.name, **self.options}
         if self.concat_sinusoids:
-            found["concat_sinusoids"] = self.concat_sinusoids
+            values["concat_sinusoids"] = self.concat_sinusoids
         if self.periods:
-            found["periods"] = list(self.periods)
+            values["periods"] = list(self.periods)
         if self.coordinates is not None:
-            found["coordinates"] = self.coordinates
-        return found
+            values["coordinates"] = self.coordinates
+        return values
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class NetworkConfig:
     def plain(self) -> dict[str, Any]:
         """As numbers, text, lists and dicts: ``MusicTransformer(**config.plain())`` is an equal
         network. What is not used is left out."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        found["position"] = self.position.plain()
-        found["features"] = [feature.plain() for feature in self.features]
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["position"] = self.position.plain()
+        values["features"] = [feature.plain() for feature in self.features]
         unused = ("gates", "first_values", "features")
-        kept = {name: value for name, value in found.items() if value or name not in unused}
+        kept = {name: value for name, value in values.items() if value or name not in unused}
         return {name: value for name, value in kept.items() if (name, value) != ("group", 1)}
 
     def feature(self, name: str) -> FeatureConfig | None:

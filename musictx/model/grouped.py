@@ -113,11 +113,11 @@ def step(
     rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
     begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
     begins[:, 0] = before == 0
-    known = 0 if before == 0 else 1  # rows whose state is in the cache
+    cached_rows = 0 if before == 0 else 1  # rows whose state is in the cache
     states = [] if cache.state is None else [cache.state[:, None]]
-    if rows.shape[1] > known:
-        new = _of_groups(rows, begins)[:, known:]
-        at = (torch.arange(known, rows.shape[1], device=ids.device) * size) + before
+    if rows.shape[1] > cached_rows:
+        new = _of_groups(rows, begins)[:, cached_rows:]
+        at = (torch.arange(cached_rows, rows.shape[1], device=ids.device) * size) + before
         at = at - (size if written == 0 and before else written)
         firsts = torch.cat([earlier, ids], 1)[:, at]
         states.append(layers(new, firsts, None, cache.steps))

@@ -37,19 +37,19 @@ def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The matrices among ``weights`` as whole numbers, by name, and their scales beside them."""
-    found = {}
+    """The matrices among ``weights`` as whole numbers, and their scales, by name."""
+    stored = {}
     for name, tensor in weights.items():
         if tensor.is_floating_point() and tensor.dim() > 1:
-            found[name], found[name + SCALES] = rounded(tensor)
-    return found
+            stored[name], stored[name + SCALES] = rounded(tensor)
+    return stored
 
 
 def of_bytes(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """``stored`` with matrices in place of whole numbers and scales that fit together."""
-    found = dict(stored)
+    weights = dict(stored)
     for name, whole in stored.items():
         scales = stored.get(name + SCALES)
         if scales is not None and whole.dtype == torch.int8 and scales.shape == whole.shape[:-1]:
-            found[name] = restored(whole, found.pop(name + SCALES))
-    return found
+            weights[name] = restored(whole, weights.pop(name + SCALES))
+    return weights

@@ -36,9 +36,9 @@ class MusicTransformer(nn.Module):
                  follow from the context, as each scheme says (``musictx/config/position.py``)
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
-    first_values let every layer mix the first layer's values into its own
+    first_values let every layer mix in the first layer's values
     group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
-    features     what the network is told of the ids so far, in the order in which it is added: each
+    features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``). A feature is also an
                  attribute of the model by its name, as in the names of its weights
 
@@ -75,7 +75,7 @@ class MusicTransformer(nn.Module):
                 f"MusicTransformer: attention={attention}, expected one of "
                 + ", ".join(IMPLEMENTATIONS)
             )
-        told = [
+        feature_configs = [
             one if isinstance(one, FeatureConfig) else FeatureConfig.read(one) for one in features
         ]
         self.config = NetworkConfig(
@@ -94,7 +94,7 @@ class MusicTransformer(nn.Module):
             gates=gates,
             first_values=first_values,
             group=group,
-            features=tuple(told),
+            features=tuple(feature_configs),
         )
         self.context = context
         self.embedding = nn.Embedding(vocab_size, width)
@@ -124,10 +124,10 @@ class MusicTransformer(nn.Module):
         self.cascade = Cascade(group, width) if group > 1 else None
         self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
-        self._features = [self._told(one) for one in self.config.features]
+        self._features = [self._add_feature(one) for one in self.config.features]
 
-    def _told(self, config: FeatureConfig) -> str:
-        """Makes a feature, and keeps it under its name; the name comes back."""
+    def _add_feature(self, config: FeatureConfig) -> str:
+        """Build a feature and register it under its name, which is returned."""
         kind = kind_of(config.name)
         if hasattr(self, kind.name):
             raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
@@ -137,7 +137,7 @@ class MusicTransformer(nn.Module):
 
     @property
     def features(self) -> list[Feature]:
-        """What the network is told of the ids so far, in the order in which it is added."""
+        """The features, in the order in which they are added."""
         return [cast(Feature, self.get_submodule(name)) for name in self._features]
 
     def check_attention(self, implementation: str) -> None:
@@ -210,7 +210,7 @@ class MusicTransformer(nn.Module):
                    consecutive: after the tokens of the cache, or from 0, and, for schemes that
                    look at single positions, from 0 again in each new piece.
         piece_ids  (B, T) int64, runs of equal ids are pieces packed in a row; no token sees
-                   another piece. Padding is -1, a piece of its own.
+                   another piece. Padding is -1, a separate piece.
         cache      keys and values of earlier tokens; those of ``ids`` are appended.
 
         Raises ``ValueError`` for shapes that do not fit and for combinations without a meaning.
@@ -251,7 +251,8 @@ class MusicTransformer(nn.Module):
         assert not isinstance(cache, GroupCache)
         self._check(ids, positions, piece_ids, cache)
         features = self.features
-        earlier = [_earlier(feature, ids, cache) for feature in features]  # before it knows of ids
+        # What precedes ids, before the cache appends them.
+        earlier = [_earlier(feature, ids, cache) for feature in features]
         clean = ids
         for feature in features:
             ids = feature.disturb(ids)
@@ -261,9 +262,9 @@ class MusicTransformer(nn.Module):
         if self.position.added is not None:
             x = self.position.added(x, places)
         seen = []
-        for feature, known in zip(features, earlier):
+        for feature, before in zip(features, earlier):
             place = as_tensor(places, ids.device).expand_as(ids)
-            seen.append(feature.read(ids if feature.noisy else clean, known, place))
+            seen.append(feature.read(ids if feature.noisy else clean, before, place))
             x = feature.embed(x, seen[-1])
         x = self._through(x, where, cache)
         for feature, its in zip(features, seen):

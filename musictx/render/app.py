@@ -31,13 +31,13 @@ def run(config: RenderConfig) -> list[Path]:
 
 
 def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iterator[Path]:
-    """What is written of ``config.files``, and of all music in those that are folders; there is
-    nothing that ``notice`` is told, as it is by the other commands.
+    """What is written of ``config.files``, and of all music in those that are folders.
+    ``notice`` is not used; other commands print remarks by it.
 
-    Results are named after their files and lie beside them, or in ``config.out``, which is made if
-    need be. A file that cannot be rendered does not stop the others. Raises :class:`UserError` for
-    a file that is missing, no music or without notes, for a sound font that is none, and for a
-    folder that cannot be written.
+    Results are named after their files and are written to the same folders, or to ``config.out``,
+    which is made if need be. A file that cannot be rendered does not stop the others. Raises
+    :class:`UserError` for a file that is missing, no music or without notes, for a sound font that
+    is none, and for a folder that cannot be written.
     """
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")

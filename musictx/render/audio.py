@@ -1,8 +1,8 @@
 """Score -> WAV: 16-bit stereo, without system packages.
 
-Our own sampler plays a sound font, in stereo with a light reverberation, and works through a
-piece in blocks, so memory holds a few seconds of sound however long the piece is. The same Score
-gives the same samples.
+The sampler of this package plays a sound font, in stereo with a light reverberation, and works
+through a piece in blocks, so memory holds a few seconds of sound however long the piece is. The
+same Score gives the same samples.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def write(
         )
     font = SoundFont(OURS if soundfont is None else soundfont, limits)
     sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb, mix=mix)
-    with atomic(path) as beside, tempfile.TemporaryFile(dir=path.parent) as scratch:
+    with atomic(path) as part, tempfile.TemporaryFile(dir=path.parent) as scratch:
         peak = _spool(sound, scratch, on_block)
         scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
-        _wav(scratch, beside, scale, sample_rate)
+        _wav(scratch, part, scale, sample_rate)
     return path
 
 
@@ -86,7 +86,7 @@ def blocks(
     reverb: bool = True,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Our sampler's sound of ``score``, piece by piece: (n, 2) float32, left and right.
+    """The sound of ``score``, block by block: (n, 2) float32, left and right.
 
     Sustain pedals are folded in first. The result is the same, to the bit, for every
     :data:`BLOCK_SECONDS`; memory grows with it. The scale is free: many notes may exceed 1.
@@ -192,8 +192,8 @@ def _impulse_responses(rate: int) -> np.ndarray:
     leaving = np.clip((REVERB_SECONDS - time) / 0.1, 0.0, 1.0)
     response *= arrival * leaving
     power = np.abs(np.fft.rfft(response)) ** 2
-    heard = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
-    strength = np.sqrt(2 * power[:, heard].mean(axis=1, keepdims=True))  # 2: both channels go in
+    in_band = (hertz >= REVERB_BAND[0]) & (hertz <= REVERB_BAND[1])
+    strength = np.sqrt(2 * power[:, in_band].mean(axis=1, keepdims=True))  # 2: both channels go in
     return (response * (REVERB_LEVEL / strength)).astype(np.float32)
 
 

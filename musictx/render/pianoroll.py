@@ -1,9 +1,9 @@
 """Score -> PNG: a piano roll to read at a glance, drawn with Pillow.
 
 Time runs to the right, counted in bars where the notes lie on a beat grid, else in seconds; pitch
-runs upwards beside a keyboard. Each part has its colour, and louder notes are stronger in it. Long
-pieces wrap into several systems like lines of a text. Drums have a lane below, one line for each
-instrument of the kit. The same Score gives the same bytes.
+runs upwards, with a keyboard at the left. Each part has its colour, and louder notes are stronger
+in it. Long pieces wrap into several systems like lines of a text. Drums have a lane below, one line
+for each instrument of the kit. The same Score gives the same bytes.
 """
 
 from __future__ import annotations

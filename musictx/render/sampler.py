@@ -2,8 +2,8 @@
 
 Filters that change with time are slow sample by sample in numpy, so each recording is low-passed
 once for every cutoff on a grid (a low-passed sample is again a sample, looped like the first) and a
-tone fades from one to the next as its cutoff moves. Tones and envelopes are remembered: the same
-key comes again and again.
+tone fades from one to the next as its cutoff moves. Tones and envelopes are cached, since the same
+keys recur.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
 OVERSAMPLING = 4
 #: Seconds for which a filter rings on.
 RING_SECONDS = 0.03
-#: The shortest note sounds this long, so that notes of length 0 are heard; the steepest attack and
-#: release last this long, so that nothing clicks.
+#: The shortest note sounds this long, so that notes of length 0 are audible; the steepest attack
+#: and release last this long, so that nothing clicks.
 MIN_NOTE_SECONDS, MIN_ATTACK_SECONDS, MIN_RELEASE_SECONDS = 0.03, 0.0005, 0.01
 #: The longest note sounds this long, seconds, so that none takes gigabytes.
 MAX_NOTE_SECONDS = 120.0
@@ -45,7 +45,7 @@ FILTERED_BYTES, TONE_BYTES = 64_000_000, 96_000_000
 T = TypeVar("T")
 
 
-class _Memory(Generic[T]):
+class _LruCache(Generic[T]):
     """The values used last, up to a number of bytes."""
 
     def __init__(self, limit: int, size: Callable[[T], int]) -> None:
@@ -81,8 +81,8 @@ class Sampler:
     def __init__(self, font: SoundFont, sample_rate: int) -> None:
         self.font = font
         self.rate = sample_rate
-        self._filtered: _Memory[Filtered] = _Memory(FILTERED_BYTES, lambda f: f.frames.nbytes)
-        self._cache: _Memory[np.ndarray] = _Memory(TONE_BYTES, lambda array: array.nbytes)
+        self._filtered: _LruCache[Filtered] = _LruCache(FILTERED_BYTES, lambda f: f.frames.nbytes)
+        self._cache: _LruCache[np.ndarray] = _LruCache(TONE_BYTES, lambda array: array.nbytes)
 
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
         """(n,) float32: the sound of a key held for ``seconds``, with its release, before panning.
@@ -101,20 +101,18 @@ class Sampler:
         loudness *= np.float32(zone.gain * (velocity / 127) ** 2)
         return loudness
 
-    def _remembered(
-        self, key: Hashable, frames: int, make: Callable[[int], np.ndarray]
-    ) -> np.ndarray:
+    def _cached(self, key: Hashable, frames: int, make: Callable[[int], np.ndarray]) -> np.ndarray:
         """``make(n)[:frames]`` with n >= frames; shorter if the sound itself is.
 
         ``make`` must give the same beginning whatever n is, so results do not depend on the past.
         """
         step = self.rate // 2
-        known = self._cache.get(key)
-        complete = known is not None and len(known) % step != 0
-        if known is None or (len(known) < frames and not complete):
-            known = make(math.ceil(frames / step) * step)
-            self._cache.put(key, known)
-        return known[:frames]
+        cached = self._cache.get(key)
+        complete = cached is not None and len(cached) % step != 0
+        if cached is None or (len(cached) < frames and not complete):
+            cached = make(math.ceil(frames / step) * step)
+            self._cache.put(key, cached)
+        return cached[:frames]
 
     def _release(self, seconds: float) -> np.ndarray:
         frames = math.ceil(seconds * RELEASE_PART * self.rate)
@@ -122,7 +120,7 @@ class Sampler:
         def make(n: int) -> np.ndarray:
             return _fall(np.arange(n, dtype=np.float32) / np.float32(seconds * self.rate))
 
-        return self._remembered(("release", seconds), frames, make)
+        return self._cached(("release", seconds), frames, make)
 
     def _envelope(self, zone: Zone, frames: int) -> np.ndarray:
         """Loudness of a held key, 0 to 1; ends where it has died away."""
@@ -142,7 +140,7 @@ class Sampler:
             loudness[:rising] *= np.clip(rise, 0, 1)
             return loudness
 
-        return self._remembered(("envelope", id(zone)), frames, make)
+        return self._cached(("envelope", id(zone)), frames, make)
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
         """The recording at the key's pitch and the velocity's brightness, at even loudness."""
@@ -152,7 +150,7 @@ class Sampler:
         def make(n: int) -> np.ndarray:
             return self._played(zone, key, zone.cutoff + brighter, n)
 
-        return self._remembered(("tone", id(zone), key, brighter), frames, make)
+        return self._cached(("tone", id(zone), key, brighter), frames, make)
 
     def _played(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         sample = zone.sample
@@ -213,11 +211,11 @@ class Sampler:
         sample = zone.sample
         limit = math.floor(_cents(band) / LEVEL_CENTS) if band < sample.rate / 2 else None
         key = (sample, zone.looped, zone.resonance, level, limit)
-        known = self._filtered.get(key)
-        if known is None:
-            known = self._filter(zone, level, limit)
-            self._filtered.put(key, known)
-        return known
+        filtered = self._filtered.get(key)
+        if filtered is None:
+            filtered = self._filter(zone, level, limit)
+            self._filtered.put(key, filtered)
+        return filtered
 
     def _filter(self, zone: Zone, level: int, limit: int | None) -> Filtered:
         sample = zone.sample
@@ -225,7 +223,7 @@ class Sampler:
         sound = self.font.sound(sample).astype(np.float32) / 32768
         loop_start = -1
         if zone.looped:
-            # The first round through the loop still hears what came before it. So the loop is
+            # The first round through the loop still depends on what came before it. So the loop is
             # played until the filter has settled, and the last round becomes the new loop.
             body = sound[: sample.loop_end - sample.start]
             loop = body[sample.loop_start - sample.start :]

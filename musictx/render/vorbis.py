@@ -26,7 +26,7 @@ def decode(data: bytes, most: int) -> np.ndarray:
                 frames += len(block)
                 if frames > most:
                     return np.zeros(0, np.int16)
-                # libsndfile's own int16 wraps around where Vorbis goes past full scale.
+                # The int16 of libsndfile wraps around where Vorbis goes past full scale.
                 blocks.append(np.clip(np.round(block[:, 0] * 32768), -32768, 32767).astype("i2"))
     except (soundfile.SoundFileError, ValueError):
         return np.zeros(0, np.int16)

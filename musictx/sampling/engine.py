@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from musictx import wings
+from musictx import registry
 from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
 from musictx.model.grouped import GroupCache
@@ -29,12 +29,12 @@ from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
 SLIDE = 8
 #: Without end, ids are forgotten when there are so many times as many as the model looks back on.
 KEPT = 4
-CACHES = ("auto", *wings.everywhere("steps"), "growing")
+CACHES = ("auto", *registry.STEPS, "growing")
 
 
 class Step(Protocol):
-    """A faster form of one step, that a wing adds (the door ``steps`` of :mod:`musictx.wings`):
-    id after id through a model, ``rows`` sequences at once, all equally long.
+    """A faster form of one step, that an optional component adds (``registry.STEPS``): id
+    after id through a model, ``rows`` sequences at once, all equally long.
 
     It is made as ``Step(model, cache, rows=, capacity=)``, where ``cache``, the model's own, holds
     the ids so far, of one row (for all) or of ``rows``. It looks back on ``capacity`` ids: then the
@@ -70,9 +70,9 @@ class Decoder:
               beyond the reach of the model only some are kept
     align     a window that is read again begins at a multiple of so many events
     head      ids after the first one that stay in sight: a full window is read again with them
-    cache     one of :data:`CACHES`: the name of a :class:`Step` that a wing adds; ``growing``,
-              ordinary passes through the model; ``auto``, the first step that suits the model, or
-              else growing. A full window slides by one id with a step; growing drops an eighth
+    cache     one of :data:`CACHES`: the name of a :class:`Step`; ``growing``, ordinary passes
+              through the model; ``auto``, the first step that suits the model, or else growing.
+              A full window slides by one id with a step; growing drops an eighth
     """
 
     def __init__(
@@ -191,7 +191,7 @@ def chosen(cache: str, model: MusicTransformer) -> str:
 
 
 def _step(name: str) -> type[Step]:
-    step: type[Step] = wings.load(wings.everywhere("steps")[name])
+    step: type[Step] = registry.load(registry.STEPS[name])
     return step
 
 

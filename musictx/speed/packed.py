@@ -1,7 +1,7 @@
 """A model as the step in C++ reads it (speed/native/step.cpp): its structs and its memory.
 
-Structs have the fields of their namesakes in C++ in the same order: addresses first, then what has
-a type of its own, then whole numbers. Matrices are laid out in panels of 64 outputs (lanes.h).
+Structs have the fields of their namesakes in C++ in the same order: addresses first, then nested
+structs and floats, then whole numbers. Matrices are laid out in panels of 64 outputs (lanes.h).
 """
 
 from __future__ import annotations
@@ -204,21 +204,21 @@ class Packed:
         return [Map(self._norm(f[0]), self._linear(f[1]), self._linear(f[3])) for f in maps]
 
     def _readers(self, model: MusicTransformer) -> list[Any]:
-        found = []
+        readers = []
         ids = torch.arange(model.config.vocab_size)[None]
         for reader in getattr(model.position, "readers", {}).values():
             if isinstance(reader, coordinates.Voice):
-                found.append(Reader(kind=2, voices=reader.voices))
+                readers.append(Reader(kind=2, voices=reader.voices))
             elif isinstance(reader, coordinates.Time):
-                found.append(Reader(kind=1, as_query=self._whole(reader.steps_of)))
+                readers.append(Reader(kind=1, as_query=self._whole(reader.steps_of)))
             else:
                 as_query, as_key = reader.read(ids, ids, None)
                 measured = torch.isin(as_key, reader.labels)
                 as_key = as_key.masked_fill(~measured, NOT_MEASURED)
-                found.append(
+                readers.append(
                     Reader(kind=0, as_query=self._whole(as_query), as_key=self._whole(as_key))
                 )
-        return found
+        return readers
 
     def _addresses(self, structs: Sequence[ctypes.Structure | None]) -> int | None:
         """An array of pointers to ``structs``, null where one is missing."""
@@ -241,8 +241,8 @@ class Packed:
         ]
         made = type(form.struct, (ctypes.Structure,), {"_fields_": [("scores", Matrix), *kinds]})
         scores = Matrix() if form.scores is None else self._matrix(form.scores)
-        found: ctypes.Structure = made(scores=scores, **values)
-        return found
+        struct: ctypes.Structure = made(scores=scores, **values)
+        return struct
 
 
 def by_id(model: MusicTransformer) -> Tensor:

@@ -1,8 +1,8 @@
 """One step of decoding on the CPU as one native call, over a ring of keys and values.
 
 The forward pass in model/transformer.py says what is computed; speed/native/step.cpp computes
-it for one new id a row. It came along or is compiled once, beside attention; where that cannot
-be, or for what it does not know (:func:`why_not`), steps are ordinary passes through the model.
+it for one new id a row. It is prebuilt or compiled once, like attention; where that fails, or
+for what it does not support (:func:`why_not`), steps are ordinary passes through the model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def why_not(model: MusicTransformer) -> str | None:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
     readers = getattr(scheme, "readers", {})
-    ours = (
+    built_in = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
         and isinstance(scheme.added, AddedPositions | None)
@@ -53,7 +53,7 @@ def why_not(model: MusicTransformer) -> str | None:
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
-    if not ours:
+    if not built_in:
         return "it knows the position schemes that come with musictx only"
     for feature in model.features:
         if feature.native() is None:
@@ -78,9 +78,9 @@ def _altered(model: MusicTransformer) -> str | None:
     files = {type(feature).__module__ for feature in model.features}
     for name, part in model.named_modules():
         kind = type(part)
-        ours = kind.__module__.startswith("musictx.") or kind.__module__ in files
+        built_in = kind.__module__.startswith("musictx.") or kind.__module__ in files
         hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-        if hooked or not (ours or kind in _LAYERS or isinstance(part, PositionScheme)):
+        if hooked or not (built_in or kind in _LAYERS or isinstance(part, PositionScheme)):
             return name or type(model).__name__
     return None
 
@@ -101,9 +101,9 @@ def _say_once(what: str) -> None:
 
 @functools.cache
 def _missing(headers: Headers) -> str | None:
-    """Why the library is not to be had, or None: built now if need be, once a process."""
+    """Why there is no library, or None: built now if need be, once a process."""
     try:
-        if _along(headers) is None:
+        if _prebuilt(headers) is None:
             build.compiler()
     except UserError as error:
         return str(error)
@@ -116,8 +116,8 @@ def _missing(headers: Headers) -> str | None:
 
 
 @functools.cache
-def _along(headers: Headers) -> ctypes.CDLL | None:
-    """The step that came along for models with these features, if one did."""
+def _prebuilt(headers: Headers) -> ctypes.CDLL | None:
+    """The prebuilt step for models with these features, if there is one."""
     path, package = build.prebuilt(SOURCE), Path(build.__file__).parents[2]
     if path is None or not all(header.is_relative_to(package) for _, header in headers):
         return None
@@ -127,8 +127,8 @@ def _along(headers: Headers) -> ctypes.CDLL | None:
 
 @functools.cache
 def _library(headers: Headers) -> ctypes.CDLL:
-    """The step for models with these features, each a header of its own."""
-    return _along(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
+    """The step for models with these features, a header for each."""
+    return _prebuilt(headers) or ctypes.CDLL(str(build.built(SOURCE, "FEATURES", headers)))
 
 
 def _features(library: ctypes.CDLL) -> list[str]:

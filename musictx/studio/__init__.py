@@ -1,14 +1,17 @@
-"""``musictx studio``: a page on one's own machine where music is made by selecting.
+"""``musictx studio``: a page in the browser, served by this machine, where music is made by
+selecting.
 
-program    the command: listens, opens the browser, stops cleanly
-app        the routes; guard: who may ask, and what every answer carries; requests: what one brings
-document   the music that a page shows, and its operations; change: one operation, checked
-journal    operations on disk, each there before it is acknowledged
-session    a document and its journal; sessions: the folder of all
-exchange   Score <-> document; uploads: files in; exports: files out
-events     what pages are told while things happen
-composer   the thread that composes; queue: whose turn it is; models: what each can do
-asked      what a page asks for, and its command line; inputs: the file it is computed from
-performing the calls of the commands, several takes at once; listening: what they tell on the way
-takes      what came of it, on disk
+program      the command: serves, opens the browser, stops cleanly
+app          the routes; guard: which requests are answered; bodies: their contents
+document     the music that a page shows, and its operations; change: one operation, checked
+session      a document and its history; store: both in SQLite, written before they are
+             acknowledged; sessions: the folder of all; legacy: sessions from before SQLite
+exchange     Score <-> document; uploads: files in; exports: files out; original: into the file
+             that the document began with
+events       messages to the pages (server-sent events)
+composer     the thread that composes, and its queue; models: what each model can do
+request      what a page requests, and its command line; inputs: the file that it is computed from
+performing   the calls of the commands; take_events: their notes and progress, sent to the pages
+takes        requests with their results, on disk; outcomes: a result as a change of the document
+training     ``musictx train`` in a process, from the page
 """

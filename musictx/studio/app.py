@@ -1,4 +1,4 @@
-"""The routes of the studio: a page asks, a session or the composer answers."""
+"""The routes of the studio (HTTP): to sessions, the composer, exports and training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
 
 PAGE = Path(__file__).resolve().parent / "page"
-#: Threads for files: parsing, journals, exports. Composing has its own.
+#: Threads for files: parsing, histories, exports. Composing has a thread for itself.
 THREADS = 4
 #: Seconds between signs of life on a stream of events.
 ALIVE_SECONDS = 15.0
@@ -57,7 +57,7 @@ class Studio:
         self._composers = composers
 
     def begin(self) -> None:
-        """Start to compose: once it is known that somebody can ask for it."""
+        """Start the composer, once the server listens."""
         self.composer = self._composers(self.sessions, self.hub.publish, self._config)
         for name, folder in self.training.models().items():
             with contextlib.suppress(UserError):  # a damaged one
@@ -68,11 +68,11 @@ class Studio:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     async def session(self, request: web.Request) -> Session:
-        found: Session = await self.run(self.sessions.get, request.match_info["session"])
-        return found
+        session: Session = await self.run(self.sessions.get, request.match_info["session"])
+        return session
 
     async def close(self, app: web.Application) -> None:
-        """Let everybody go: pages, the composer, threads."""
+        """End the composer, training and threads."""
         if hasattr(self, "composer"):
             await self.run(self.composer.close)
         await self.run(self.training.close)
@@ -96,8 +96,8 @@ class Studio:
         data = await self._body(request)
         if example is not None:
             if example not in shipped.examples():
-                known = ", ".join(shipped.examples())
-                raise Refused(f"example={example[:40]!r}: expected one of {known}", 404)
+                names = ", ".join(shipped.examples())
+                raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             data, name = shipped.examples()[example].read_bytes(), name or example
         session, remark = await self.run(self._create, name, data)
         return await self._document(session, 201, remark=remark)
@@ -153,7 +153,7 @@ class Studio:
         return await self._changed(session, lambda: session.redo(data.get("revision", -1)))
 
     async def _changed(self, session: Session, work: Callable[[], dict[str, Any]]) -> web.Response:
-        """Do what changes the document, tell every page that shows it, and answer."""
+        """Change the document, notify every page that shows it, and answer."""
 
         def done() -> str:
             answer = work()
@@ -165,7 +165,7 @@ class Studio:
     # ----------------------------------------------------------------------------------- takes
 
     def _takes(self, session: Session) -> list[dict[str, Any]]:
-        """The takes with what was accepted, which the document knows."""
+        """The takes, each proposal with whether the document has accepted it."""
         accepted = {row[:2] for row in session.copy().accepted}
         takes = []
         for take in self.composer.takes(session):
@@ -228,29 +228,29 @@ class Studio:
         return web.FileResponse(path, headers=headers)
 
     def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
-        wanted, piece = self._piece(session, what)
-        return self.exports.file(wanted, piece, gone)
+        export, piece = self._piece(session, what)
+        return self.exports.file(export, piece, gone)
 
     async def losses(self, request: web.Request) -> web.Response:
         session, what = await self.session(request), part_wanted(request, "mid")
 
         def work() -> dict[str, Any]:
-            wanted, piece = self._piece(session, what)
-            return {"losses": piece().midi(wanted).losses}
+            export, piece = self._piece(session, what)
+            return {"losses": piece().midi(export).losses}
 
         return _answer(await self.run(work))
 
     def _piece(self, session: Session, what: tuple[Any, ...]) -> tuple[Export, Callable[[], Piece]]:
-        """What is wanted of a session, and what it is made from."""
+        """The export of a session that is requested, and what it is made from."""
         document, pair = session.copy(), what[0]
-        wanted = Export._make((session.id, document.revision, *what, document.name))
+        export = Export._make((session.id, document.revision, *what, document.name))
 
         def piece() -> Piece:
             if pair is not None:
                 document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
             return Piece(document, start=session.start())
 
-        return wanted, piece
+        return export, piece
 
     # -------------------------------------------------------------------------------- training
 
@@ -277,9 +277,9 @@ class Studio:
     async def sample(self, request: web.Request) -> web.FileResponse:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
         score, name = await self.run(self.training.sample, step)
-        wanted = Export(self.training.json()["command"], step, None, kind, None, None, name)
+        export = Export(self.training.json()["command"], step, None, kind, None, None, name)
         make = partial(
-            self.exports.file, wanted, lambda: Piece(Document(), score), lambda: self._closing
+            self.exports.file, export, lambda: Piece(Document(), score), lambda: self._closing
         )
         path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
         return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})
@@ -329,8 +329,8 @@ class Studio:
 
     async def _json(self, request: web.Request) -> dict[str, Any]:
         data = await self._body(request)
-        found: dict[str, Any] = await self.run(json_object, data)
-        return found
+        data_object: dict[str, Any] = await self.run(json_object, data)
+        return data_object
 
     # ---------------------------------------------------------------------------------- routes
 

@@ -40,12 +40,12 @@ async def body(request: web.Request, megabytes: int) -> bytes:
 def json_object(data: bytes) -> dict[str, Any]:
     """The JSON object that a body holds; an empty body is an empty one."""
     try:
-        found = json.loads(data or b"{}")
+        content = json.loads(data or b"{}")
     except (ValueError, RecursionError):
         raise Refused("this is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise Refused("expected a JSON object")
-    return found
+    return content
 
 
 def whole_number(text: Any, what: str) -> int:
@@ -56,17 +56,17 @@ def whole_number(text: Any, what: str) -> int:
 
 
 def moment(request: web.Request, what: str) -> float | None:
-    """Seconds from the query; None if it does not say."""
+    """Seconds from the query; None if it has none."""
     text = request.query.get(what)
     if not text:
         return None
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 <= found <= DAY:
+        seconds = math.nan
+    if not 0 <= seconds <= DAY:
         raise Refused(f"{what}={text[:20]}: expected seconds")
-    return found
+    return seconds
 
 
 def part_wanted(request: web.Request, kind: str) -> tuple[Any, ...]:

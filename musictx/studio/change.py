@@ -22,13 +22,13 @@ Note = tuple[float, float, int, int, int]
 NamedNote = tuple[int, float, float, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
-#: What a mixer sets -> the controller that says so in MIDI.
+#: Settings of the mixer -> their MIDI controllers.
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
 
 
 class Track(NamedTuple):
-    """A part of the piece; ``name`` may be empty. Then how it sounds beside others, by MIDI, and
-    whether it was added to the piece, even if one of that number was there before."""
+    """A part of the piece; ``name`` may be empty. Then its mixer, in MIDI values, and whether
+    it was added to the piece, even if one of that number was there before."""
 
     id: int
     name: str
@@ -43,7 +43,7 @@ class Track(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, int, bool]:
-        """What it is, however it sounds."""
+        """Name, program and drums, without the mixer."""
         return self.name, self.program, self.drum
 
 
@@ -88,15 +88,15 @@ class Change:
 
     def json(self) -> dict[str, Any]:
         """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
-        found = {
+        fields = {
             f.name: getattr(self, f.name)
             for f in dataclasses.fields(self)
             if getattr(self, f.name) not in ((), None, "") or f.name in WHOLE
         }
-        found = {name: value for name, value in found.items() if value is not None}
+        fields = {name: value for name, value in fields.items() if value is not None}
         if self.tracks is not None:
-            found["tracks"] = [track._asdict() for track in self.tracks]
-        return found
+            fields["tracks"] = [track._asdict() for track in self.tracks]
+        return fields
 
 
 #: Parts of a change that are given whole; an empty one says something.
@@ -112,7 +112,7 @@ def recorded(data: Any) -> Change:
 
 
 def parse(data: Any) -> Change:
-    """The change that a page asks for by the JSON ``data``; :class:`Refused` in one sentence that
+    """The change that a page requests by the JSON ``data``; :class:`Refused` in one sentence that
     names the part that cannot be."""
     return Change(**parts(data, _ROWS))
 
@@ -127,13 +127,13 @@ def parts(data: Any, rows: Mapping[str, Callable[[Any, str], Any]] | None = None
     unknown = set(data) - {"label", "name", *rows}
     if unknown:
         raise Refused(f"operation: no part is called {', '.join(map(repr, sorted(unknown)))}")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in data.items():
         if name in ("label", "name"):
-            found[name] = clean_name(value, name)
+            values[name] = clean_name(value, name)
         else:
-            found[name] = tuple(rows[name](row, name) for row in _list(value, name))
-    return found
+            values[name] = tuple(rows[name](row, name) for row in _list(value, name))
+    return values
 
 
 def clean_name(value: Any, what: str = "name") -> str:
@@ -238,7 +238,7 @@ def _key(row: Any, what: str, low: int = -7, high: int = 7) -> tuple[float, int,
     return _seconds(time, what), whole(sharps, low, high, f"{what}, sharps"), bool(minor)
 
 
-def _said(row: Any, what: str) -> tuple[float, str]:
+def _text_row(row: Any, what: str) -> tuple[float, str]:
     time, text = _row(row, 2, what)
     return _seconds(time, what), clean_name(text, f"{what}, text")
 
@@ -260,7 +260,7 @@ _ROWS: dict[str, Callable[[Any, str], Any]] = {
     "meters": _meter,
     "keys": _key,
     "fermatas": _seconds,
-    **dict.fromkeys(TEXTS, _said),
+    **dict.fromkeys(TEXTS, _text_row),
     "favourites": _pair,
 }
 

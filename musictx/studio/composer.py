@@ -1,7 +1,7 @@
-"""One thread that composes: it owns torch and the models; everybody else asks it.
+"""One thread that composes: it alone uses torch and the models.
 
-Takes are composed in the order in which they were asked for. All that a page may see of a take is
-changed under one lock and told to ``publish`` afterwards.
+Takes are composed in the order of their requests. All that a page may see of a take is
+changed under one lock and passed to ``publish`` afterwards.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Composer:
             return [take.json() for take in self._of(session).all]
 
     def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue what a page asks for; the new take. Its files are on disk then.
+        """Queue the request of a page; the new take. Its files are on disk then.
 
         Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.copy()
@@ -90,6 +90,7 @@ class Composer:
 
             seed = fresh_seed()
         source = prepare(document, request, model, seed)
+        request = source.request
         with self._lock:
             if self._closing:
                 raise Refused("the studio is closing", 503)
@@ -132,7 +133,7 @@ class Composer:
             takes.all.sort(key=lambda one: one.id)  # others may have been quicker
             self._jobs[session.id, number] = job
             self._queue.put(job)
-            self._tell_places()
+            self._publish_places()
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
@@ -148,7 +149,7 @@ class Composer:
             else:
                 take.aside = True
             self._keep(session, take)
-            self._tell_places()
+            self._publish_places()
 
     def close(self) -> None:
         """Stop what is composed or waits, and the thread."""
@@ -167,13 +168,14 @@ class Composer:
     # ------------------------------------------------------------------- for the work of the thread
 
     def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """A take stands differently, by a ``proposal`` that is finished: on disk, then told."""
+        """Save a changed take, then publish it, with the ``proposal`` that is finished if there is
+        one."""
         try:
             with session.held() as folder:
                 save(folder, take)
         except Refused:  # it was deleted meanwhile
             return
-        except UserError as error:  # no room on the disk: it is told all the same
+        except UserError as error:  # no room on the disk: it is published all the same
             print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(proposal).copy()}
@@ -183,15 +185,15 @@ class Composer:
     def _waiting(self) -> list[Job]:
         return [job for job in self._jobs.values() if job.take.state == "waiting"]
 
-    def _tell_places(self) -> None:
-        """Those whose place in the queue has changed."""
+    def _publish_places(self) -> None:
+        """Publish the takes whose place in the queue has changed."""
         for place, job in enumerate(self._waiting(), 1):
             if job.take.place != place:
                 job.take.place = place
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
     def _plain(self, error: Exception, session: Session) -> str:
-        """A sentence for the page, without the machine's own names of folders."""
+        """A sentence for the page, without the paths of this machine."""
         text = " ".join(str(error).split())
         for folder, name in (self._models.folders | {session.folder: session.id}).items():
             text = text.replace(str(folder), name)
@@ -202,7 +204,7 @@ class Composer:
     def _run(self) -> None:
         try:
             self._warm()
-        except Exception as error:  # said to whoever asks for it
+        except Exception as error:  # raised again when a take needs the model
             print(f"musictx studio: {error}", file=sys.stderr)
         while (job := self._queue.get()) is not None:
             with self._lock:
@@ -210,7 +212,7 @@ class Composer:
                     continue
                 job.take.state, job.take.place = "composing", 0
                 self._publish(job.session.id, "take", job.take.json(notes=False))
-                self._tell_places()
+                self._publish_places()
             self._compose(job)
 
     def _warm(self) -> None:
@@ -230,12 +232,12 @@ class Composer:
         return self._bundles[model.name]
 
     def _compose(self, job: Job) -> None:
-        from musictx.studio.listening import Cancelled, Listening
+        from musictx.studio.take_events import Cancelled, TakeEvents
 
-        listening = Listening(self.finished, job, self._publish)
+        events = TakeEvents(self.finished, job, self._publish)
         error = None
         try:
-            listening.compose(self._bundle(job.model))
+            events.compose(self._bundle(job.model))
         except Cancelled:
             pass
         except UserError as fault:
@@ -249,7 +251,7 @@ class Composer:
             if self._jobs.pop((job.session.id, job.take.id), None) is not None:
                 job.take.finish("failed", error or "it was not finished")
                 self._keep(job.session, job.take)
-            self._tell_places()
+            self._publish_places()
 
     def finished(self, job: Job, proposal: Proposal, outcome: Outcome, remark: str | None) -> None:
         """A proposal is finished, and its file is written."""

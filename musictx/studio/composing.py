@@ -1,4 +1,4 @@
-"""What the routes ask of whoever composes."""
+"""The interface of the composer to the routes."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class Document:
 
     def rows(self) -> list[NamedNote]:
         """The notes by start; those that begin together by number."""
-        found = [(number, *values) for number, values in self.notes.items()]
-        return sorted(found, key=lambda row: (row[1], row[0]))
+        rows = [(number, *values) for number, values in self.notes.items()]
+        return sorted(rows, key=lambda row: (row[1], row[0]))
 
     def apply(self, change: Change) -> Change:
         """Do ``change``, and give the change that undoes it. :meth:`check` comes before, or
@@ -129,13 +129,13 @@ class Document:
                     f"a note ends at {row[2]:.0f} s; a piece lasts at most {limits.seconds} s here"
                 )
         tracks = self.tracks if change.tracks is None else change.tracks
-        known = {track.id for track in tracks}
+        ids = {track.id for track in tracks}
         if change.tracks is not None and len(tracks) > limits.tracks:
             raise Refused(f"{len(tracks)} tracks are more than the studio takes")
         if change.pedals is not None and len(change.pedals) > 10 * limits.notes:
             raise Refused(f"pedals: more than {10 * limits.notes} movements")
         pedals = self.pedals if change.pedals is None else change.pedals
-        kept = tuple(row for row in pedals if row[2] in known)
+        kept = tuple(row for row in pedals if row[2] in ids)
         if kept != pedals:
             change = dataclasses.replace(change, pedals=kept)
         if change.tracks is None:
@@ -157,14 +157,14 @@ class Document:
         if set(changed) & set(change.remove):
             raise Refused("change: a note is to be changed and removed at once")
         tracks = self.tracks if change.tracks is None else change.tracks
-        known = {track.id for track in tracks}
+        ids = {track.id for track in tracks}
         used = {row[5] for row in (*change.add, *change.change)}
         if change.tracks is not None:
             _distinct("tracks", [track.id for track in tracks])
             leaving = {*change.remove, *changed}
             used |= {values[4] for number, values in self.notes.items() if number not in leaving}
-        if not used <= known:
-            raise Refused(f"tracks: there are notes on track {min(used - known)}, which is missing")
+        if not used <= ids:
+            raise Refused(f"tracks: there are notes on track {min(used - ids)}, which is missing")
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
         """The change that brings the notes of a ``proposal`` of a take, and takes away those that
@@ -219,8 +219,8 @@ class Document:
         comes: all tracks, with those that left with it and are ``wanted`` again or have notes of
         it, and its notes, but for those of a track that was deleted."""
         left = {track.id: track for row in self.accepted for track in row.tracks}
-        known = left.keys() | {track.id for track in self.tracks}
-        notes = [n for row in before for n in row.notes if n[0] not in gone and n[5] in known]
+        ids = left.keys() | {track.id for track in self.tracks}
+        notes = [n for row in before for n in row.notes if n[0] not in gone and n[5] in ids]
         with_it = {track.id for row in before for track in row.tracks}
         missing = ({n[5] for n in notes} | wanted & with_it) - {t.id for t in self.tracks}
         return self.tracks + tuple(left[number] for number in sorted(missing)), notes
@@ -242,17 +242,17 @@ class Document:
         ``TypeError`` for what is none."""
         lists = {"add": state["notes"], "lock": state["locked"], "accept": state["accepted"]}
         lists |= {name: state[name] for name in WHOLE if name in state}  # older ones had fewer
-        found = parts(lists)
-        notes = {number: tuple(values) for number, *values in found.pop("add")}
+        fields = parts(lists)
+        notes = {number: tuple(values) for number, *values in fields.pop("add")}
         document = cls(
             notes=notes,
-            locked=set(found.pop("lock")),
-            accepted=set(found.pop("accept")),
+            locked=set(fields.pop("lock")),
+            accepted=set(fields.pop("accept")),
             revision=whole(state["revision"], 0, 2**53, "revision"),
             next_id=whole(state["next_id"], max(notes, default=-1) + 1, 2**53, "next_id"),
             composer=clean_name(state.get("composer", ""), "composer"),
             ticks_per_quarter=whole(state["ticks_per_quarter"], 0, 2**15 - 1, "ticks"),
-            **found,
+            **fields,
         )
         document.fits(Change(tracks=document.tracks))
         return document

@@ -1,4 +1,4 @@
-"""What pages are told while things happen: server-sent events (WHATWG HTML, section 9.2)."""
+"""Messages to the pages: server-sent events (WHATWG HTML, section 9.2)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import contextlib
 import json
 from typing import Any
 
-#: Events that may wait for a page. One that falls further behind is let go; it connects again, and
-#: then gets the state of everything.
+#: Events that may wait for a page. One that falls further behind is disconnected; it connects
+#: again, and then gets the whole state.
 MOST_WAITING = 1000
 
 
@@ -29,10 +29,10 @@ class Hub:
             try:
                 page.put_nowait(data)
             except asyncio.QueueFull:
-                self._let_go(session, page)
+                self._disconnect(session, page)
 
     def open(self, session: str) -> asyncio.Queue[bytes | None]:
-        """A queue of messages for one page; None says that it is let go."""
+        """A queue of messages for one page; None at its end: it is disconnected."""
         page: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
         self._pages.setdefault(session, set()).add(page)
         return page
@@ -45,12 +45,12 @@ class Hub:
             self._pages.pop(session, None)
 
     def close_all(self) -> None:
-        """Let every page go."""
+        """Disconnect every page."""
         for session, pages in [*self._pages.items()]:
             for page in [*pages]:
-                self._let_go(session, page)
+                self._disconnect(session, page)
 
-    def _let_go(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
+    def _disconnect(self, session: str, page: asyncio.Queue[bytes | None]) -> None:
         self.close(session, page)
         while not page.empty():
             page.get_nowait()

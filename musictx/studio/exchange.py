@@ -11,11 +11,11 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.chords import recognised
+from musictx.chords import is_chart, recognised
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi import messages
-from musictx.midi.controls import controllers
+from musictx.midi.document import ANY
 from musictx.midi.names import part_names
+from musictx.midi.parts import controllers
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
@@ -46,7 +46,7 @@ def document_of(score: Score, name: str = "") -> Document:
         for i, part in enumerate(parts)
         if part[0] == of
     ]
-    said: dict[str, Any] = {
+    texts: dict[str, Any] = {
         n: tuple((t, clean_name(text)) for t, text in getattr(score, n)) for n in TEXTS
     }
     return Document(
@@ -60,21 +60,21 @@ def document_of(score: Score, name: str = "") -> Document:
         keys=tuple(score.keys.tolist()),
         ticks_per_quarter=score.ticks_per_quarter,
         fermatas=tuple(score.fermatas),
-        **said,
+        **texts,
         composer=clean_name(score.composer),
     )
 
 
 def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
-    """Part of a MIDI file -> what its controllers set before its first note is heard."""
-    found: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=messages.ANY).notes
+    """Part of a MIDI file -> what its controllers set before its first note."""
+    mixers: dict[int, dict[str, Any]] = {}
+    notes = midi.read(data, limits=ANY).notes
     for (part, number), rows in controllers(data).items():
         first = notes["start"][notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
             values = [value for time, value in rows if time <= first]
-            found.setdefault(part, {}).update({name: values[-1]} if values else {})
-    return found
+            mixers.setdefault(part, {}).update({name: values[-1]} if values else {})
+    return mixers
 
 
 def gains(document: Document) -> dict[int, tuple[float, float, float]]:
@@ -95,7 +95,7 @@ def in_order(document: Document) -> Document:
     )
 
 
-def heard(document: Document) -> list[int]:
+def audible(document: Document) -> list[int]:
     """Numbers of the notes that sound, since their track is not mute, or alone."""
     solo = any(track.solo for track in document.tracks)
     on = {track.id for track in document.tracks if (track.solo if solo else not track.mute)}
@@ -103,8 +103,8 @@ def heard(document: Document) -> list[int]:
 
 
 def shown_names(tracks: Sequence[Track]) -> dict[int, str]:
-    """Track -> what to call it where it has no name. Files never say these, since models read the
-    names of tracks."""
+    """Track -> what to call it where it has no name. They are never written to files, since
+    models read the names of tracks."""
     parts = [(track.id, track.program, track.drum) for track in tracks]
     return {part[0]: name for part, name in part_names(parts, {}).items()}
 
@@ -115,31 +115,33 @@ def tracks(document: Document) -> list[dict[str, Any]]:
     return [t._asdict() | {"name": t.name or shown[t.id]} for t in document.tracks]
 
 
-def own_names(change: Change, document: Document) -> Change:
+def stored_names(change: Change, document: Document) -> Change:
     """``change`` from a page, in which tracks without a name do not take on the one shown."""
     if change.tracks is None:
         return change
     shown, nameless = shown_names(document.tracks), {t.id for t in document.tracks if not t.name}
-    own = tuple(
+    tracks = tuple(
         t._replace(name="") if t.id in nameless and t.name == shown[t.id] else t
         for t in change.tracks
     )
-    return dataclasses.replace(change, tracks=own)
+    return dataclasses.replace(change, tracks=tracks)
 
 
 def view(document: Document) -> dict[str, Any]:
     """The document as a page gets it; what belongs to its session and its takes is added there."""
-    found = document.state()
-    found["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in found["accepted"]}
-    found["accepted"] = [row[:2] for row in found["accepted"]]
+    state = document.state()
+    state["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in state["accepted"]}
+    state["accepted"] = [row[:2] for row in state["accepted"]]
     more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
-    return found | more
+    return state | more
 
 
 def music_of(document: Document) -> str:
     """What kind of music it is, so that a model suits it: "chorale" where its tracks are called as
-    the four voices, else "beats" where it keeps to those of its marks, as commands find it, also of
-    a few drawn notes, or "free"."""
+    the four voices, else "beats" where it keeps to those of its marks, as commands decide it, also
+    of a few drawn notes or of chords alone, or "free"."""
+    if is_chart(score_of(document)):
+        return "beats"
     used = {values[4] for values in document.notes.values()}
     if sorted(t.name.lower() for t in document.tracks if t.id in used) == VOICES:
         return "chorale"
@@ -191,7 +193,7 @@ def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:
 
 
 def part_of(score: Score, begin: float, end: float) -> Score:
-    """What sounds from ``begin`` to ``end`` seconds, told from ``begin``: notes are cut at both,
+    """What sounds from ``begin`` to ``end`` seconds, counted from ``begin``: notes are cut at both,
     and the tempo, meter, key and pedals that hold at ``begin`` open it."""
     notes = score.notes
     inside = (notes["start"] < end) & (notes["end"] > begin)
@@ -201,12 +203,12 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     chosen["end"] = np.minimum(chosen["end"], end) - begin
     marks: dict[str, Any] = {}
     for name in TEXTS:
-        said = getattr(score, name)
-        marks[name] = tuple((t - begin, text) for t, text in said if begin <= t < end)
+        texts = getattr(score, name)
+        marks[name] = tuple((t - begin, text) for t, text in texts if begin <= t < end)
     for column in ("tempos", "meters", "keys"):
         marks[column] = _from(getattr(score, column), begin, end)
     by_track = [score.pedals[score.pedals["track"] == t] for t in np.unique(score.pedals["track"])]
-    pedals = [_from(own, begin, end) for own in by_track]
+    pedals = [_from(rows, begin, end) for rows in by_track]
     return dataclasses.replace(
         score,
         notes=chosen,
@@ -225,7 +227,8 @@ def _from(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
 
 
 def horizon(document: Document) -> tuple[Any, ...]:
-    """What :func:`beats` depends on: equal before and after an operation, it need not be told."""
+    """What :func:`beats` depends on: where it is equal before and after an operation, it is not
+    sent again."""
     clock = _clock(document)
     bar, _ = clock.bar(float(clock.quarters(document.duration)))
     bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
@@ -237,22 +240,22 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     1 as well, but for a pick-up, which is bar 0."""
     clock, bars = _clock(document), horizon(document)[2]
     stops = [*clock.meter_at[1:].tolist(), math.inf]
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     places: list[float] = []
     bar = 1 - clock.pickup
     for begin, stop, meter, length in zip(
         clock.meter_at.tolist(), stops, clock.meters.tolist(), clock.bar_quarters.tolist()
     ):
         line = begin
-        while line < stop - 1e-6 and bar <= bars and len(found) < MOST_BEATS:
+        while line < stop - 1e-6 and bar <= bars and len(positions) < MOST_BEATS:
             for beat in range(meter[1]):
                 if line + beat * length / meter[1] < stop - 1e-6:
                     places.append(line + beat * length / meter[1])
-                    found.append((bar, beat + 1))
+                    positions.append((bar, beat + 1))
             bar += 1
             line = min(begin + round((line - begin) / length + 1) * length, stop)
     seconds: list[float] = clock.seconds(np.array(places)).tolist()
-    return [(time, *place) for time, place in zip(seconds, found)]
+    return [(time, *place) for time, place in zip(seconds, positions)]
 
 
 def _clock(document: Document) -> Beats:

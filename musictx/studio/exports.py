@@ -22,7 +22,7 @@ from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.original import Written
 
-#: Ending -> what a browser is told that it is.
+#: Ending -> its media type.
 TYPES = {
     "mid": "audio/midi",
     "musicxml": "application/vnd.recordare.musicxml+xml",
@@ -61,46 +61,45 @@ class Exports:
 
     def file(
         self,
-        wanted: Export,
+        export: Export,
         document: Callable[[], Piece],
         gone: Callable[[], bool],
     ) -> Path:
-        """The file that is ``wanted`` of the piece that ``document`` gives, made unless it is
-        there.
+        """The file of ``export`` from the piece that ``document`` returns, made unless it exists.
 
-        ``gone`` tells whether nobody waits for it any more, and then it is not made.
+        ``gone``: whether nobody waits for it any more; then it is not made.
         :class:`UserError` for what cannot be written in this kind of file.
         """
         with self._lock:
-            if wanted in self._files:
-                self._files.move_to_end(wanted)
-                return self._files[wanted]
+            if export in self._files:
+                self._files.move_to_end(export)
+                return self._files[export]
 
-        def go_on() -> None:
+        def check_gone() -> None:
             if gone():
                 raise Refused("nobody waits for this any more", 499)
 
-        go_on()
+        check_gone()
         piece = document()
-        name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", wanted.title)[:60].strip(". ") or "music"
-        path = self._folder / str(next(self._count)) / f"{name}.{wanted.kind}"
+        name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"
+        path = self._folder / str(next(self._count)) / f"{name}.{export.kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if wanted.kind == "wav":
+            if export.kind == "wav":
                 mix = exchange.gains(piece.document)
-                part = piece.part(wanted)
-                formats.writer(path)(part, path, limits=self._limits, on_block=go_on, mix=mix)
-            elif wanted.kind == "mid":
-                write_bytes(path, piece.midi(wanted).data)
+                part = piece.part(export)
+                formats.writer(path)(part, path, limits=self._limits, on_block=check_gone, mix=mix)
+            elif export.kind == "mid":
+                write_bytes(path, piece.midi(export).data)
             else:
-                formats.write(piece.part(wanted), path)
+                formats.write(piece.part(export), path)
         except UserError as error:
-            if wanted.kind == "musicxml" and "grid" in str(error):
+            if export.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"
                 raise Refused(f"{sentence}, or export it as MIDI") from None
             raise
         with self._lock:
-            self._files[wanted] = path
+            self._files[export] = path
             while len(self._files) > KEPT:
                 shutil.rmtree(self._files.popitem(last=False)[1].parent, ignore_errors=True)
         return path
@@ -119,30 +118,30 @@ class Piece(NamedTuple):
     start: bytes = b""
     """The MIDI file that the document began with, if it did."""
 
-    def part(self, wanted: Export) -> Score:
+    def part(self, export: Export) -> Score:
         """What is in a file: of the document the tracks in their order, in sound those that are
-        heard."""
+        audible."""
         score = self.score
         if score is None:
             ordered = exchange.in_order(self.document)
-            numbers = exchange.heard(ordered) if wanted.kind == "wav" else None
+            numbers = exchange.audible(ordered) if export.kind == "wav" else None
             score = exchange.score_of(ordered, numbers)
-        if wanted.begin is not None or wanted.end is not None:
-            begin = wanted.begin or 0.0
-            end = score.duration if wanted.end is None else wanted.end
+        if export.begin is not None or export.end is not None:
+            begin = export.begin or 0.0
+            end = score.duration if export.end is None else export.end
             if end <= begin:
                 raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
             score = exchange.part_of(score, begin, end)
-        if not len(score) and wanted.kind != "mid":
+        if not len(score) and export.kind != "mid":
             raise Refused("there are no notes here to export")
         return score
 
-    def midi(self, wanted: Export) -> Written:
+    def midi(self, export: Export) -> Written:
         """The MIDI file: the whole is written into the one that the document began with."""
         if self.score is not None:
-            return Written(midi.to_bytes(self.part(wanted)), [], [])
-        if (wanted.begin, wanted.end) == (None, None):
+            return Written(midi.to_bytes(self.part(export)), [], [])
+        if (export.begin, export.end) == (None, None):
             return original.written(self.document, self.start)
-        data = original.anew(exchange.in_order(self.document), self.part(wanted))
+        data = original.anew(exchange.in_order(self.document), self.part(export))
         lost = losses_of(self.start, "it is a part of the piece") if self.start else ""
         return Written(data, [], [lost] * bool(lost))

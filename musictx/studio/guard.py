@@ -1,8 +1,8 @@
 """Who may ask, and what every answer carries.
 
-The studio has no passwords: it listens on this machine and answers only its own page. Any page of
-the web can make a browser send requests to this machine; they are told by the Host header (names
-that were made to point here), by Origin and by Sec-Fetch-Site, and refused.
+The studio has no passwords: it listens on this machine and answers only its page. Any page of
+the web can make a browser send requests to this machine; these are recognised by the Host header
+(names that were made to point here), by Origin and by Sec-Fetch-Site, and refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware of aiohttp. ``host`` is the one that the studio was told to listen on, ``hidden``
+    """Middleware of aiohttp. ``host`` is the one that the studio listens on, ``hidden``
     are folders whose names no answer may hold."""
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
@@ -84,7 +84,7 @@ class Guard:
         response.headers.setdefault("Cache-Control", "no-cache")
 
     def check(self, request: web.Request) -> None:
-        """:class:`Refused` for a request that does not come from the studio's own page."""
+        """:class:`Refused` for a request that does not come from the studio's page."""
         host = request.headers.get("Host", "")
         if not self.knows(host, _port(request)):
             raise Refused("this address is not the studio's; open the one that it printed", 421)
@@ -108,10 +108,10 @@ class Guard:
 
     def knows(self, header: str, port: int) -> bool:
         """Whether a Host header names this studio, listening on ``port``."""
-        found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@]+)(?::(\d{1,5}))?", header)
-        if found is None or int(found[2] or 80) != port:
+        match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/@]+)(?::(\d{1,5}))?", header)
+        if match is None or int(match[2] or 80) != port:
             return False
-        name = found[1].lower().strip("[]")
+        name = match[1].lower().strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self._host.lower().strip("[]")):
             return bool(name)
         # Names can be made to point here, addresses cannot.
@@ -124,7 +124,7 @@ class Guard:
         return web.json_response({"error": sentence, **(more or {})}, status=status)
 
 
-#: An absolute path of two parts or more; the last part is what may be said.
+#: An absolute path of two parts or more; the last part may be shown.
 _PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 _SENTENCES = {
     404: "there is nothing of this name in the studio",

@@ -1,7 +1,7 @@
 """A request and a document -> the file that a take is computed from; its results -> proposals.
 
 The file is what a person would have given the command: nothing else of the document counts. Notes
-inside a gap that stay, since they are locked or kept in a variation, stand on tracks of their own
+inside a gap that stay, since they are locked or kept in a variation, are on separate tracks
 named "locked".
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.beats import Beats
+from musictx.chords import is_chart
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
@@ -87,6 +88,8 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
             raise Refused(f"tracks: there is no track {track}")
     if request.task == "new":
         return _new(document, request, model, seed)
+    if request.task == "accompany" and is_chart(score_of(document)):
+        return _chart(document, request, model, seed)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
@@ -100,7 +103,7 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
     if document.notes:
         begin = float(clock.seconds(clock.bar_line(float(clock.quarters(document.duration)))))
     seconds = request.seconds
-    if request.bars is not None:  # of the document's own: a model may count in seconds
+    if request.bars is not None:  # bars of the document: a model may count in seconds
         line = clock.bar_line(float(clock.quarters(begin)), request.bars)
         seconds = float(clock.seconds(line)) - begin
         _not_too_long(seconds, request.bars)
@@ -205,9 +208,9 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     score = replace(score, notes=notes, names=names, pedals=pedals)
     if request.task == "vary":
         around = [note for note in score.notes.tolist() if begin <= note[0] < end]
-        heard = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
+        levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
         # Voices and range of a track are the model's to keep, if it counts beats.
-        held = heard if model.bpm is None else {"density": heard["density"]} if heard else {}
+        held = levels if model.bpm is None else {"density": levels["density"]} if levels else {}
         request = replace(request, controls={**held, **request.controls})
     config = request.config(model, seed, **options)
     source = _written(document, request, score, config, tuple(cut))
@@ -280,6 +283,13 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
     return _written(document, request, score, request.config(model, seed))
 
 
+def _chart(document: Document, request: Request, model: Model, seed: int) -> Input:
+    """Chords without notes: the piece from its beginning to the bar of the last one is composed."""
+    source = _written(document, request, score_of(document), request.config(model, seed))
+    assert source.task is not None
+    return replace(source, request=replace(request, begin=0.0, end=source.task.end))
+
+
 def _phrase_ends(score: Score) -> list[int]:
     """The bars of the notes under fermatas, which a MIDI file cannot say."""
     clock, notes = Beats(score), score.notes
@@ -335,14 +345,14 @@ def _numbered(
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for row, note in zip(rows, score.notes.tolist()):  # both by start
         groups[note[6], note[2]].append(row[0])
-    found: defaultdict[Key, list[int]] = defaultdict(list)
+    numbers: defaultdict[Key, list[int]] = defaultdict(list)
     for note in sorted(keys(back.notes)):
         waiting = groups[tracks[note[4]], note[2]]
         if waiting:
-            found[note].append(waiting.pop(0))
-    return dict(found)
+            numbers[note].append(waiting.pop(0))
+    return dict(numbers)
 
 
 def keys(notes: np.ndarray) -> list[Key]:
-    """What tells notes apart, of each."""
+    """What identifies each note."""
     return [(s, e, p, v, t) for s, e, p, v, _, _, t in notes.tolist()]

@@ -1,6 +1,6 @@
 """Sessions from before there was a database -> :mod:`musictx.studio.store`; once for each.
 
-``journal.jsonl`` had a line of JSON an operation, known by the byte at which it begins;
+``journal.jsonl`` had a line of JSON an operation, identified by the byte at which it begins;
 ``document.json`` the document as of some byte of it. Both stay where they are.
 """
 
@@ -44,10 +44,10 @@ def convert(folder: Path, limits: StudioLimits) -> None:
             old = _Old(folder, limits, file)
             places = [*old.done, *reversed(old.undone)]
             operations = (_both(_line(file, place)) for place in places)
-            with atomic(folder / store.DATABASE) as beside:
+            with atomic(folder / store.DATABASE) as part:
                 remark = DAMAGED if old.damaged else None
                 changed = datetime.fromtimestamp(journal.stat().st_mtime, UTC)
-                store.create(beside, old.document, operations, len(old.done), remark, changed)
+                store.create(part, old.document, operations, len(old.done), remark, changed)
 
 
 class _Old:

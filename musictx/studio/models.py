@@ -34,9 +34,9 @@ SLIDERS = {
 }
 
 #: A control that a model was measured to follow less than this is not offered: rank correlation of
-#: what was asked and what was heard (``scripts/reproduce/steering.py``).
+#: what was requested and what was measured (``scripts/reproduce/steering.py``).
 FOLLOWED = 0.5
-#: What commands say for the way to a model that is no page's business.
+#: In commands, in place of a path that a page must not see.
 SOMEWHERE = "PATH/TO/"
 
 
@@ -72,9 +72,9 @@ class Model:
         """What the files of the model folder say; :class:`UserError` where they are damaged."""
         path = folder / "tokenizer.json"
         try:
-            told = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
-            # A class of one's own is not imported to ask it.
-            tokens = None if ":" in str(told.get("name")) else build(**told)
+            options = dict(json.loads(path.read_text(encoding="utf-8"))["config"])
+            # A custom class is not imported here.
+            tokens = None if ":" in str(options.get("name")) else build(**options)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"model={folder}: {path.name} is damaged ({error})") from None
         title, sentence, steering = _card(folder / "CARD.md")
@@ -84,9 +84,9 @@ class Model:
             folder,
             title or name,
             sentence or "A model of your own.",
-            told.get("name") == FOUR_VOICES,
-            bool(told.get("controls")),
-            told.get("tracks") == "programs",
+            options.get("name") == FOUR_VOICES,
+            bool(options.get("controls")),
+            options.get("tracks") == "programs",
             tokens.bpm if tokens is not None and tokens.beats else None,
             bool(getattr(tokens, "chords", False)),
             suits,
@@ -112,12 +112,12 @@ class Model:
         """The controls that it follows; a density can be asked of any but a model of chorales."""
         if self.four_voices:
             return ()
-        known = CONTROLS if self.controls else ("density",)
-        return tuple(one for one in known if one not in self.ignores)
+        names = CONTROLS if self.controls else ("density",)
+        return tuple(one for one in names if one not in self.ignores)
 
     @property
     def ignores(self) -> tuple[str, ...]:
-        """The controls that it knows and was measured not to follow."""
+        """The controls that it has and was measured not to follow."""
         return tuple(one for one in CONTROLS if self.steering.get(one, 1.0) < FOLLOWED)
 
     def json(self) -> dict[str, Any]:
@@ -139,8 +139,8 @@ def _slider(name: str) -> dict[str, Any]:
     (label, sentence), level = SLIDERS[name], LEVELS[name]
     low, high, step = level.slider
     words = {word: float(value) for word, value in level.words.items() if low <= value <= high}
-    found = {"name": name, "label": label, "sentence": sentence, "unit": level.unit}
-    return found | {"low": low, "high": high, "step": step, "words": words}
+    slider = {"name": name, "label": label, "sentence": sentence, "unit": level.unit}
+    return slider | {"low": low, "high": high, "step": step, "words": words}
 
 
 def _card(path: Path) -> tuple[str, str, dict[str, float]]:
@@ -151,21 +151,21 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
     except (OSError, ValueError):
         return "", "", {}
     rows = re.search(r"^## Steering\n+((?:- \w+: .*\n)+)", text, re.M)
-    told = re.findall(r"^- (\w+): (-?\d\.?\d*)$", rows[1] if rows else "", re.M)
-    steering = {name: float(value) for name, value in told if name in CONTROLS}
-    found = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
-    if found is None:
+    measured = re.findall(r"^- (\w+): (-?\d\.?\d*)$", rows[1] if rows else "", re.M)
+    steering = {name: float(value) for name, value in measured if name in CONTROLS}
+    heading = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
+    if heading is None:
         return "", "", steering
-    first = re.split(r"(?<=[.!?])\s", " ".join(found[2].split()))[0]
+    first = re.split(r"(?<=[.!?])\s", " ".join(heading[2].split()))[0]
     if first.startswith("Made with"):  # a card that nobody has written a word for
         return "", "", steering
-    return clean_name(found[1]), first[:300], steering
+    return clean_name(heading[1]), first[:300], steering
 
 
 def _word(folder: Path, takes: Path) -> str:
     """How a command in the folder ``takes`` names a model folder: by the way there, if both are
     below the folder that the studio was started in. Other ways would tell too much of a machine:
-    whoever types the command has to put it in the place of :data:`SOMEWHERE`."""
+    whoever types the command must replace :data:`SOMEWHERE` by it."""
     here = Path.cwd().resolve()
     folder, takes = folder.resolve(), takes.expanduser().resolve()
     if not (folder.is_relative_to(here) and takes.is_relative_to(here)):
@@ -176,19 +176,19 @@ def _word(folder: Path, takes: Path) -> str:
 class Models:
     """Those that come with musictx, and the one that the studio was started with, which comes first
     and suits all music; or else the newest under runs/, as everywhere, which suits the kind of
-    music that its tokens say. Each other kind has the model that it has on the command line, and
-    chorales theirs."""
+    music that its tokens say. Each other kind has its default model of the command line, and
+    chorales the model of chorales."""
 
     def __init__(self, config: StudioConfig) -> None:
-        ours = shipped.models()
+        included = shipped.models()
         default = shipped.chosen(config.model.path).resolve()
-        named = {folder: name for name, folder in ours.items()}
+        named = {folder: name for name, folder in included.items()}
         name = named.get(default) or re.sub(r"[^\w.-]", "-", shipped.name_of(default))
-        if default not in named and name in ours:
+        if default not in named and name in included:
             name = f"my-{name}"
-        words = {one: one for one in ours}
+        words = {one: one for one in included}
         words.setdefault(name, _word(default, Path(config.folder) / "session" / "takes"))
-        folders = {name: default} | ours
+        folders = {name: default} | included
         self._all = {one: Model.of(one, words[one], at, ()) for one, at in folders.items()}
         by = [shipped.default(), shipped.default(on_beats=True), shipped.default(FOUR_VOICES)]
         if config.model.path is not None:

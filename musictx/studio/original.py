@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
-from musictx.midi import messages, scan
-from musictx.midi.controls import beginning, controllers
+from musictx.midi.document import ANY
+from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
-from musictx.midi.parts import free_channel, places_of, with_parts
+from musictx.midi.parts import beginning, controllers, free_channel, with_parts
 from musictx.midi.read import DRUM_CHANNEL
 from musictx.midi.write import losses_of
 from musictx.notes import PEDAL, Score
@@ -42,7 +42,7 @@ class _Group(NamedTuple):
 
 def written(document: Document, data: bytes) -> Written:
     """The MIDI file of ``document``, which began with the file ``data``; none: b""."""
-    start = midi.read(data, limits=messages.ANY) if data else Score()
+    start = midi.read(data, limits=ANY) if data else Score()
     first = document_of(start)
     if not start.file:
         if data and _music(document) == _music(first):
@@ -55,14 +55,14 @@ def written(document: Document, data: bytes) -> Written:
     except Unwritable as why:
         return _written_anew(document, data, str(why))
     # Where the parts stand: those of the file first, in their order, then the new ones.
-    old, now = (places_of(scan.scan(file, limits=messages.ANY)) for file in (score.file, made))
-    new = iter(place for place in now if place // 16 >= len(messages.chunks(score.file)))
-    known = iter(old)
+    before, now = MidiDocument(score.file), MidiDocument(made).places
+    new = iter(place for place in now if place // 16 >= len(before.chunks))
+    old_places = iter(before.places)
     used = {values[4] for values in document.notes.values()}
     at: dict[int, list[Track]] = {}
     for group in groups:
         if group.part is not None:
-            at[next(known)] = group.tracks
+            at[next(old_places)] = group.tracks
         elif group.tracks[0].id in used:
             at[next(new)] = group.tracks
     order = [place for place in at if place in now]
@@ -80,8 +80,8 @@ def anew(document: Document, score: Score) -> bytes:
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """What a MIDI file of it has beside notes and the sustain pedal, as ``data``, the one that it
-    began with: track, number of the controller, (seconds, value) of each movement."""
+    """What a MIDI file of it has apart from notes and the sustain pedal, as ``data``, the one that
+    it began with: track, number of the controller, (seconds, value) of each movement."""
     if not data:
         return []
     made = written(document, data)
@@ -109,7 +109,7 @@ def _music(document: Document) -> tuple[Any, ...]:
 
 
 def _groups(document: Document, first: Document, start: Score) -> tuple[list[_Group], list[str]]:
-    """The parts of the file that is written, in their order, and what cannot be said of tracks that
+    """The parts of the file that is written, in their order, and what is lost of tracks that
     are one part."""
     of = [row[0] for row in np.unique(start.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
@@ -134,7 +134,7 @@ def _groups(document: Document, first: Document, start: Score) -> tuple[list[_Gr
 
 
 def _one(group: _Group, what: str) -> str:
-    """That tracks cannot have something of their own."""
+    """The sentence for tracks that share one ``what``."""
     names = ", ".join(f'"{track.name}"' if track.name else "one" for track in group.tracks)
     return f"The tracks {names} are one track of the MIDI file, which has one {what}"
 
@@ -142,7 +142,7 @@ def _one(group: _Group, what: str) -> str:
 def _score(document: Document, first: Document, start: Score, groups: list[_Group]) -> Score:
     """The document as a Score whose file has the parts of the ``groups`` in their order, and which
     says in the words of the file what is as it was."""
-    places = places_of(scan.scan(start.file, limits=messages.ANY))
+    places = MidiDocument(start.file).places
     old = [group for group in groups if group.part is not None]
     number = {
         track.id: n
@@ -168,8 +168,10 @@ def _score(document: Document, first: Document, start: Score, groups: list[_Grou
             channels[place] = DRUM_CHANNEL if track.drum else free_channel(places)
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:
-        own = ((time, value, number[of]) for time, value, of in document.pedals if of == track.id)
-        pedals |= Counter(own)
+        rows_of_track = (
+            (time, value, number[of]) for time, value, of in document.pedals if of == track.id
+        )
+        pedals |= Counter(rows_of_track)
     texts: dict[str, Any] = {
         name: _worded(getattr(document, name), getattr(first, name), getattr(start, name))
         for name in TEXTS

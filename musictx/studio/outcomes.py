@@ -13,7 +13,7 @@ from musictx.studio.models import Model
 
 
 class Tracks:
-    """The tracks of a result in the document: known ones, and new ones as they are met."""
+    """The tracks of a result in the document: existing ones, and new ones as they occur."""
 
     def __init__(self, source: Input, model: Model) -> None:
         self._source, self._model = source, model
@@ -24,11 +24,11 @@ class Tracks:
     def of(self, key: int) -> int:
         """The id in the document for the track of an event."""
         if key not in self._places:
-            own = self._own(key) if self._source.request.task == "new" else None
-            if own is None:
-                own, self._next = self._next, self._next + 1
-                self.new[key] = own
-            self._places[key] = own
+            number = self._existing(key) if self._source.request.task == "new" else None
+            if number is None:
+                number, self._next = self._next, self._next + 1
+                self.new[key] = number
+            self._places[key] = number
         return self._places[key]
 
     def key(self, note: tuple[Any, ...]) -> int:
@@ -38,7 +38,7 @@ class Tracks:
             return DRUMS if drum else int(program)
         return int(track)
 
-    def _own(self, key: int) -> int | None:
+    def _existing(self, key: int) -> int | None:
         """A track of the document for the same instrument, in a new piece."""
         if self._model.four_voices:
             return None

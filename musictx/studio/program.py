@@ -1,4 +1,4 @@
-"""``musictx studio``: listens on one's own machine, and opens the page in the browser."""
+"""``musictx studio``: serves the page on this machine, and opens it in the browser."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def _serve(config: StudioConfig) -> None:
 
 def _quiet() -> logging.Logger:
     """A logger that prints nothing: broken HTTP requests would fill the terminal, and the guard
-    prints our own errors."""
+    prints the errors of the studio."""
     quiet = logging.getLogger("musictx.studio")
     quiet.setLevel(logging.CRITICAL + 1)
     return quiet

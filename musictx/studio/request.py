@@ -1,4 +1,4 @@
-"""What a page asks for, checked; and the command line that asks for the same."""
+"""The request of a page, checked; and the command line that does the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_SAMPLES = 8
 LONGEST, MOST_BARS = 300.0, 128
 #: Seconds of new music where no length is given.
 USUAL = 8.0
-#: Options of sampling that a melody harmonised does not know; its key is its own.
+#: Options of sampling that harmonising does not have; the key is the melody's.
 NOT_FOR_MELODIES = {f.name for f in dataclasses.fields(SamplingConfig)} - {
     f.name for f in dataclasses.fields(TokenSampling)
 }
@@ -80,10 +80,10 @@ def parse(
     gives, or None.
 
     Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
-    cannot be. What options of the command cannot be is said by :meth:`Request.config`.
+    cannot be. Options of the command are checked by :meth:`Request.config`.
     """
-    known = {f.name for f in dataclasses.fields(Request)} | {"model", "seed", "revision"}
-    unknown = sorted(set(data) - known)
+    names = {f.name for f in dataclasses.fields(Request)} | {"model", "seed", "revision"}
+    unknown = sorted(set(data) - names)
     if unknown:
         raise Refused(f"take: no part is called {', '.join(map(repr, unknown))[:80]}")
     given = {name: value for name, value in data.items() if value is not None}
@@ -102,12 +102,12 @@ def parse(
     end = _number(given.get("end", max(duration, begin)), 0, DAY, "end")
     if end < begin:
         raise Refused(f"end={end:g}: expected a place after begin={begin:g}")
-    found = {"begin": begin, "end": end, **_lengths(given, task)}
+    fields = {"begin": begin, "end": end, **_lengths(given, task)}
     if "tracks" in given:
         if not isinstance(given["tracks"], list):
             raise Refused("tracks: expected a list of tracks, or null for all")
-        found["tracks"] = tuple(whole(one, 0, 65_534, "tracks") for one in given["tracks"])
-    found["samples"] = whole(given.get("samples", 1), 1, MOST_SAMPLES, "samples")
+        fields["tracks"] = tuple(whole(one, 0, 65_534, "tracks") for one in given["tracks"])
+    fields["samples"] = whole(given.get("samples", 1), 1, MOST_SAMPLES, "samples")
     controls = dict(given.get("controls", {}))
     for name, value in controls.items():
         if name not in model.steers:
@@ -117,9 +117,9 @@ def parse(
     controls = {name: level_of(name, one, LEVELS[name]) for name, one in controls.items()}
     sampling = dict(given.get("sampling", {}))
     if "keep" in given:
-        found["keep"] = _number(given["keep"], 0, 1, "keep")
-    found |= {name: given[name] for name in ("guidance", "quantise") if name in given}
-    return Request(task=task, controls=controls, sampling=sampling, **found), model, seed
+        fields["keep"] = _number(given["keep"], 0, 1, "keep")
+    fields |= {name: given[name] for name in ("guidance", "quantise") if name in given}
+    return Request(task=task, controls=controls, sampling=sampling, **fields), model, seed
 
 
 def _lengths(given: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _number(value: Any, low: float, high: float, name: str) -> float:
 
 
 def label(wish: Request, clock: Beats) -> str:
-    """What is asked for, in a few words."""
+    """The request in a few words."""
     length = f"{wish.seconds or 0:g} s"
     if wish.bars is not None:
         length = "1 bar" if wish.bars == 1 else f"{wish.bars} bars"

@@ -53,7 +53,7 @@ class Session:
         with self.held():
             self._fresh(revision)
             before = exchange.horizon(self.document)
-            change = exchange.own_names(change, self.document)
+            change = exchange.stored_names(change, self.document)
             change = self.document.check(change, self._limits)
             next_id = self.document.next_id
             back = self.document.apply(change)
@@ -141,8 +141,8 @@ class Session:
     def json(self) -> dict[str, Any]:
         """The document as a page gets it, without takes."""
         with self.lock:
-            found = {"id": self.id} | exchange.view(self.document) | self._standing()
-            return found | ({"remark": self._remark} if self._remark else {})
+            state = {"id": self.id} | exchange.view(self.document) | self._standing()
+            return state | ({"remark": self._remark} if self._remark else {})
 
     def start(self) -> bytes:
         """The MIDI file that it began with; nothing of another, or none."""
@@ -151,7 +151,7 @@ class Session:
         return b""
 
     def copy(self) -> Document:
-        """The document as it stands, the caller's own."""
+        """A copy of the document as it stands."""
         with self.lock:
             held = self.document
             return dataclasses.replace(

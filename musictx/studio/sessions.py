@@ -1,4 +1,4 @@
-"""The folder of all sessions: made, found, listed, set aside."""
+"""The folder of all sessions: they are created, looked up, listed, deleted and restored."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Sessions:
             name = f"{datetime.now():%Y%m%d}-{_slug(document.name)}-{secrets.token_hex(2)}"
             if not (self.folder / name).exists() and not (self.folder / DELETED / name).exists():
                 break
-        with atomic_folder(self.folder / name) as beside:
-            fill_folder(beside, document, start)
+        with atomic_folder(self.folder / name) as part:
+            fill_folder(part, document, start)
         sync(self.folder)
         return self.get(name)
 

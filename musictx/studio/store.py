@@ -77,7 +77,7 @@ def load(path: Path) -> tuple[Document, History, str | None]:
 
 
 def summary(path: Path) -> dict[str, Any]:
-    """What the list of sessions says of one; :class:`Refused` (404) for what is damaged."""
+    """The entry of one session in the list; :class:`Refused` (404) for what is damaged."""
     with _reading(path) as database:
         name, changed, notes, duration = database.execute(_SUMMARY).fetchone()
         name, changed = str(json.loads(name)), str(json.loads(changed))

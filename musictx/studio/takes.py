@@ -1,4 +1,4 @@
-"""Takes: what was asked for, how far it is, what came of it; on disk before anybody is told.
+"""Takes: a request, its progress and its results; on disk before it is published.
 
 In the folder ``takes/`` of a session:
     0007.mid               what take 7 was computed from; a new piece has none
@@ -68,7 +68,7 @@ class Take:
     place: int = 0
     progress: float = 0.0
     at_end: bool = False
-    """Its notes are told when a proposal is finished, not before."""
+    """Its notes are published when a proposal is finished, not before."""
     aside: bool = False
     error: str | None = None
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -80,11 +80,11 @@ class Take:
 
     def json(self, notes: bool = True) -> dict[str, Any]:
         """For a page, with the notes of its proposals or without."""
-        found = {**vars(self), "proposals": [vars(one).copy() for one in self.proposals]}
+        state = {**vars(self), "proposals": [vars(one).copy() for one in self.proposals]}
         if not notes:
-            for one in found["proposals"]:
+            for one in state["proposals"]:
                 del one["notes"]
-        return found
+        return state
 
     def finish(self, state: str, error: str | None = None) -> None:
         """It is over: what is not done of it never will be."""

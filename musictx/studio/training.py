@@ -1,7 +1,7 @@
-"""Training from the page: one ``musictx train`` at a time, in a process of its own.
+"""Training from the page: one ``musictx train`` at a time, in a separate process.
 
 What the page shows of it is read from the files of its run, so that a studio that was stopped or
-killed meanwhile finds it as it stands, and goes on with it.
+killed meanwhile finds it as it stands, and resumes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from musictx import files, midi, shipped
-from musictx.compose.own import contents_of, nearer
+from musictx.compose.finetuning import contents_of, nearest_model
 from musictx.data.workers import run_isolated
 from musictx.notes import Score
 from musictx.studio.config import EVERYWHERE, StudioConfig
@@ -34,23 +34,27 @@ from musictx.training import run_folder
 
 #: Below the folder of the studio: the run of each folder of music, and what is trained now.
 PLACE, CURRENT = "training", "current.json"
-#: Seconds in which a folder is looked at, and in which a training that is to end saves its state.
+#: Seconds in which a folder is examined, and in which a training that is to end saves its state.
 LOOK_SECONDS, LEAVE_SECONDS = 60.0, 10.0
 #: Rows of losses that a page gets, at most.
 MOST_ROWS = 400
-#: How a process ends that was asked to: by its own word, or by the signal.
+#: Statuses of a process that was asked to end: its exit status, or the signal.
 STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 
 
-def held(folder: str) -> dict[str, Any]:
+def summary_of(folder: str) -> dict[str, Any]:
     """What a folder of music holds: how much, of some of its files how many keep to their beats and
     how dense they are, and which model is nearest."""
-    found = contents_of([folder])
-    (model, why), seconds = nearer(found), max(found.seconds, 1e-9)
-    hours = seconds / max(found.read, 1) * found.files / 3600
-    told: dict[str, Any] = {"files": found.files, "read": found.read, "on_beats": found.on_beats}
-    told |= {"density": round(found.notes / seconds, 1), "hours": round(hours, 2)}
-    return told | {"model": model, "why": why}
+    contents = contents_of([folder])
+    (model, why), seconds = nearest_model(contents), max(contents.seconds, 1e-9)
+    hours = seconds / max(contents.read, 1) * contents.files / 3600
+    summary: dict[str, Any] = {
+        "files": contents.files,
+        "read": contents.read,
+        "on_beats": contents.on_beats,
+    }
+    summary |= {"density": round(contents.notes / seconds, 1), "hours": round(hours, 2)}
+    return summary | {"model": model, "why": why}
 
 
 #: The command, by the Python that runs the studio.
@@ -74,26 +78,26 @@ class Trainings:
         """What the folder holds, and the command that trains on it."""
         folder = self._folder(typed)
         limits = dataclasses.replace(self._config.limits, read_seconds=LOOK_SECONDS)
-        found: dict[str, Any] = run_isolated(held, str(folder), limits=limits)
-        if not found["files"]:
+        contents: dict[str, Any] = run_isolated(summary_of, str(folder), limits=limits)
+        if not contents["files"]:
             raise Refused(f"{typed}: there is no MIDI or MusicXML file in this folder or below")
-        if not found["read"]:
+        if not contents["read"]:
             raise Refused(f"{typed}: none of the files that were looked at could be read")
-        return {"folder": typed, "command": self._shown(typed, folder), **found}
+        return {"folder": typed, "command": self._shown(typed, folder), **contents}
 
     def start(self, typed: Any) -> dict[str, Any]:
-        """Train on the folder, or go on where it was stopped."""
+        """Train on the folder, or resume where it was stopped."""
         folder = self._folder(typed)
         with self._lock:
             if self._pid() is not None:
                 raise Refused("a training is under way already; stop it first", 409)
             self._place.mkdir(parents=True, exist_ok=True)
             log = self._run(folder).with_suffix(".log")
-            with log.open("wb") as said:
+            with log.open("wb") as output:
                 self._process = subprocess.Popen(
                     [*self._command, *self._words(str(folder), self._run(folder))],
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
+                    stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,  # Ctrl-C of the studio's terminal is for the studio
                 )
@@ -108,7 +112,7 @@ class Trainings:
                 os.kill(pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """The studio ends, and its training with it; the next :meth:`start` goes on with it."""
+        """The studio ends, and its training with it; the next :meth:`start` resumes it."""
         self.stop()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
@@ -138,7 +142,7 @@ class Trainings:
             "rows": rows[:: -(-len(rows) // MOST_ROWS)] if rows else [],
             "samples": samples,
             "model": run.path.name if shipped.config_of(run.model) else None,
-            "said": self._said(run.path, now) if state == "failed" else "",
+            "said": self._last_line(run.path, now) if state == "failed" else "",
         }
 
     def sample(self, step: int) -> tuple[Score, str]:
@@ -152,10 +156,10 @@ class Trainings:
 
     def model(self) -> Path:
         """The model folder of the training: its best so far."""
-        told = self.json()
-        if told.get("model") is None:
+        state = self.json()
+        if state.get("model") is None:
             raise Refused("there is no model yet; the first comes with the first validation", 409)
-        return self._place / str(told["model"]) / "model"
+        return self._place / str(state["model"]) / "model"
 
     def models(self) -> dict[str, Path]:
         """All that were trained here: name -> model folder."""
@@ -176,7 +180,7 @@ class Trainings:
         return folder
 
     def _run(self, folder: Path) -> Path:
-        """The run of a folder of music: the same each time, so that it is gone on with."""
+        """The run of a folder of music: the same each time, so that it is resumed."""
         name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:24] or "music"
         return self._place / f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:4]}"
 
@@ -196,7 +200,8 @@ class Trainings:
             return None
 
     def _pid(self) -> int | None:
-        """The process that trains: ours, or one that outlived the studio that began it."""
+        """The process that trains: of this studio, or one that outlived the studio that began
+        it."""
         if self._process is not None:
             return self._process.pid if self._process.poll() is None else None
         now = self._now()
@@ -209,12 +214,12 @@ class Trainings:
                 return int(now["pid"])
         return None
 
-    def _said(self, run: Path, now: dict[str, Any]) -> str:
+    def _last_line(self, run: Path, now: dict[str, Any]) -> str:
         """The last line of a training that failed, with the folder as it was typed."""
         with suppress(OSError):
             lines = run.with_suffix(".log").read_text("utf-8", "replace").strip().splitlines()
-            said = (lines or [""])[-1].replace(now["folder"], now["typed"])
-            return said.replace(str(self._place) + os.sep, "")[:300]
+            line = (lines or [""])[-1].replace(now["folder"], now["typed"])
+            return line.replace(str(self._place) + os.sep, "")[:300]
         return ""
 
 
@@ -224,7 +229,7 @@ def _rows(path: Path) -> list[tuple[int, float | None, float | None]]:
     with suppress(OSError, csv.Error, ValueError, KeyError), path.open(encoding="utf-8") as table:
         for row in csv.DictReader(table):
             train, val = (float(row.get(name) or "nan") for name in ("train/loss", "val/loss"))
-            told = (train if np.isfinite(train) else None, val if np.isfinite(val) else None)
-            if told != (None, None):
-                rows.append((int(row["step"]), *told))
+            losses = (train if np.isfinite(train) else None, val if np.isfinite(val) else None)
+            if losses != (None, None):
+                rows.append((int(row["step"]), *losses))
     return rows

@@ -48,11 +48,11 @@ def document_of(data: bytes, name: str, limits: StudioLimits) -> tuple[Document,
     except ReadError as error:
         if error.reason == "not a MIDI file":
             raise Refused(f"{what}: this is neither a MIDI file nor MusicXML") from None
-        said = str(error).partition(": ")[2]
-        if limit := re.search(r"limits\.\w+=", said):
+        sentence = str(error).partition(": ")[2]
+        if limit := re.search(r"limits\.\w+=", sentence):
             more = f"; cut it, or start musictx studio with {limit[0]}"
-            said = said.replace(limit[0], "") + more
-        raise Refused(f"{what}: {said}") from None
+            sentence = sentence.replace(limit[0], "") + more
+        raise Refused(f"{what}: {sentence}") from None
     notation = ending(data) != ".mid"
     if repairs and not notation and not len(score):
         raise Refused(f"{what}: it is damaged, and no note could be read ({', '.join(repairs)})")

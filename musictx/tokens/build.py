@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.config import TokenizerConfig
 from musictx.config.checks import imported
 from musictx.errors import ConfigError, shown
 from musictx.tokens.vocab import Tokenizer
 
-#: Where the tokenizers of the core live; wings add theirs. One is imported when it is asked for.
+#: Import paths of the core's tokenizers, each imported when it is asked for; optional components
+#: add theirs (``registry.TOKENIZERS``).
 REGISTRY = {
     "performance": "musictx.tokens.performance:PerformanceTokenizer",
     "notes": "musictx.tokens.groups:GroupTokenizer",
@@ -22,16 +23,17 @@ OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 def build(name: str = "performance", **options: Any) -> Tokenizer:
     """The tokenizer of that name; ``options`` as in :class:`musictx.config.TokenizerConfig`.
 
-    name  one of :data:`REGISTRY` or of a wing, or a class of your own as ``package.module:Class``,
-          which takes those options by name that its constructor names (and ``name``, if it does)
+    name  one of :data:`REGISTRY` or of an optional component, or a class of your own as
+          ``package.module:Class``, which takes those options by name that its constructor names
+          (and ``name``, if it does)
 
     ``build(**tokenizer.to_config())`` is equal to ``tokenizer``. Raises
     :class:`~musictx.errors.ConfigError` for an unknown name, option or value.
     """
     word = str(name).lower()
-    place = name if ":" in name else REGISTRY.get(word) or wings.place("tokenizers", word)
+    place = name if ":" in name else (REGISTRY | registry.TOKENIZERS).get(word)
     if place is None:
-        known = ", ".join([*REGISTRY, *wings.everywhere("tokenizers")])
+        known = ", ".join([*REGISTRY, *registry.TOKENIZERS])
         raise ConfigError(
             f"tokenizer.name={name}: expected one of {known}, or your own as package.module:Class"
         )

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.midi.pairs import pair as first_in_first_out
 from musictx.notes import order
+from musictx.pairing import match_note_offs
 from musictx.tokens.vocab import Vocabulary
 
 #: What an event does; within one step, events come in this order.
@@ -190,7 +190,7 @@ def pair(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     keyed = np.flatnonzero(events["what"] != DRUM)
     what = events["what"][keyed]
     key = events["program"][keyed].astype(np.int64) * 128 + events["pitch"][keyed]
-    begins, ends = first_in_first_out(key, what == ON)
+    begins, ends = match_note_offs(key, what == ON)
     closed = ends >= 0
     partner[keyed[begins[closed]]] = keyed[ends[closed]]
     astray = np.zeros(len(events), bool)

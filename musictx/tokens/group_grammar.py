@@ -22,7 +22,7 @@ import numpy as np
 from musictx.tokens.bars import ON_GRID, STEPS
 from musictx.tokens.group_ids import LINE_SAYS, RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
-from musictx.tokens.sounding import REMEMBERED, SoundingState
+from musictx.tokens.sounding import SoundingState
 from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
@@ -34,8 +34,8 @@ SHAPES = {
 }
 #: Before and after all programs, in the order of parts at a place.
 CHORD_PART, DRUM_PART = -1, 128
-#: Bars whose onsets are remembered.
-ONSET_BARS = 5
+#: Bars whose onsets are remembered, and notes.
+ONSET_BARS, REMEMBERED = 5, 1024
 
 
 class GroupState(SoundingState):
@@ -122,6 +122,14 @@ class GroupState(SoundingState):
         since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
         late = takewhile(lambda note: note[0] > since, reversed(self._struck))
         return [note[:4] for note in late if parts is None or note[4] in parts]
+
+    def counts(self, seconds: float) -> Counter[int]:
+        """How many of the last :data:`REMEMBERED` notes began in the last ``seconds`` before the
+        place of the group that is being written, by part."""
+        here = self._group[0][1] if self._group else self._now[0]
+        since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
+        late = takewhile(lambda note: note[0] > since, reversed(self._struck))
+        return Counter(note[4] for note in late)
 
     @property
     def at(self) -> tuple[int, int]:

@@ -146,8 +146,8 @@ class LitMusicTransformer(pl.LightningModule):
         trainer, used = self.trainer, time_used(self.trainer)
         sums, self._sums = self._sums, None
         if trainer.world_size > 1:
-            mine = used if used is not None and trainer.is_global_zero else 0.0
-            sums = torch.cat([sums, sums.new_tensor([mine])])
+            seconds = used if used is not None and trainer.is_global_zero else 0.0
+            sums = torch.cat([sums, sums.new_tensor([seconds])])
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
             used = None if used is None else float(sums[2])
         self._time_used = used

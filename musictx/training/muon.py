@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 #: Coefficients of x -> a x + b x^3 + c x^5: steepest at 0 while it keeps singular values near 1.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -61,28 +61,31 @@ class Muon(torch.optim.AdamW):
 
     def _step_matrices(self, group: dict[str, Any]) -> None:
         """Equal shapes together: few large products instead of many small ones."""
-        by_shape: dict[tuple[int, ...], list[nn.Parameter]] = {}
+        by_shape: dict[tuple[int, ...], list[Tensor]] = {}
         for p in group["params"]:
             if p.grad is not None:
                 by_shape.setdefault(tuple(p.shape), []).append(p)
         for (rows, columns), matrices in by_shape.items():
             parts = group.get("split", 1)
-            steps = torch.stack([self._momentum(p) for p in matrices])
-            steps = orthogonal(steps.view(-1, rows // parts, columns))
+            steps = torch.stack(self._momentum(matrices))
+            steps = orthogonal(steps.view(-1, rows // parts, columns)).to(matrices[0].dtype)
             scale = RMS * max(rows // parts, columns) ** 0.5
-            for p, step in zip(matrices, steps.view(-1, rows, columns)):
-                p.mul_(1.0 - group["lr"] * group["weight_decay"])
-                p.add_(step.to(p.dtype), alpha=-group["lr"] * scale)
+            torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
+            parted = list(steps.view(-1, rows, columns))
+            torch._foreach_add_(matrices, parted, alpha=-group["lr"] * scale)
 
-    def _momentum(self, p: nn.Parameter) -> Tensor:
-        assert p.grad is not None
-        state = self.state[p]
-        if not state:
-            state["step"] = torch.zeros(())  # AdamW's loading of states wants one everywhere
-            state["momentum"] = torch.zeros_like(p)
-        total: Tensor = state["momentum"]
-        total.mul_(self.momentum).add_(p.grad)
-        return p.grad.add(total, alpha=self.momentum)
+    def _momentum(self, matrices: list[Tensor]) -> tuple[Tensor, ...]:
+        """What is made orthogonal, of matrices with gradients."""
+        gradients, totals = [p.grad for p in matrices], []
+        for p in matrices:
+            state = self.state[p]
+            if not state:
+                state["step"] = torch.zeros(())  # AdamW's loading of states wants one everywhere
+                state["momentum"] = torch.zeros_like(p)
+            totals.append(state["momentum"])
+        torch._foreach_mul_(totals, self.momentum)
+        torch._foreach_add_(totals, gradients)  # type: ignore[arg-type]
+        return torch._foreach_add(gradients, totals, alpha=self.momentum)  # type: ignore[arg-type]
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -33,19 +32,18 @@ from musictx.config import CorpusConfig
 from musictx.data.encode import encode_item, read_file
 from musictx.data.prepare import prepare
 from musictx.data.sources import Folder
+from musictx.errors import UserError
 from musictx.tokens.build import build
-from scripts.words import options, run
-
-DEFAULTS = {"files": "30", "repeats": "3", "seed": "0"}
-TINY = {"files": "2", "repeats": "1"}
+from scripts.words import run
 
 
-def main(words: list[str]) -> None:
-    if not words or "=" in words[0]:
-        sys.exit(__doc__)
-    given = options(words[1:], DEFAULTS, TINY)
-    files, repeats, seed = (int(given[name]) for name in DEFAULTS)
-    items = list(Folder(words[0]).items())
+def main(
+    *folder: str, files: int = 30, repeats: int = 3, seed: int = 0, rehearse: bool = False
+) -> None:
+    if len(folder) != 1:
+        raise UserError("FOLDER: missing, expected a folder with MIDI files")
+    files, repeats = (2, 1) if rehearse else (files, repeats)
+    items = list(Folder(folder[0]).items())
     random.Random(seed).shuffle(items)
     items = items[:files]
     compared = sum(same_notes(item.source) for item in items)

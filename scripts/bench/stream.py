@@ -17,17 +17,19 @@ from pathlib import Path
 import torch
 
 import musictx
-from scripts.words import options, run
-
-DEFAULTS = {"model": "piano", "hours": "6", "every": "0.5", "seed": "0"}
-TINY = {"hours": "0.002", "every": "0.001"}
+from scripts.words import run
 
 
-def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS, TINY)
+def main(
+    model: str = "piano",
+    hours: float = 6,
+    every: float = 0.5,
+    seed: int = 0,
+    rehearse: bool = False,
+) -> int:
     torch.set_num_threads(1)
-    every, until = float(given["every"]) * 3600, float(given["hours"]) * 3600
-    bundle, began = musictx.load(given["model"]), time.monotonic()
+    every, until = (3.6, 7.2) if rehearse else (3600 * every, 3600 * hours)
+    bundle, began = musictx.load(model), time.monotonic()
     sounding: dict[tuple[int, int], float] = {}
     faults, notes, longest, now, told = 0, 0, 0.0, 0.0, every
 
@@ -39,7 +41,7 @@ def main(words: list[str]) -> int:
             flush=True,
         )
 
-    with musictx.stream(bundle, seconds=until, seed=int(given["seed"])) as stream:
+    with musictx.stream(bundle, seconds=until, seed=seed) as stream:
         for event in stream:
             while event.seconds >= told:
                 tell()

@@ -21,14 +21,12 @@ from playwright.sync_api import sync_playwright
 
 import musictx
 from musictx.notes import NOTE, Score
-from scripts.words import options
-from scripts.words import run as script
+from scripts.words import run
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 from tests.browser.test_sound import LOUD, METER
 
-DEFAULTS = {"times": "5", "played": "1500", "notes": "10000", "frames": "200"}
 #: Scrolls by some pixels each frame; `half` zooms out first.
 SCROLL = """async ([half, frames]) => {
   const { roll } = musictx, { view } = roll;
@@ -58,9 +56,7 @@ EDIT = """async () => {
 }"""
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    times, frames = int(given["times"]), int(given["frames"])
+def main(times: int = 5, played: int = 1500, notes: int = 10_000, frames: int = 200) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
         try:
@@ -74,10 +70,10 @@ def main(words: list[str]) -> None:
                 desk.open_example(example)
                 _firsts(desk, model, times)
             page.goto(f"{served.url}/")
-            _open(desk, int(given["played"]), Path(folder) / "played.mid", freely=0.04)
-            _firsts(desk, "piano", times, f" after {given['played']} notes")
+            _open(desk, played, Path(folder) / "played.mid", freely=0.04)
+            _firsts(desk, "piano", times, f" after {played} notes")
             page.goto(f"{served.url}/")
-            _open(desk, int(given["notes"]), Path(folder) / "many.mid")
+            _open(desk, notes, Path(folder) / "many.mid")
             for half, view in ((False, "some bars"), (True, "half of the piece")):
                 drawing, gaps = page.evaluate(SCROLL, [half, frames])
                 _row(f"drawing {view}, ms", drawing)
@@ -133,4 +129,4 @@ def _open(desk: Desk, count: int, path: Path, freely: float = 0.0) -> None:
 
 
 if __name__ == "__main__":
-    script(main)
+    run(main)

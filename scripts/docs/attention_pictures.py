@@ -25,7 +25,7 @@ from musictx.attention.terms import Span
 from scripts.docs.drawing import DISTANCE, NOTHING, save
 from scripts.docs.skew_pictures import index_matrix, skew, two_row_lengths, window
 from scripts.docs.trained_pictures import trained
-from scripts.words import options, run
+from scripts.words import run
 
 HEADS, SIZE, LENGTH = 4, 16, 32
 
@@ -173,11 +173,9 @@ def locality() -> None:
     save(figure, "local")
 
 
-def main(words: list[str]) -> None:
-    given = options(words, {"model": "", "midi": "", "tokens": "192", "out": "."})
-    if given["model"]:
-        out = Path(given["out"]).expanduser()
-        trained(given["model"], given["midi"] or None, int(given["tokens"]), out)
+def main(model: str = "", midi: str = "", tokens: int = 192, out: Path = Path()) -> None:
+    if model:
+        trained(model, midi or None, tokens, out)
         return
     for picture in (index_matrix, skew, two_row_lengths, window, family, locality):
         picture()

@@ -30,15 +30,17 @@ from musictx import bundle, read, shipped
 from musictx.apps.generate import generate
 from musictx.chorale import voice_leading
 from musictx.chorale.app import harmonisations
+from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
 from musictx.chorale.tune import Form, Tune
-from musictx.config import GenerateConfig, HarmoniseConfig
+from musictx.config import GenerateConfig
 from scripts.docs.drawing import save
-from scripts.words import options, run
+from scripts.words import run
 
 SHIPPED = ("ode_to_joy", "au_clair_de_la_lune", "ah_vous_dirai_je", "frere_jacques")
 SONGS = Path(__file__).parent / "tunes"
+TUNES = (*SHIPPED, *sorted(path.stem for path in SONGS.glob("*.mid")))
 COLOURS = ("#c8553d", "#d9a441", "#3a8f6f", "#355c9a")
 
 
@@ -119,26 +121,26 @@ def line(name: str, pieces: Sequence[Drawn]) -> str:
     )
 
 
-def main(words: list[str]) -> None:
-    defaults = {"path": "", "model": "chorale", "out": ".", "free": "10"}
-    given = options(
-        words,
-        defaults | {"tunes": ",".join([*SHIPPED, *sorted(p.stem for p in SONGS.glob("*.mid"))])},
-    )
-    images = Path(given["out"])
-    model = bundle.load(given["model"])
+def main(
+    path: Path | None = None,
+    model: str = "chorale",
+    out: Path = Path(),
+    free: int = 10,
+    tunes: Sequence[str] = TUNES,
+) -> None:
+    bundle_ = bundle.load(model)
     print(f"| | faults / 100 bars | {' | '.join(voice_leading.KINDS)} | cadence | bars |")
-    if given["path"]:
-        bach = json.loads(Path(given["path"]).read_text(encoding="utf-8"))["valid"]
+    if path:
+        bach = json.loads(path.read_text(encoding="utf-8"))["valid"]
         print(line("Bach", [Drawn("", Grid.joined(np.array(piece))) for piece in bach]), flush=True)
-    made = generate(model, GenerateConfig(samples=int(given["free"])), seed=0)
-    free = [Drawn(f"{n}", four_voices(one.score)[0]) for n, one in enumerate(made, 1)]
-    sheet(free, images, "chorales_free")
-    print(line("free chorales", free), flush=True)
-    tunes = [harmonised(model, name) for name in given["tunes"].split(",")]
-    sheet(tunes, images, "chorales_harmonised")
-    print(line("harmonised tunes", tunes))
-    ends, still_open = (sum(piece.phrases[n] for piece in tunes) for n in (0, 1))
+    made = generate(bundle_, GenerateConfig(samples=free), seed=0)
+    chorales = [Drawn(f"{n}", four_voices(one.score)[0]) for n, one in enumerate(made, 1)]
+    sheet(chorales, out, "chorales_free")
+    print(line("free chorales", chorales), flush=True)
+    pieces = [harmonised(bundle_, name) for name in tunes]
+    sheet(pieces, out, "chorales_harmonised")
+    print(line("harmonised tunes", pieces))
+    ends, still_open = (sum(piece.phrases[n] for piece in pieces) for n in (0, 1))
     print(f"{ends - still_open} of {ends} phrases of the tunes end with a cadence")
 
 

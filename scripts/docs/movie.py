@@ -66,13 +66,11 @@ def _playhead(layout: pianoroll.Layout) -> str:
     return ";".join(filters)
 
 
-def main(words: list[str]) -> None:
-    out = [word.partition("=")[2] for word in words if word.startswith("out=")]
-    files = [Path(word) for word in words if not word.startswith("out=")]
+def main(*files: str, out: Path | None = None) -> None:
     if not files:
         raise UserError("missing: the MIDI files to show, such as song.mid")
-    for file in files:
-        folder = Path(out[-1]) if out else file.parent
+    for file in map(Path, files):
+        folder = out or file.parent
         check_writable(folder, "out")
         path = movie(musictx.read(file), folder / f"{file.stem}.mp4")
         print(path, path.stat().st_size // 1000, "kB")

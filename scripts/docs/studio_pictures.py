@@ -17,20 +17,16 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from scripts.words import options
-from scripts.words import run as script
+from scripts.words import run
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 
-DEFAULTS = {"out": ".", "seed": "3"}
 #: Colours of a picture: the page has few.
 COLOURS = 256
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    out, seed = Path(given["out"]), int(given["seed"])
+def main(out: Path = Path(), seed: int = 3) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()
@@ -128,4 +124,4 @@ def picture(page: Page, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    script(main)
+    run(main)

@@ -1,207 +1,121 @@
-"""What is mutated, and how musictx is made to use it: one :class:`Kind` for each sort of file."""
+"""What is damaged, and how musictx is made to use it: one :class:`Kind` for each sort of file."""
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
-import shutil
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
-from musictx import bundle, formats, midi
+import musictx
+from musictx import bundle, formats, midi, musicxml
+from musictx.apps import measuring
 from musictx.apps.generate import generate
 from musictx.chorale import jsb
-from musictx.config import GenerateConfig
+from musictx.commands import COMMANDS, known_options
+from musictx.compose import compose
+from musictx.config import GenerateConfig, TrainConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import HEADER, PIECES, TOKENS, Shards
+from musictx.data.shards import HEADER, PIECES, Shards
 from musictx.data.writer import Writer
-from musictx.notes import NOTE, Score
-from musictx.render import audio
-from musictx.render.soundfont import SoundFont
+from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.shipped import OLD_CONFIG
-from musictx.tokens.build import build
+from musictx.studio import exchange
+from musictx.studio.change import Change
+from musictx.studio.config import StudioLimits
+from musictx.studio.document import Document
+from musictx.studio.session import Session
+from musictx.studio.sessions import Sessions
+from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.training import checkpoint
-from scripts.fuzzing import mutate, small
+from musictx.training.run_folder import RunFolder
+from scripts.fuzzing import music
+from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick, put
+from scripts.fuzzing.music import SMALL, TOKENIZER
 from tests.data.helpers import song
-from tests.render import fonts
 from tests.untrained import saved
 
-SMALL = {"name": "performance", "low": 48, "high": 84, "max_shift_ms": 500, "velocity_bins": 4}
-TOKENIZER = build(**SMALL)
-MUSICXML = Path(__file__).with_name("parts.musicxml").read_text(encoding="utf-8")
+#: Values on command lines as nobody should write them, and as some do.
+WORDS = ["9" * 400, "9" * 5000, "-2147483649", "1000000001", "1e400", "1e-400", "", "'5'", '"5"']
+WORDS += ["1_0", "0x10", "1:30", "NaN", "inf", "-inf", "true", "null", "~", "[1]", "{a:1}", "1,2"]
+WORDS += ["-0", "+5", "5.", ".5", "5e0", "${x}", "\u0661\u0662", "\u00b2", "\u00a05"]
+RUN = {"tokens": "a", "corpus": "b"}
 
 
 class Kind(NamedTuple):
-    """``prepare(folder)`` writes the valid examples once; ``make(rng, examples, folder)`` writes a
-    mutant and returns its path; ``use(path)`` is what a command would do with it."""
+    """``prepare(folder)`` writes the valid examples once; ``make(draw, folder)`` damages a copy of
+    that folder, or adds to it, and returns the path; ``use(path)`` does what a command would."""
 
-    prepare: Callable[[Path], None]
-    make: Callable[[Random, Path, Path], Path]
+    prepare: Callable[[Path], object]
+    make: Callable[[Draw[Any], Path], Path]
     use: Callable[[Path], object]
-
-
-# ------------------------------------------------------------------------------ files of music
-
-
-def _write_midi(folder: Path) -> None:
-    midi.write(song(0), folder / "tune.mid")
-    track = b"\0\xff\x51\3\x07\xa1\x20\0\xff\x58\4\3\2\x18\x08\0\xc0\x05\0\xb0\x40\x7f"
-    track += b"\0\x90\x3c\x50\x60\x3e\x50\x60\x3c\0\0\x80\x3e\0\0\xf0\3abc\0\xb0\x40\0\0\xe0\0\x40"
-    tracks = b"".join(_track(track + b"\0\xff\x2f\0") for _ in range(3))
-    (folder / "made.mid").write_bytes(b"MThd" + struct.pack(">IHHH", 6, 1, 3, 96) + tracks)
-
-
-def _track(events: bytes) -> bytes:
-    return b"MTrk" + struct.pack(">I", len(events)) + events
-
-
-def _random_midi(rng: Random) -> bytes:
-    """Well-formed chunks of wild events."""
-    tracks = []
-    for _ in range(rng.choice((0, 1, 2, 40))):
-        events = bytearray()
-        for _ in range(rng.choice((0, 1, 30, 300))):
-            events += rng.choice((b"\0", b"\1", b"\x60", b"\xff\x7f", b"\xff\xff\xff\x7f"))
-            status = rng.choice((0x80, 0x90, 0x90, 0x90, 0xB0, 0xC0, 0xE0, 0xF0, 0xFF))
-            if status < 0xF0:
-                events += bytes([status | rng.randrange(16), rng.randrange(128)])
-                events += b"" if status == 0xC0 else bytes([rng.choice((0, 64, 127))])
-            else:
-                kind = bytes([rng.choice((1, 3, 0x21, 0x2F, 0x51, 0x54, 0x58, 0x59, 0x7F))])
-                body = rng.randbytes(rng.choice((0, 1, 2, 3, 4, 100)))
-                events += bytes([status]) + (kind if status == 0xFF else b"")
-                events += bytes([rng.choice((len(body), 127))]) + body
-        tracks.append(_track(bytes(events)) * rng.choice((1, 1, 1, 50)))
-    count, division = rng.choice((0, 1, len(tracks), 65535)), rng.choice((0, 1, 96, 0xE728, 65535))
-    head = struct.pack(">IHHH", 6, rng.choice((0, 1, 2, 3, 65535)), count, division)
-    return (b"MThd" + head + b"".join(tracks))[: mutate.MOST_BYTES]
-
-
-def _make_midi(rng: Random, examples: Path, folder: Path) -> Path:
-    one, other = ((examples / name).read_bytes() for name in ("tune.mid", "made.mid"))
-    if rng.random() < 0.5:
-        one, other = other, one
-    data = _random_midi(rng) if rng.random() < 0.3 else mutate.bytes_(rng, one, other)
-    return _put(folder / "x.mid", data)
-
-
-def _make_musicxml(rng: Random, examples: Path, folder: Path) -> Path:
-    way = mutate.elements if rng.random() < 0.6 else mutate.text
-    document = way(rng, MUSICXML).encode("utf-8", "replace")
-    if rng.random() < 0.2:
-        document = mutate.bytes_(rng, document)
-    if rng.random() < 0.6:
-        return _put(folder / "x.musicxml", document)
-    zipped = io.BytesIO()
-    container = '<container><rootfiles><rootfile full-path="a.xml"/></rootfiles></container>'
-    if rng.random() < 0.2:
-        container = mutate.text(rng, container)
-    with zipfile.ZipFile(zipped, "w", rng.choice((0, 8))) as archive:
-        archive.writestr("META-INF/container.xml", container)
-        archive.writestr("a.xml", document)
-    data = zipped.getvalue()
-    return _put(folder / "x.mxl", mutate.bytes_(rng, data) if rng.random() < 0.5 else data)
-
-
-def _read_and_encode(path: Path) -> object:
-    return TOKENIZER.encode_with_report(formats.read(path)), small.read_and_write(path)
-
-
-def _make_json(rng: Random, examples: Path, folder: Path) -> Path:
-    steps = [[rng.randrange(40, 80) for _ in range(4)] for _ in range(6)]
-    corpus: Any = {"train": [steps, steps[:3]], "valid": [steps], "test": [[[60, 55, 50, -1]]]}
-    if rng.random() < 0.6:
-        corpus = mutate.tree(rng, corpus)
-    document = json.dumps(corpus)
-    if rng.random() < 0.5:
-        document = mutate.text(rng, document)
-    data = document.encode("utf-8", "replace")
-    return _put(folder / "x.json", mutate.bytes_(rng, data) if rng.random() < 0.2 else data)
-
-
-# --------------------------------------------------------------------------------- sound fonts
-
-
-def _write_font(folder: Path) -> None:
-    sound = fonts.sine(seconds=0.02)
-    zones = [
-        {fonts.RELEASE: -2000, fonts.PAN: 100},
-        {fonts.KEYS: fonts.span(0, 70), fonts.LOOP: 1, fonts.DECAY: -1000, fonts.SAMPLE: 0},
-        {fonts.KEYS: fonts.span(60, 127), fonts.CUTOFF: 6000, fonts.SAMPLE: 1},
-    ]
-    presets = {(0, 0): [{fonts.INSTRUMENT: 0}], (128, 0): [{fonts.INSTRUMENT: 0, fonts.FINE: 5}]}
-    for name, vorbis in (("font.sf2", False), ("font.sf3", True)):
-        fonts.build(folder / name, [sound, sound], [zones], presets, vorbis=vorbis)
-
-
-def _make_font(rng: Random, examples: Path, folder: Path) -> Path:
-    data = (examples / rng.choice(("font.sf2", "font.sf3"))).read_bytes()
-    at = data.index(b"pdta") if rng.random() < 0.8 else 0  # most of the rest is a recording
-    return _put(folder / "x.sf2", data[:at] + mutate.bytes_(rng, data[at:], data))
-
-
-def _play(path: Path) -> object:
-    table = np.zeros(3, NOTE)
-    table["pitch"], table["velocity"] = (45, 65, 38), 90
-    table["start"], table["end"], table["drum"] = (0, 0.05, 0.1), 0.2, (False, False, True)
-    font = SoundFont(path)
-    return sum(len(b) for b in audio.blocks(Score(notes=table), sample_rate=8000, soundfont=font))
 
 
 # ------------------------------------------------------------- model folders, shards, checkpoints
 
 
 def _write_model(folder: Path) -> None:
-    usual = {
-        "most_notes": 6,
-        "longest_note": [[0, 2.0], [60, 1.0]],
-        "density": 4.0,
-        "restruck": 0.2,
-    }
+    usual = {"most_notes": 6, "longest_note": [[0, 2.0], [60, 1.0]], "density": 4.0}
     card = {"title": "x", "note_limits": usual, "corpus": {"name": "folder", "path": "x"}}
     saved(folder / "model", card, tokens=SMALL, context=16)
 
 
-def _make_model(rng: Random, examples: Path, folder: Path) -> Path:
-    out = folder / "model"
-    shutil.copytree(examples / "model", out)
-    name = rng.choice(("config.json", "config.json", "tokenizer.json", "model.safetensors"))
-    data, way = (out / name).read_bytes(), rng.random()
-    if way < 0.15:
-        data = mutate.bytes_(rng, data)
-    elif name == "model.safetensors":
+def _make_model(draw: Draw[Any], folder: Path) -> Path:
+    path = folder / "model" / pick(draw, sorted(p.name for p in (folder / "model").iterdir()))
+    data = path.read_bytes()
+    if path.suffix == ".safetensors" and chance(draw, 0.8):
         size = int.from_bytes(data[:8], "little")
-        header = json.dumps(mutate.tree(rng, json.loads(data[8 : 8 + size]))).encode()
-        data = struct.pack("<Q", len(header)) + header + data[8 + size :]
-    elif way < 0.4:
-        data = mutate.text(rng, data.decode()).encode("utf-8", "replace")
-    elif name == "config.json":
-        value = json.loads(data)
-        if way < 0.8:
-            part = rng.choice(("model", "model", "card"))
-            value[part] = mutate.tree(rng, value[part])
-        else:
-            value = mutate.tree(rng, value)
-        data = json.dumps(value).encode()
+        header = json.dumps(damaged_tree(draw, json.loads(data[8 : 8 + size]))).encode()
+        path.write_bytes(struct.pack("<Q", len(header)) + header + data[8 + size :])
+    elif path.stem == "config":
+        name = pick(draw, ("model", "model", "card", ""))
+        damage(draw, path, lambda tree: tree[name] if name else tree)
     else:
-        data = json.dumps(mutate.tree(rng, json.loads(data))).encode()
-    if name == "config.json" and rng.random() < 0.2:  # of an older musictx; JSON is YAML too
-        (out / name).unlink()
-        name, data = OLD_CONFIG, data.replace(b'"format": 3', b'"format": 2')
-    _put(out / name, data)
-    return out
+        damage(draw, path)
+    if path.stem == "config" and chance(draw, 0.2):  # of an older musictx; JSON is YAML too
+        data = path.read_bytes().replace(b'"format": 3', b'"format": 2')
+        put(path.with_name(OLD_CONFIG), data)
+        path.unlink()
+    return folder / "model"
 
 
-def _load_and_ask(path: Path) -> object:
+def _load_and_generate(path: Path) -> object:
     return generate(bundle.load(path), GenerateConfig(tokens=6))
+
+
+def _write_card(folder: Path) -> None:
+    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
+    card = {"title": "x", "corpus": {**corpus, "tasks": {"melody": "73"}}, "note_limits": {}}
+    saved(folder / "model", card)
+
+
+def _make_card(draw: Draw[Any], folder: Path) -> Path:
+    path = folder / "model" / "config.json"
+    whole = chance(draw, 0.3)
+    damage(draw, path, lambda tree: tree["card"] if whole else tree["card"]["corpus"])
+    return folder / "model"
+
+
+def _write_band(folder: Path) -> None:
+    corpus = {"name": "folder", "programs": {"tune": 73, "bass": 33}, "tasks": {"melody": "73"}}
+    limits = {"longest_note": [[0, 2.0]], "instruments": [0, 33, 73], "most_notes": 8}
+    limits |= {"density": 4.0, "restruck": 0.1, "in_scale": 0.9, "parts": [[33, 1, 28, 60, 2.0]]}
+    tokens = {"name": "notes", "low": 28, "high": 90, "controls": True, "tracks": "programs"}
+    card = {"title": "x", "corpus": corpus, "note_limits": limits}
+    saved(folder / "model", card, tokens=tokens, context=300, group=5)
+
+
+def _accompany(path: Path) -> object:
+    tune = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 73, False, 0) for i in range(4)])
+    return musictx.accompany(tune, bundle.load(path), add="bass", seed=0)
 
 
 def _write_shards(folder: Path) -> None:
@@ -214,25 +128,14 @@ def _write_shards(folder: Path) -> None:
             writer.add(ids, name=f"{number}.mid", split=split, notes=12, seconds=3.0)
 
 
-def _make_shards(rng: Random, examples: Path, folder: Path) -> Path:
+def _make_shards(draw: Draw[Any], folder: Path) -> Path:
     out = folder / "shards"
-    shutil.copytree(examples / "shards", out)
-    name = rng.choice((HEADER, PIECES, TOKENS))
-    data, way = (out / name).read_bytes(), rng.random()
-    if name == HEADER and way < 0.5:
-        data = json.dumps(mutate.tree(rng, json.loads(data))).encode()
-    elif name == PIECES and way < 0.5:
-        lines = [json.dumps(mutate.tree(rng, json.loads(line))) for line in data.splitlines()]
-        data = "".join(line + "\n" for line in lines).encode()
-    elif name != TOKENS and way < 0.8:
-        data = mutate.text(rng, data.decode()).encode("utf-8", "replace")
-    else:
-        data = mutate.bytes_(rng, data)
-    _put(out / name, data)
-    if name == PIECES and rng.random() < 0.8:  # someone who means harm repairs the check sum
-        header = json.loads((out / HEADER).read_text())
+    path = pick(draw, sorted(out.iterdir()))
+    damage(draw, path)
+    if path.name == PIECES and chance(draw, 0.8):  # someone who means harm repairs the check sum
+        data, header = path.read_bytes(), json.loads((out / HEADER).read_text())
         header |= {"crc": zlib.crc32(data), "pieces": data.count(b"\n")}
-        _put(out / HEADER, json.dumps(header).encode())
+        put(out / HEADER, json.dumps(header).encode())
     return out
 
 
@@ -263,41 +166,133 @@ def _write_checkpoint(folder: Path) -> None:
     torch.save(state, folder / "last.ckpt")
 
 
-def _make_checkpoint(rng: Random, examples: Path, folder: Path) -> Path:
-    example, path, way = examples / "last.ckpt", folder / "last.ckpt", rng.random()
-    if way < 0.4:
-        torch.save(mutate.tree(rng, torch.load(example, weights_only=True)), path)
-    elif way < 0.7:  # inside the archive, with right check sums
-        with zipfile.ZipFile(example) as old, zipfile.ZipFile(path, "w") as new:
-            target = rng.choice([n for n in old.namelist() if rng.random() < 0.5] or ["data.pkl"])
-            target = "archive/data.pkl" if rng.random() < 0.5 else target
-            for name in old.namelist():
-                data = old.read(name)
-                same = name.endswith(target.split("/", 1)[-1])
-                new.writestr(name, mutate.bytes_(rng, data) if same else data)
+def _make_checkpoint(draw: Draw[Any], folder: Path) -> Path:
+    path, way = folder / "last.ckpt", pick(draw, range(100))
+    if way < 40:
+        torch.save(damaged_tree(draw, torch.load(path, weights_only=True)), path)
+    elif way < 70:  # inside the archive, with right check sums
+        with zipfile.ZipFile(path) as old:
+            parts = {name: old.read(name) for name in old.namelist()}
+        target = "last/data.pkl" if chance(draw, 0.5) else pick(draw, sorted(parts))
+        with zipfile.ZipFile(path, "w") as new:
+            for name, data in parts.items():
+                new.writestr(name, damaged_bytes(draw, data) if name == target else data)
     else:
-        _put(path, mutate.bytes_(rng, example.read_bytes()))
+        damage(draw, path)
     return path
 
 
-def _put(path: Path, data: bytes) -> Path:
-    path.write_bytes(data)
-    return path
+def _write_run(folder: Path) -> None:
+    run = RunFolder(folder / "run")
+    run.path.mkdir()
+    run.begin(TrainConfig(), RUN, musictx="0")
+    run.write_status(finished=True, step=5, seconds=2.5, validation_loss=1.5)
+
+
+def _make_run(draw: Draw[Any], folder: Path) -> Path:
+    damage(draw, pick(draw, [p for p in sorted((folder / "run").iterdir()) if p.suffix]))
+    return folder / "run"
+
+
+def _check_run(path: Path) -> object:
+    RunFolder(path).check(TrainConfig(), RUN)
+    return RunFolder(path).status()
+
+
+# -------------------------------------------------------- sessions of the studio, command lines
+
+
+def _write_sessions(folder: Path) -> None:
+    sessions = Sessions(folder / "sessions", StudioLimits())
+    for name in ("damaged", "whole"):
+        session = sessions.create(Document(name=name))
+        for number in range(4):
+            note = (number, number * 0.5, number * 0.5 + 0.4, 60 + number, 80, 0)
+            session.do(Change(add=(note,)), number)
+        session.do(Change(remove=(1,)), 4)
+        session.undo(5)
+        rows = [(2.0, 2.5, 60, 80, 0), (3.0, 3.5, 62, 80, 0)]
+        proposal = Proposal(1, "done", rows, [], [2])
+        take = Take(1, "replace", "x", 5, "piano", 1.0, 2.0, [0], {"task": "x"}, "c", None, "done")
+        take.proposals = [proposal]
+        save(session.folder, take)
+
+
+def _make_sessions(draw: Draw[Any], folder: Path) -> Path:
+    out = folder / "sessions"
+    (damaged,) = (path for path in out.iterdir() if "damaged" in path.name)
+    damage(draw, pick(draw, [path for path in sorted(damaged.rglob("*")) if path.is_file()]))
+    return out
+
+
+def _ask_sessions(path: Path) -> object:
+    sessions = Sessions(path, StudioLimits())
+    listed = [line["id"] for line in sessions.list()]
+    if not any("whole" in name for name in listed):
+        raise KeyError("the session that is whole is not listed")
+    for folder in sorted(path.iterdir()):
+        if "whole" in folder.name and len(sessions.get(folder.name).document.notes) != 4:
+            raise KeyError("the session that is whole has lost notes")
+    return _work(sessions.get(next(p.name for p in path.iterdir() if "damaged" in p.name)))
+
+
+def _work(session: Session) -> object:
+    """What a page does with a session: it shows it, accepts, adds, goes back and forth, exports. A
+    refusal of one thing keeps no other from being tried."""
+    takes = [take.json() for take in Takes(session.folder).all]
+    found: list[Any] = [takes]
+    note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
+    steps: list[Callable[[int], Any]] = [
+        *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
+        partial(session.do, Change(add=(note,))),
+        *[session.undo] * 9,
+        *[session.redo] * 9,
+    ]
+    for step in steps:
+        with contextlib.suppress(UserError):
+            found.append(step(session.document.revision))
+        found.append(session.json())
+    score = exchange.score_of(session.document)
+    for write in (midi.to_bytes, musicxml.to_bytes):
+        with contextlib.suppress(UserError):
+            write(score)
+    return json.dumps(found, allow_nan=False)
+
+
+def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:
+    return session.accept(take["id"], proposal, take["label"], revision)
+
+
+def _make_words(draw: Draw[Any], folder: Path) -> Path:
+    command = pick(draw, [name for name in sorted(COMMANDS) if known_options(name)])
+    names = list(known_options(command))
+    words = [f"{pick(draw, names)}={pick(draw, WORDS)}" for _ in range(pick(draw, (1, 1, 2)))]
+    return put(folder / "words.json", json.dumps([command, *words]).encode())
+
+
+def _compose(path: Path) -> object:
+    command, *words = json.loads(path.read_text())
+    return compose(command, words)
+
+
+def _nothing(folder: Path) -> None:
+    """No examples are needed."""
 
 
 KINDS = {
-    "midi": Kind(_write_midi, _make_midi, _read_and_encode),
-    "musicxml": Kind(lambda folder: None, _make_musicxml, _read_and_encode),
-    "json": Kind(lambda folder: None, _make_json, lambda path: jsb.read(str(path))),
-    "fonts": Kind(_write_font, _make_font, _play),
-    "models": Kind(_write_model, _make_model, _load_and_ask),
+    "midi": Kind(music.write_midi, music.make_midi, music.read_and_encode),
+    "musicxml": Kind(_nothing, music.make_musicxml, music.read_and_encode),
+    "json": Kind(_nothing, music.make_json, lambda path: jsb.read(str(path))),
+    "fonts": Kind(music.write_font, music.make_font, music.play),
+    "models": Kind(_write_model, _make_model, _load_and_generate),
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
-    "documents": Kind(small.nothing, small.make_document, formats.read),
-    "marks": Kind(small.nothing, small.make_marks, small.read_and_write),
-    "cards": Kind(small.write_card, small.make_card, small.ask_card),
-    "bands": Kind(small.write_band, small.make_card, small.ask_band),
-    "runs": Kind(small.write_run, small.make_run, small.ask_run),
-    "sessions": Kind(small.write_sessions, small.make_sessions, small.ask_sessions),
-    "words": Kind(small.nothing, small.make_words, small.ask_words),
+    "documents": Kind(_nothing, music.make_document, formats.read),
+    "marks": Kind(_nothing, music.make_marks, music.read_and_write),
+    "cards": Kind(_write_card, _make_card, lambda p: measuring._corpus_of(bundle.load(p).card)),
+    "bands": Kind(_write_band, _make_card, _accompany),
+    "runs": Kind(_write_run, _make_run, _check_run),
+    "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
+    "words": Kind(_nothing, _make_words, _compose),
+    "weights": Kind(_nothing, music.make_weights, music.compose),
 }

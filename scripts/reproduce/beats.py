@@ -23,9 +23,7 @@ from musictx.beats import Beats
 from musictx.grid import SURE, strength
 from musictx.notes import TEMPO, Score
 from musictx.tracking import tracked
-from scripts.words import options, run
-
-DEFAULTS = {"played": "", "beats": "", "free": "", "first": "780", "last": "819"}
+from scripts.words import run
 
 #: Beats count as found within so many seconds; music is read up to so many.
 NEAR, LONGEST = 0.07, 180.0
@@ -67,18 +65,18 @@ def song(played: Path, on_beats: Path) -> tuple[float, float, float, float] | No
     return f_measure(beats, there), f_measure(bars, lines), paced, agree
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    numbers = range(int(given["first"]), int(given["last"]) + 1)
-    names = [f"{number:03d}.mid" for number in numbers]
-    pairs = [(Path(given["played"]) / name, Path(given["beats"]) / name) for name in names]
+def main(
+    played: Path, beats: Path, free: Path | None = None, first: int = 780, last: int = 819
+) -> None:
+    names = [f"{number:03d}.mid" for number in range(first, last + 1)]
+    pairs = [(played / name, beats / name) for name in names]
     rows = [row for pair in pairs if all(p.exists() for p in pair) if (row := song(*pair))]
-    beats, bars, paced, agree = np.array(rows).T
-    print(f"{len(rows)} songs: beats {beats.mean():.2f}, bar lines {bars.mean():.2f}; beats at")
-    print(f"another pace in {(paced > np.maximum(beats, 0.8)).sum()}, sure in", end=" ")
+    right, bars, paced, agree = np.array(rows).T
+    print(f"{len(rows)} songs: beats {right.mean():.2f}, bar lines {bars.mean():.2f}; beats at")
+    print(f"another pace in {(paced > np.maximum(right, 0.8)).sum()}, sure in", end=" ")
     print(f"{(agree >= SURE).sum()}, strength {agree.mean():.2f}")
     draws = np.random.default_rng(0)
-    for path in sorted(Path(given["free"]).rglob("*.mid*")) if given["free"] else []:
+    for path in sorted(free.rglob("*.mid*")) if free else ():
         music = musictx.read(path)
         music = music.with_notes(music.notes[music.notes["start"] < LONGEST])
         notes = music.notes.copy()

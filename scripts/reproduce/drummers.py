@@ -28,9 +28,8 @@ from musictx.notes import Score
 from musictx.sampling import drummers
 from musictx.tokens.bars import STEPS
 from scripts.reproduce.bands import STYLES, snapped
-from scripts.words import options, run
+from scripts.words import run
 
-DEFAULTS = {"groove": "", "model": ""}
 #: Drummers of a style in the card; a style has so many performances at least, and so many of them
 #: are held out, every third where the validation split has fewer.
 DRUMMERS, FEWEST, HELD_OUT = 8, 10, 4
@@ -108,25 +107,26 @@ def chosen(tables: list[tuple[np.ndarray, int]]) -> list[np.ndarray]:
     return [rates[n] for n in taken]
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
+def main(groove: Path, model: Path | None = None) -> None:
     by_style = defaultdict(list)
-    for one in performances(Path(given["groove"])):
+    for one in performances(groove):
         if not one.held_out:
             by_style[one.style].append(strokes(one.score))
     usual = [one for style in STYLES.split("|") for one in by_style.get(style, ()) if straight(one)]
     styles = {drummers.USUAL: usual} | {name: by_style[name] for name in sorted(by_style)}
-    told = {name: [drummers.written(one) for one in chosen(some)] for name, some in styles.items()}
-    if not given["model"]:
-        print(yaml.safe_dump(told, sort_keys=False, width=200))
+    tables = {
+        name: [drummers.written(one) for one in chosen(some)] for name, some in styles.items()
+    }
+    if model is None:
+        print(yaml.safe_dump(tables, sort_keys=False, width=200))
         return
-    path = Path(given["model"]) / "config.json"
+    path = model / "config.json"
     config = json.loads(path.read_text("utf-8"))
-    config["card"]["drummers"] = told
+    config["card"]["drummers"] = tables
     path.write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    described = json.loads((path.parent / "tokenizer.json").read_text("utf-8"))
-    text = card_text(config, described, bundle.load(given["model"]).model)
-    (path.parent / "CARD.md").write_text(text, "utf-8")
+    described = json.loads((model / "tokenizer.json").read_text("utf-8"))
+    text = card_text(config, described, bundle.load(model).model)
+    (model / "CARD.md").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

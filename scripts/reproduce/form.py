@@ -22,10 +22,8 @@ from musictx.config.generate import sections_of
 from musictx.evaluate import sections as found
 from musictx.evaluate.metre import bar_likeness, bars_alike
 from musictx.notes import Score
-from scripts.words import options, run
+from scripts.words import run
 
-DEFAULTS = {"path": "", "model": "song", "form": "AABA", "bars": "8", "seeds": "10",
-            "primers": "", "out": "form"}  # fmt: skip
 SAME = 0.999
 
 
@@ -65,25 +63,32 @@ def recognised(score: Score, plan: list[str]) -> list[bool]:
     ]
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    if given["path"]:
-        files = sorted(Path(given["path"]).glob("*.mid"))
-        rows = np.array([row for path in files for row in returns(bars_alike(musictx.read(path)))])
+def main(
+    path: Path | None = None,
+    model: str = "song",
+    form: str = "AABA",
+    bars: int = 8,
+    seeds: int = 10,
+    primers: Path | None = None,
+    out: Path = Path("form"),
+) -> None:
+    if path:
+        files = sorted(path.glob("*.mid"))
+        rows = np.array([row for file in files for row in returns(bars_alike(musictx.read(file)))])
         print(f"{len(rows)} returns of eight bars in {len(files)} songs")
         for name, values in (("alike", rows.mean(0)), ("the same", (rows > SAME).mean(0))):
             print(f"{name:10}", *(f"{v:.2f}" for v in values), f"  all {values.mean():.3f}")
-    plan, bars = [name for name, _ in sections_of(given["form"])], int(given["bars"])
+    plan = [name for name, _ in sections_of(form)]
     right, alike, likeness = [], [], []
-    model = musictx.load(given["model"]) if int(given["seeds"]) else None
-    primers = sorted(Path(given["primers"]).glob("*.mid")) if given["primers"] else []
-    for seed in range(int(given["seeds"])):
-        path = Path(given["out"]) / f"{seed}.mid"
+    bundle = musictx.load(model) if seeds else None
+    tunes = sorted(primers.glob("*.mid")) if primers else []
+    for seed in range(seeds):
+        path = out / f"{seed}.mid"
         if not path.exists():
-            primer = primers[seed * len(primers) // int(given["seeds"])] if primers else None
-            more = {"primer": primer, "form": given["form"], "bars": bars, "seed": seed}
+            primer = tunes[seed * len(tunes) // seeds] if tunes else None
             path.parent.mkdir(parents=True, exist_ok=True)
-            musictx.write(musictx.generate(model, **more)[0].score, path)
+            made = musictx.generate(bundle, primer=primer, form=form, bars=bars, seed=seed)
+            musictx.write(made[0].score, path)
         score = musictx.read(path)
         right.append(recognised(score, plan))
         matrix, where = bars_alike(score), [one.begin for one in found.sections(score)]

@@ -11,7 +11,7 @@ split, and on the test split if the file has it: nats per note, all four voices,
 silence in the vocabulary, ends of pieces not counted, whole pieces, the first token scored from bos
 alone. The weights are those of the best validation, those of ``best`` of the last step;
 ``calibrated`` is ``best`` after scripts/reproduce/calibrate.py. Words with a dot in them go to
-every training. What an ensemble and memories add is told by scripts/reproduce/jsb_more.py.
+every training.
 
 Every step is a musictx command, printed before it runs. What is done is not done again: a stopped
 run goes on, a finished one is only read. ``csv`` has a line for each row, transposition and seed;
@@ -23,16 +23,16 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from musictx.errors import UserError
 from musictx.files import write_table
-from scripts.words import musictx, run, with_rest
+from scripts.reproduce import calibrate
+from scripts.words import musictx, run
 
 #: What Huang et al. (2018), table 1, report for the validation split (as other papers cite it).
 PAPER = {
@@ -44,99 +44,53 @@ PAPER = {
     "pitch_time": 0.335,
 }
 #: The files of musictx/chorale/conf/experiment/jsb, in the order of the table.
-ROWS = [*PAPER, "best", "calibrated"]
+ROWS = (*PAPER, "best", "calibrated")
 COLUMNS = (
     "row", "transposition", "seed", "validation_nats", "test_nats", "parameters", "steps",
     "tokens_seen", "minutes", "best_step", "device", "torch", "command",
 )  # fmt: skip
+TABLE = Path(__file__).with_suffix(".csv")
 #: What makes two lines the same measurement.
 SAME = ("row", "transposition", "seed")
-DEFAULTS = {
-    "path": "",
-    "rows": ",".join(ROWS),
-    "transposition": "true,false",
-    "seeds": "0",
-    "runs": "runs/jsb",
-    "csv": str(Path(__file__).with_suffix(".csv")),
-    "rehearse": "false",
+REHEARSAL = {
+    **{"trainer.max_steps": 6, "trainer.val_check_interval": 6, "data.validation_windows": 2},
+    **{"model.width": 32, "model.heads": 2, "model.feedforward": 32, "model.layers": 2},
 }
-REHEARSAL = [
-    *("trainer.max_steps=6", "trainer.val_check_interval=6", "data.validation_windows=2"),
-    *("model.width=32", "model.heads=2", "model.feedforward=32", "model.layers=2"),
-]
-
-
-def options(words: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The options of this script, and the words with a dot, which are for ``musictx train``."""
-    given, rest = with_rest(words, DEFAULTS)
-    if not Path(given["path"]).is_file():
-        raise UserError(f"path={given['path']}: expected the JSON file of the chorales")
-    for row in given["rows"].split(","):
-        if row not in ROWS:
-            raise UserError(f"rows={row}: expected some of {','.join(ROWS)}")
-    if given["rehearse"] == "true" and given["csv"] == DEFAULTS["csv"]:
-        given["csv"] = str(Path(given["runs"], "rehearsal.csv"))  # not among the real ones
-    return given, rest
-
-
-def train(
-    row: str, transposed: str, seed: str, folder: Path, given: Mapping[str, str]
-) -> list[str]:
-    """The words of the training of a row."""
-    words = ["train", f"experiment=jsb/{row}", f"corpus.path={given['path']}", f"seed={seed}"]
-    words += [f"corpus.shards={given['runs']}/shards", f"out={folder}"]
-    words += ["corpus.augment.transpose=0"] if transposed == "false" else []
-    return words + (REHEARSAL if given["rehearse"] == "true" else [])
-
-
-def evaluate(split: str, folder: Path, given: Mapping[str, str]) -> list[str]:
-    """The words of its measurement: whole pieces, of which the longest has 2560 notes."""
-    corpus = ["corpus=jsb", f"corpus.path={given['path']}", f"corpus.shards={given['runs']}/shards"]
-    out = folder.with_name(folder.name + f"-{split}.json")
-    return ["evaluate", f"model={folder}", *corpus, f"split={split}", "window=2560", f"out={out}"]
-
-
-def calibrate(model: Path, transposed: str, given: Mapping[str, str], rest: Sequence[str]) -> Path:
-    """The calibrated copy of a model folder; the sibling is trained once for all seeds."""
-    words = [f"path={given['path']}", f"models={model}"]
-    words += [f"runs={given['runs']}/siblings-{transposed}", *rest]
-    words += ["corpus.augment.transpose=0"] if transposed == "false" else []
-    words += ["held=1", *REHEARSAL] if given["rehearse"] == "true" else []
-    command = [sys.executable, "-m", "scripts.reproduce.calibrate", *words]
-    if status := subprocess.run(command).returncode:
-        sys.exit(status)
-    return model.with_name(model.name + "-calibrated")
 
 
 def measure(
-    row: str, transposed: str, seed: str, given: Mapping[str, str], rest: list[str]
+    row: str, transposed: str, seed: str, path: Path, runs: Path, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Train and evaluate one row; the line for the table."""
+    """Train and evaluate one row with the options ``more``; the line for the table."""
     recipe = "best" if row == "calibrated" else row
     how = "transposed" if transposed == "true" else "as-is"
-    folder = Path(given["runs"], f"{recipe}-{how}-{seed}")
-    if given["rehearse"] == "true":
-        folder = folder.with_name(folder.name + "-rehearsal")
-    command = [*train(recipe, transposed, seed, folder, given), *rest]
+    folder, corpus = runs / f"{recipe}-{how}-{seed}", f"corpus.path={path}"
+    if transposed == "false":
+        more = {"corpus.augment.transpose": 0, **more}
+    command = ["train", f"experiment=jsb/{recipe}", corpus, f"seed={seed}"]
+    command += [f"corpus.shards={runs}/shards", f"out={folder}"]
+    command += [f"{name}={value}" for name, value in more.items()]
     musictx(*command)
     model = folder / "model"
-    if row == "calibrated":
-        model = calibrate(model, transposed, given, rest)
-    splits = ["validation"]
-    splits += ["test"] if json.loads(Path(given["path"]).read_text()).get("test") else []
-    found = {}
-    for split in splits:
-        musictx(*evaluate(split, model, given))
-        found[split] = json.loads(model.with_name(f"{model.name}-{split}.json").read_text())
+    if row == "calibrated":  # the sibling is trained once for all seeds
+        siblings = runs / f"siblings-{transposed}"
+        (model,) = calibrate.main(path, [str(model)], runs=siblings, **more)
+    splits = ["validation"] + ["test"] * bool(json.loads(path.read_text()).get("test"))
+    numbers = {}
+    for split in splits:  # whole pieces, of which the longest has 2560 notes
+        out = model.with_name(f"{model.name}-{split}.json")
+        words = [corpus, f"corpus.shards={runs}/shards", f"split={split}", "window=2560"]
+        musictx("evaluate", f"model={model}", "corpus=jsb", *words, f"out={out}")
+        numbers[split] = json.loads(out.read_text())
     status = json.loads((folder / "status.json").read_text())
     card = json.loads((folder / "model" / "config.json").read_text())["card"]
     return {
         "row": row,
         "transposition": transposed,
         "seed": seed,
-        "validation_nats": f"{found['validation']['nats_per_token']:.4f}",
-        "test_nats": f"{found['test']['nats_per_token']:.4f}" if "test" in found else "",
-        "parameters": found["validation"]["parameters"],
+        "validation_nats": f"{numbers['validation']['nats_per_token']:.4f}",
+        "test_nats": f"{numbers['test']['nats_per_token']:.4f}" if "test" in numbers else "",
+        "parameters": numbers["validation"]["parameters"],
         "steps": status["step"],
         "tokens_seen": card["training"]["tokens seen"],
         "minutes": f"{status['seconds'] / 60:.1f}",
@@ -173,20 +127,17 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         "| row | paper | transposed | seeds | validation | test | parameters | tokens seen | min |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    order = {name: number for number, name in enumerate(ROWS)}
-    for row, transposed in sorted(groups, key=lambda g: (g[1] != "true", order.get(g[0], 99), g)):
-        mine = groups[row, transposed]
-        average = {
-            name: mean(float(line[name]) for line in mine)
-            for name in ("parameters", "tokens_seen", "minutes")
-        }
-        seeds = ",".join(sorted((str(line["seed"]) for line in mine), key=int))
-        rows.append(
-            f"| {row} | {PAPER.get(row, '')} | {'yes' if transposed == 'true' else 'no'} | {seeds} "
-            f"| {nats(mine, 'validation_nats')} | {nats(mine, 'test_nats')} | "
-            f"{average['parameters'] / 1e6:.2f} M | {average['tokens_seen'] / 1e6:.1f} M | "
-            f"{average['minutes']:.1f} |"
-        )
+    for transposed, row in product(("true", "false"), ROWS):
+        if mine := groups.get((row, transposed)):
+            size, seen, minutes = (
+                mean(float(line[name]) for line in mine)
+                for name in ("parameters", "tokens_seen", "minutes")
+            )
+            columns = [row, PAPER.get(row, ""), "yes" if transposed == "true" else "no"]
+            columns += [",".join(sorted((str(line["seed"]) for line in mine), key=int))]
+            columns += [nats(mine, "validation_nats"), nats(mine, "test_nats")]
+            columns += [f"{size / 1e6:.2f} M", f"{seen / 1e6:.1f} M", f"{minutes:.1f}"]
+            rows.append(f"| {' | '.join(map(str, columns))} |")
     return "\n".join(rows)
 
 
@@ -219,8 +170,7 @@ def draw(runs: Path, path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for log in sorted(runs.glob("*/metrics.csv")):
-        if not log.parent.name.endswith("-rehearsal"):
-            axes.plot(*curve(read(log)), label=log.parent.name, linewidth=1.2)
+        axes.plot(*curve(read(log)), label=log.parent.name, linewidth=1.2)
     axes.set(xlabel="tokens seen, millions", ylabel="validation, nats per note", ylim=(0.25, 0.8))
     if axes.lines:
         axes.legend(fontsize=7)
@@ -230,16 +180,28 @@ def draw(runs: Path, path: Path) -> None:
     plt.close(figure)
 
 
-def main(words: list[str]) -> None:
-    given, rest = options(words)
-    target = Path(given["csv"])
+def main(
+    path: Path,
+    rows: Sequence[str] = ROWS,
+    transposition: Sequence[str] = ("true", "false"),
+    seeds: Sequence[str] = ("0",),
+    runs: Path = Path("runs/jsb"),
+    csv: Path = TABLE,
+    rehearse: bool = False,
+    **more: Any,
+) -> None:
+    if not path.is_file():
+        raise UserError(f"path={path}: expected the JSON file of the chorales")
+    if unknown := [row for row in rows if row not in ROWS]:
+        raise UserError(f"rows={unknown[0]}: expected some of {','.join(ROWS)}")
+    if rehearse:  # not among the real ones
+        runs, more = runs / "rehearsal", {**REHEARSAL, **more}
+        csv = runs / csv.name
     lines: list[dict[str, Any]] = []
-    for transposed in given["transposition"].split(","):
-        for row in given["rows"].split(","):
-            for seed in given["seeds"].split(","):
-                lines = record(target, measure(row, transposed, seed, given, rest))
-    draw(Path(given["runs"]), target.with_suffix(".png"))
-    print(f"\n{target}\n\n{table(lines)}")
+    for transposed, row, seed in product(transposition, rows, seeds):
+        lines = record(csv, measure(row, transposed, seed, path, runs, more))
+    draw(runs, csv.with_suffix(".png"))
+    print(f"\n{csv}\n\n{table(lines)}")
 
 
 if __name__ == "__main__":

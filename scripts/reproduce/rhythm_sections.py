@@ -13,7 +13,7 @@ beside each other by halves; all their bars' means count the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,18 +27,8 @@ from musictx.notes import Score
 from musictx.sampling.drummers import KINDS, kind_of
 from scripts.reproduce.bands import BASS, STEADY, STYLES, snapped
 from scripts.reproduce.drummers import performances
-from scripts.words import options, run, several
+from scripts.words import run
 
-DEFAULTS = {
-    "path": "",
-    "groove": "",
-    "model": "song",
-    "pieces": "10",
-    "seconds": "45",
-    "seed": "0",
-    "parts": "drums,bass",
-    "styles": "",
-}
 LAGS = (1, 2, 4, 8, 16)
 
 
@@ -117,18 +107,20 @@ def halves(tables: list[np.ndarray], seed: int = 0) -> float:
     return float(np.mean(found))
 
 
-def by_style(given: dict[str, str], songs: list[Score], model: musictx.Bundle) -> None:
+def by_style(
+    groove: Path, songs: list[Score], model: musictx.Bundle, styles: Sequence[str], seed: int
+) -> None:
     """Drums of each style beside the held-out drummers of all."""
     real: dict[str, list[np.ndarray]] = {}
-    for one in performances(Path(given["groove"])):
+    for one in performances(groove):
         if one.held_out:
             bars = int(metre.bars_of(one.score).max()) + 1
             real.setdefault(one.style, []).append(places(one.score) / bars)
     whole = {style: np.sum(tables, 0) for style, tables in real.items()}
     print("style".ljust(12), "halves", *(f"{style:>10}" for style in real))
-    for style in several(given["styles"]):
+    for style in styles:
         made = [
-            places(made_for(song, "drums", model, int(given["seed"]) + number, style))
+            places(made_for(song, "drums", model, seed + number, style))
             for number, song in enumerate(songs)
         ]
         row = [overlap(np.sum(made, 0), table) for table in whole.values()]
@@ -137,61 +129,68 @@ def by_style(given: dict[str, str], songs: list[Score], model: musictx.Bundle) -
         )
 
 
-def songs_of(given: dict[str, str]) -> Iterator[tuple[str, Score, Score]]:
+def songs_of(folder: Path, pieces: int, seconds: float) -> Iterator[tuple[str, Score, Score]]:
     """Name, whole file and the beginning without drums, bass and chords of each song in 4/4."""
-    left, end = int(given["pieces"]), float(given["seconds"])
-    for path in sorted(Path(given["path"]).glob("*.mid")):
+    for path in sorted(folder.glob("*.mid")):
         whole = musictx.read(path)
-        if left and len(whole.meters) == 1 and whole.meters[0].tolist()[1:] == (4, 4):
-            left -= 1
+        if pieces and len(whole.meters) == 1 and whole.meters[0].tolist()[1:] == (4, 4):
+            pieces -= 1
             notes = whole.notes[~whole.notes["drum"] & (whole.notes["program"] != BASS)]
-            notes = notes[notes["start"] < end]
+            notes = notes[notes["start"] < seconds]
             yield path.name, whole, replace(whole.with_notes(notes), markers=(), file=b"")
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    model = musictx.load(given["model"])
-    if given["styles"]:
-        by_style(given, [song for _, _, song in songs_of(given)], model)
+def main(
+    path: Path,
+    groove: Path,
+    model: str = "song",
+    pieces: int = 10,
+    seconds: float = 45,
+    seed: int = 0,
+    parts: Sequence[str] = ("drums", "bass"),
+    styles: Sequence[str] = (),
+) -> None:
+    bundle, songs = musictx.load(model), songs_of(path, pieces, seconds)
+    if styles:
+        by_style(groove, [song for _, _, song in songs], bundle, styles, seed)
         return
     performed = [
         snapped(musictx.read(path))
-        for path in sorted(Path(given["groove"]).glob("*beat_4-4*.mid"))
+        for path in sorted(groove.glob("*beat_4-4*.mid"))
         if any(style in path.name for style in STYLES.split("|"))
     ]
     drummers = [score for score, steady in performed if steady >= STEADY]
-    groove = np.sum([places(one) for one in drummers], 0)
-    others = [overlap(places(one), groove - places(one)) for one in drummers]
+    real = np.sum([places(one) for one in drummers], 0)
+    others = [overlap(places(one), real - places(one)) for one in drummers]
     print(f"{len(drummers)} drummers; overlap of each with the others {_mean(others)}")
     table, rows = np.zeros((4, 16)), {}
-    for number, (name, whole, song) in enumerate(songs_of(given)):
+    for number, (name, whole, song) in enumerate(songs):
         named = chords.annotated(whole)
-        if "drums" in several(given["parts"]):
-            drums = made_for(song, "drums", model, int(given["seed"]) + number)
+        if "drums" in parts:
+            drums = made_for(song, "drums", bundle, seed + number)
             table += places(drums)
             ends = {one.stop - 1 for one in sections(song)}
             at_ends, elsewhere = colours(drums, ends)
             count = max(int(metre.bars_of(song).max()) + 1, 1)
             rows.setdefault("drums", []).append({
                 "near sixteenths": metre.near_sixteenths(drums),
-                "overlap with Groove, this song": overlap(places(drums), groove),
+                "overlap with Groove, this song": overlap(places(drums), real),
                 "strokes a bar": len(drums) / count,
                 "fills at phrase ends": at_ends, "elsewhere": elsewhere,
             })  # fmt: skip
-        if "bass" in several(given["parts"]):
-            bass = made_for(song, "bass", model, int(given["seed"]))
+        if "bass" in parts:
+            bass = made_for(song, "bass", bundle, seed)
             roots = [(time, chord.root % 12 if chord.quality else -1) for time, chord in named]
             rows.setdefault("bass", []).append(bass_measures(bass, roots))
             rows.setdefault("lowest notes", []).append(bass_measures(lowest(song), roots))
         print(name, flush=True)
     if table.sum():
         kinds = [*KINDS, "others"]
-        for name, one in (("made", table), ("Groove", groove)):
+        for name, one in (("made", table), ("Groove", real)):
             shares = {kind: float(np.round(n / one.sum(), 3)) for kind, n in zip(kinds, one.sum(1))}
             print(name, shares)
-        print(f"overlap with Groove: places {overlap(table.sum(0), groove.sum(0)):.3f}, ", end="")
-        print(f"places and kinds {overlap(table, groove):.3f}")
+        print(f"overlap with Groove: places {overlap(table.sum(0), real.sum(0)):.3f}, ", end="")
+        print(f"places and kinds {overlap(table, real):.3f}")
     for what, values in rows.items():
         print(what)
         for name in values[0]:

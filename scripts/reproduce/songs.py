@@ -25,16 +25,12 @@ import numpy as np
 
 import musictx
 from musictx.apps.parts import family
-from musictx.errors import UserError
 from musictx.files import write_table
 from musictx.notes import Score
 from scripts.reproduce import bands
-from scripts.words import options as read_options
 from scripts.words import run
 
-DEFAULTS = dict.fromkeys(
-    ("out", "pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove", "mutopia"), ""
-)
+SOURCES = ("pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove", "mutopia")
 #: The program that stands for a melody: voices, tunes of lead sheets.
 MELODY, STRINGS, PIANO, ORGAN, GUITAR = 73, 48, 0, 16, 24
 #: The strings of a quartet, which keep their programs.
@@ -176,19 +172,23 @@ def files_of(source: str, folder: str) -> list[Path]:
     ]
 
 
-def main(words: list[str]) -> None:
-    options = read_options(words, DEFAULTS)
-    if not options["out"]:
-        raise UserError("out: expected the folder that is to be written")
-    out = Path(options["out"])
+def main(
+    out: Path,
+    pop909: str = "",
+    lieder: str = "",
+    quartets: str = "",
+    freedoom: str = "",
+    leadsheets: str = "",
+    groove: str = "",
+    mutopia: str = "",
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, str]] = []
-    drummers = drummers_of(options["groove"])
+    drummers = drummers_of(groove)
     music: set[bytes] = set()
-    for source in list(DEFAULTS)[1:]:
-        if not options[source]:
-            continue
-        for path in files_of(source, options[source]):
+    folders = (pop909, lieder, quartets, freedoom, leadsheets, groove, mutopia)
+    for source, folder in zip(SOURCES, folders):
+        for path in files_of(source, folder) if folder else ():
             score = musictx.read(path)
             if len(score) < FEWEST_NOTES:
                 continue

@@ -18,20 +18,11 @@ from pathlib import Path
 import numpy as np
 
 import musictx
-from musictx import chords
+from musictx.chords import NAMES, NONE, QUALITIES, annotated
 from musictx.evaluate import harmony, metre
 from musictx.notes import Score
-from scripts.words import options, run
+from scripts.words import run
 
-DEFAULTS = {
-    "path": "",
-    "model": "song",
-    "pieces": "10",
-    "seconds": "45",
-    "seed": "0",
-    "chords": "false",
-    "program": "73",
-}
 LAGS = (1, 2, 4, 8, 16)
 
 
@@ -87,41 +78,47 @@ def shifted(spans: list[harmony.ChordSpan], semitones: int) -> list[harmony.Chor
 
 def spans_of(score: Score, end: float) -> list[harmony.ChordSpan]:
     """The chords that the file names, with their tones."""
-    found = [one for one in chords.annotated(score) or [] if one[0] < end]
+    found = [one for one in annotated(score) or [] if one[0] < end]
     stops = [*(time for time, _ in found[1:]), end]
     return [
         harmony.ChordSpan(time, stop, frozenset((chord.root + tone) % 12 for tone in tones))
         for (time, chord), stop in zip(found, stops)
-        for tones in [chords.QUALITIES[chords.NAMES[chord.quality]]]
-        if chord != chords.NONE
+        for tones in [QUALITIES[NAMES[chord.quality]]]
+        if chord != NONE
     ]
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
-    end, program = float(given["seconds"]), int(given["program"])
-    files = sorted(Path(given["path"]).glob("*.mid"))
-    files = files[:: max(1, len(files) // int(given["pieces"]))][: int(given["pieces"])]
-    model = musictx.load(given["model"])
+def main(
+    path: Path,
+    model: str = "song",
+    pieces: int = 10,
+    seconds: float = 45,
+    seed: int = 0,
+    chords: bool = False,
+    program: int = 73,
+) -> None:
+    files = sorted(path.glob("*.mid"))
+    files = files[:: max(1, len(files) // pieces)][:pieces]
+    bundle = musictx.load(model)
     new, real = [], []
-    for path in files:
-        song = musictx.read(path)
-        inside = song.notes[song.notes["start"] < end]
+    for file in files:
+        song = musictx.read(file)
+        inside = song.notes[song.notes["start"] < seconds]
         melody, others = (inside[(inside["program"] == program) == own] for own in (True, False))
         if not len(melody):
             continue
         first, last = melody["start"].min() - 0.02, melody["start"].max() + 0.02
         if not len(others := within(others, first, last)):
             continue
-        markers = song.markers if given["chords"] == "true" else ()
+        markers = song.markers if chords else ()
         tune = replace(song.with_notes(melody), markers=markers)
-        sample = musictx.accompany(tune, model=model, seed=int(given["seed"]))[0]
+        sample = musictx.accompany(tune, model=bundle, seed=seed)[0]
         notes = sample.score.notes
         made = within(notes[~np.isin(notes["track"], melody["track"])], first, last)
-        spans = [one for one in spans_of(song, end) if one.end > first]
+        spans = [one for one in spans_of(song, seconds) if one.end > first]
         new.append(measured(song, made, melody, spans))
         real.append(measured(song, others, melody, spans))
-        print(path.name, len(made), flush=True)
+        print(file.name, len(made), flush=True)
     print(f"{len(new)} songs")
     for name in new[0] if new else ():
         values = [np.array([row[name] for row in rows]) for rows in (new, real)]

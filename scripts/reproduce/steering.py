@@ -10,7 +10,7 @@ Prints, by control, the mean heard at each value, and Spearman's rank correlatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,16 +18,8 @@ import numpy as np
 import musictx
 from musictx.errors import UserError
 from musictx.tokens.controls import CONTROLS, measured
-from scripts.words import options, run
+from scripts.words import run
 
-DEFAULTS = {
-    "model": "piano",
-    "samples": "64",
-    "seconds": "20",
-    "guidance": "1",
-    "seed": "0",
-    "controls": ",".join(CONTROLS),
-}
 #: Values asked for of each control.
 VALUES = 8
 
@@ -51,16 +43,17 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def heard(name: str, given: dict[str, str]) -> Iterator[tuple[float, float]]:
+def heard(
+    name: str, model: str, samples: int, seconds: float, guidance: float, seed: int
+) -> Iterator[tuple[float, float]]:
     """(asked, heard) of each piece."""
-    each, seconds = max(1, int(given["samples"]) // VALUES), float(given["seconds"])
     for number, value in enumerate(values(name)):
         pieces = musictx.generate(
-            given["model"],
+            model,
             seconds=seconds,
-            samples=each,
-            seed=int(given["seed"]) * 1000 + number,
-            guidance=float(given["guidance"]),
+            samples=max(1, samples // VALUES),
+            seed=seed * 1000 + number,
+            guidance=guidance,
             **{name: value},
         )
         for piece in pieces:
@@ -69,13 +62,19 @@ def heard(name: str, given: dict[str, str]) -> Iterator[tuple[float, float]]:
                 yield value, found
 
 
-def main(words: list[str]) -> dict[str, float]:
-    given = options(words, DEFAULTS)
+def main(
+    model: str = "piano",
+    samples: int = 64,
+    seconds: float = 20,
+    guidance: float = 1,
+    seed: int = 0,
+    controls: Sequence[str] = tuple(CONTROLS),
+) -> dict[str, float]:
     results = {}
-    for name in given["controls"].split(","):
+    for name in controls:
         if name not in CONTROLS:
             raise UserError(f"controls={name}: expected some of " + ", ".join(CONTROLS))
-        asked, found = np.array(list(heard(name, given))).T
+        asked, found = np.array(list(heard(name, model, samples, seconds, guidance, seed))).T
         results[name] = rank_correlation(asked, found)
         print(f"{name} ({CONTROLS[name].unit})")
         print("  asked " + "".join(f"{value:7.1f}" for value in np.unique(asked)))

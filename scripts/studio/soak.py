@@ -1,15 +1,16 @@
 """Many clients of one studio for some minutes: no take is lost, the queue is fair, memory is flat.
 
-    python -m scripts.studio.soak [clients=20] [minutes=5] [seed=0] [model=piano] [seconds=2]
+    python -m scripts.studio.soak [clients=20] [minutes=5] [seed=0] [models=piano,song,chorale]
 
-Each client has a session of its own and behaves like a page in a hurry: it asks for a take, waits
-for its last event, accepts one proposal of three or sets it aside, draws a note, undoes that now
-and then, and every eighth take it stops instead. Then the server gets SIGKILL and starts again.
+Each client has a session of its own and behaves like a page in a hurry: it asks for a take of any
+task by any of the models, waits for its last event, accepts one proposal of three and undoes that,
+or sets it aside, exports now and then, draws a note, undoes every other, and every eighth take it
+stops instead. Then the server gets SIGKILL and starts again.
 
 Lost: a take that was acknowledged and has no end, has no notes in the session afterwards, or
 differs after the restart; an operation that was acknowledged and is not there. Fair: after the
 first tenth no client has 1.5 times as many takes as another. Flat: in the second half memory grows
-by less than a tenth. Prints tables; exit status 1 if something failed. Needs aiohttp and ps.
+by less than a tenth. Exit status 1 if something failed. Needs aiohttp and ps.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -28,43 +28,48 @@ from typing import Any
 
 import aiohttp
 
-from scripts.words import options
-from scripts.words import run as script
+from scripts.harness import finish
+from scripts.words import run
 from tests.browser.served import Served
 
-DEFAULTS = {"clients": "20", "minutes": "5", "seed": "0", "model": "piano", "seconds": "2"}
-HEADERS = {"X-Musictx": "1"}
+MODELS = ("piano", "song", "chorale")
+#: What is asked, and by which models.
+TASKS: tuple[tuple[dict[str, Any], set[str]], ...] = (
+    ({"task": "continue", "seconds": 2}, {"piano", "song"}),
+    ({"task": "replace", "begin": 1, "end": 3}, {"piano", "song"}),
+    ({"task": "vary", "begin": 1, "end": 4, "keep": 0.5}, {"piano", "song"}),
+    ({"task": "accompany"}, {"song"}),
+    ({"task": "new", "seconds": 3}, {"piano", "song", "chorale"}),
+)
+EXPORTS = ("wav", "png", "mid")
 ENDS = ("done", "failed", "stopped")
 #: Seconds after which a take that has not ended counts as lost; some are needed for the last ones.
 PATIENCE = 300.0
-#: Memory is looked at so often; what is fair is counted after the first part.
+#: Memory is looked at so often; takes are counted after the first part.
 PARTS = 10
 
 
 @dataclass
 class Client:
-    """One page. ``waits`` are seconds from the request to the take's first composing, ``lasted`` to
-    its end."""
+    """One page. ``waits`` are seconds from the request to the take's first composing."""
 
     number: int
     http: aiohttp.ClientSession
     rng: Random
-    model: str
-    seconds: float
+    models: set[str]
     session: str = ""
     revision: int = 0
     takes: dict[int, str] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
-    lasted: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
 
     async def ask(self, method: str, path: str, **body: Any) -> Any:
         async with self.http.request(method, path, json=body or None) as answer:
-            text = await answer.text()
+            data = await answer.read()
             if answer.status >= 400:
-                raise RuntimeError(f"{method} {path}: {answer.status} {text[:200]}")
-            return json.loads(text) if text else None
+                raise RuntimeError(f"{method} {path}: {answer.status} {data[:200]!r}")
+            return json.loads(data) if data[:1] in (b"{", b"[") else None
 
     async def live(self, until: float) -> None:
         """Work until the clock says ``until``."""
@@ -82,20 +87,13 @@ class Client:
         self.document = await self.ask("GET", self.session)
 
     async def _take(self, events: AsyncIterator[tuple[str, Any]]) -> None:
-        began = time.monotonic()
-        take = await self.ask(
-            "POST",
-            f"{self.session}/takes",
-            task="continue",
-            seconds=self.seconds,
-            samples=self.rng.randint(1, 3),
-            model=self.model,
-            seed=self.rng.randrange(10**6),
-            revision=self.revision,
-        )
-        number, stop = take["id"], len(self.takes) % 8 == 7
+        began, stop = time.monotonic(), len(self.takes) % 8 == 7
+        task, models = self.rng.choice([one for one in TASKS if one[1] & self.models])
+        more = {"samples": self.rng.randint(1, 3), "seed": self.rng.randrange(10**6)}
+        more |= {"model": self.rng.choice(sorted(models & self.models)), "revision": self.revision}
+        take = await self.ask("POST", f"{self.session}/takes", **task, **more)
+        number, composing = take["id"], False
         self.takes[number] = "acknowledged"
-        composing = False
         async for kind, data in events:
             if kind != "take" or data["id"] != number:
                 continue
@@ -107,35 +105,47 @@ class Client:
             if data["state"] in ENDS:
                 self.takes[number] = data["state"]
                 break
-        self.lasted.append(time.monotonic() - began)
         if self.takes[number] == "failed":
             raise RuntimeError(f"take {number} failed: {data['error']}")
         if self.takes[number] == "done":
-            await self._decide(number)
+            await self._decide(f"{self.session}/takes/{number}")
 
-    async def _decide(self, number: int) -> None:
+    async def _decide(self, take: str) -> None:
         if self.rng.random() < 1 / 3:
-            answer = await self.ask(
-                "POST",
-                f"{self.session}/takes/{number}/accept",
-                proposal=1,
-                revision=self.revision,
-            )
-            self.revision = answer["revision"]
+            await self._change(f"{take}/accept", proposal=1)
+            await self._change(f"{self.session}/undo")  # the piece stays as short as it was
         else:
-            await self.ask("DELETE", f"{self.session}/takes/{number}")
+            await self.ask("DELETE", take)
+        if self.rng.random() < 1 / 50:
+            await self.ask("GET", f"{self.session}/export/a.{self.rng.choice(EXPORTS)}")
 
     async def _edit(self) -> None:
         """A note more at the beginning, and gone again every other time."""
-        found = await self.ask("GET", self.session)
-        note = [found["next_id"], 0.0, 0.5, self.rng.randint(48, 84), 80, found["tracks"][0]["id"]]
-        answer = await self.ask(
-            "POST", f"{self.session}/ops", revision=found["revision"], label="draw", add=[note]
-        )
-        self.revision = answer["revision"]
+        there = await self.ask("GET", self.session)
+        note = [there["next_id"], 0.0, 0.5, self.rng.randint(48, 84), 80, there["tracks"][0]["id"]]
+        await self._change(f"{self.session}/ops", label="draw", add=[note])
         if self.rng.random() < 0.5:
-            answer = await self.ask("POST", f"{self.session}/undo", revision=self.revision)
-            self.revision = answer["revision"]
+            await self._change(f"{self.session}/undo")
+
+    async def _change(self, path: str, **body: Any) -> None:
+        answer = await self.ask("POST", path, revision=self.revision, **body)
+        self.revision = answer["revision"]
+
+    def lost(self, again: dict[str, Any]) -> list[str]:
+        """What is missing of the takes that were acknowledged, and what a restarted server does
+        not have as before."""
+        there = {take["id"]: take for take in self.document["takes"]}
+        faults = [f"take {n} is gone" for n in self.takes if n not in there]
+        for number, state in self.takes.items():
+            proposals = there[number]["proposals"] if number in there else []
+            if state == "acknowledged":
+                faults.append(f"take {number} has no end")
+            elif state == "done" and not all(one["notes"] or one["remark"] for one in proposals):
+                faults.append(f"take {number} has a proposal without notes")
+        for name in ("revision", "notes", "tracks", "can_undo", "next_id", "takes"):
+            if self.document[name] != again[name]:
+                faults.append(f"{name} differs after SIGKILL")
+        return [f"client {self.number}: {fault}" for fault in faults]
 
 
 async def _events(stream: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
@@ -150,109 +160,59 @@ async def _events(stream: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, An
     raise RuntimeError("the stream of events ended")
 
 
-def main(words: list[str]) -> None:
-    given = options(words, DEFAULTS)
+def main(
+    clients: int = 20,
+    minutes: float = 5,
+    seed: int = 0,
+    models: Sequence[str] = MODELS,
+) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        served = Served(Path(folder) / "studio")
-        served.start()
+        served = Served(Path(folder) / "studio").start()
         try:
-            faults = asyncio.run(_soak(served, given))
+            faults = asyncio.run(_soak(served, clients, 60 * minutes, seed, set(models)))
         finally:
             served.stop()
-    print("\n".join(["", *faults]) if faults else "\nnothing lost, fair, flat")
-    if faults:
-        sys.exit(1)
+    return finish(faults)
 
 
-async def _soak(served: Served, given: dict[str, str]) -> list[str]:
-    length = float(given["minutes"]) * 60
+async def _soak(
+    served: Served, count: int, length: float, seed: int, models: set[str]
+) -> list[str]:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30)
+    headers, began, memory = {"X-Musictx": "1"}, time.monotonic(), []
     clients: list[Client] = []
-    memory = [("start", served.megabytes())]
-    began = time.monotonic()
     async with asyncio.TaskGroup() as group:
-        for number in range(int(given["clients"])):
+        for number in range(count):
             http = aiohttp.ClientSession(
-                served.url, headers=HEADERS, timeout=timeout, read_bufsize=2**24
+                served.url, headers=headers, timeout=timeout, read_bufsize=2**24
             )
-            rng = Random(f"{given['seed']} {number}")
-            clients.append(Client(number, http, rng, given["model"], float(given["seconds"])))
+            clients.append(Client(number, http, Random(f"{seed} {number}"), models))
             group.create_task(clients[-1].live(began + length))
+        print(f"memory at the start {served.megabytes():.0f} MB", flush=True)
         counts: list[int] = []
         for part in range(1, PARTS + 1):
             await asyncio.sleep(began + length * part / PARTS - time.monotonic())
-            memory.append((f"{length * part / PARTS:.0f} s", served.megabytes()))
-            if part == 1:
-                counts = [len(client.takes) for client in clients]
+            memory.append(served.megabytes())
+            print(f"after {length * part / PARTS:.0f} s {memory[-1]:.0f} MB", flush=True)
+            counts = counts or [len(client.takes) for client in clients]
         counts = [len(c.takes) - before for c, before in zip(clients, counts)]
+    waits = [wait for client in clients for wait in client.waits] or [0.0]
+    takes = [len(client.takes) for client in clients]
+    print(f"{sum(takes)} takes, {min(takes)} to {max(takes)} a client; until composing ", end="")
+    print(f"{statistics.median(waits):.1f} s in the median, {max(waits):.1f} at most", flush=True)
     faults = [fault for client in clients for fault in client.faults]
-    faults += _fair(counts) + _flat(memory)
-    faults += [one for client in clients for one in _whole(client)]
-    _table(clients, memory)
+    if max(counts) > 1.5 * min(counts) + 1:
+        faults.append(f"unfair: {min(counts)} to {max(counts)} takes a client after the first part")
+    half, rest = max(memory[: PARTS // 2]), max(memory[PARTS // 2 :])
+    if rest > 1.1 * half:
+        faults.append(f"memory grew from {half:.0f} to {rest:.0f} MB in the second half")
     served.kill()
     served.start()
     for client in clients:
-        again = await client.ask("GET", client.session)
-        faults += _lost(client, again)
+        faults += client.lost(await client.ask("GET", client.session))
         await client.http.close()
     return faults
 
 
-def _fair(counts: list[int]) -> list[str]:
-    if max(counts) > 1.5 * min(counts) + 1:
-        return [f"unfair: from {min(counts)} to {max(counts)} takes a client after the warm-up"]
-    return []
-
-
-def _flat(memory: list[tuple[str, float]]) -> list[str]:
-    half = [megabytes for _, megabytes in memory[1 : PARTS // 2 + 1]]
-    rest = [megabytes for _, megabytes in memory[PARTS // 2 + 1 :]]
-    if max(rest) > 1.1 * max(half):
-        return [f"memory grew from {max(half):.0f} to {max(rest):.0f} MB in the second half"]
-    return []
-
-
-def _whole(client: Client) -> list[str]:
-    """Every take that was acknowledged has its end, and its notes where it was composed."""
-    there = {take["id"]: take for take in client.document["takes"]}
-    faults = [f"client {client.number}: take {n} is gone" for n in client.takes if n not in there]
-    for number, state in client.takes.items():
-        if state == "acknowledged":
-            faults.append(f"client {client.number}: take {number} has no end")
-        elif state == "done" and number in there:
-            silent = [one["number"] for one in there[number]["proposals"] if not one["notes"]]
-            unsaid = [one for one in there[number]["proposals"] if not one["remark"]]
-            if silent and unsaid:
-                faults.append(f"client {client.number}: take {number} has no notes in {silent}")
-    return faults
-
-
-def _lost(client: Client, again: dict[str, Any]) -> list[str]:
-    """What the killed server had acknowledged and the new one does not know."""
-    before = client.document
-    names = ("revision", "notes", "tracks", "can_undo", "next_id", "takes")
-    return [
-        f"client {client.number}: {name} differs after SIGKILL"
-        for name in names
-        if before[name] != again[name]
-    ]
-
-
-def _table(clients: list[Client], memory: list[tuple[str, float]]) -> None:
-    print("| memory | MB |\n|---|--:|")
-    for when, megabytes in memory:
-        print(f"| {when} | {megabytes:.0f} |")
-    print("\n| client | takes | wait: least, s | median | most | whole: median, s |")
-    print("|--:|--:|--:|--:|--:|--:|")
-    for client in clients:
-        waits, lasted = client.waits or [0.0], client.lasted or [0.0]
-        print(
-            f"| {client.number} | {len(client.takes)} | {min(waits):.1f} "
-            f"| {statistics.median(waits):.1f} | {max(waits):.1f} "
-            f"| {statistics.median(lasted):.1f} |"
-        )
-    print(f"\n{sum(len(client.takes) for client in clients)} takes", flush=True)
-
-
 if __name__ == "__main__":
-    script(main)
+    run(main)

@@ -79,6 +79,8 @@ def test_models_that_follow_no_chords_say_so(tmp_path):
     piano = musictx.load(saved(tmp_path / "p", tokens=tokens, context=200))
     with pytest.raises(UserError, match="follows none; expected one of notes tokens"):
         musictx.accompany("ode_to_joy", piano, chords="| C |")
+    with pytest.raises(UserError, match="follows none"):
+        musictx.accompany(musictx.read(chart("C", "FG")), piano)
     with pytest.raises(UserError, match="expected a melody, or chords="):
         musictx.accompany(model=piano)
 

@@ -5,7 +5,7 @@ import webbrowser
 import pytest
 import torch
 
-from musictx import cli, wings
+from musictx import cli, registry
 from musictx.apps import doctor
 from musictx.attention import api
 
@@ -21,7 +21,7 @@ def test_one_page_says_what_is_there_and_what_is_taken(quick, monkeypatch, capsy
     page = capsys.readouterr().out
     rows = dict(line.split(None, 1) for line in page.splitlines() if line[0] != " ")
     assert {"system", "CPU", "GPU", "device", "attention", "self-test"} <= set(rows)
-    assert all(f"\n{name}" in page for name in wings.everywhere("checks"))
+    assert all(f"\n{name}" in page for name in registry.CHECKS)
     assert rows["attention"].startswith(tuple(api._MODULES))
     assert "a second" in page
     assert len(page.splitlines()) < 30
@@ -43,7 +43,7 @@ def test_ports_and_browsers_are_never_a_reason_to_fail(monkeypatch):
     def raises(*_):
         raise RuntimeError("no ALSA")
 
-    ports, browser = (wings.load(wings.everywhere("checks")[n]) for n in ("MIDI ports", "browser"))
+    ports, browser = (registry.load(registry.CHECKS[n]) for n in ("MIDI ports", "browser"))
     monkeypatch.setattr("mido.get_output_names", raises)
     assert ports() == "none: no ALSA"
     monkeypatch.setattr("mido.get_output_names", lambda: ["Synth", "Piano"])

@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from musictx import midi, musicxml
 from musictx.chords import annotated
-from musictx.midi.controls import controllers
+from musictx.midi.parts import controllers
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 

@@ -37,10 +37,10 @@ def test_bars_and_beats_are_those_of_the_file(numerator, denominator, rest):
     found = Tune.of(tune(LINE, rest, (numerator, denominator)))
     bar = 4 * numerator / denominator  # quarters
     begins = found.first / 4
-    assert found.known.pitches[round(4 * (rest - begins)), 0] == pitch("C5")
+    assert found.given.pitches[round(4 * (rest - begins)), 0] == pitch("C5")
     assert found.bar == 4 * bar
     assert found.bars == int((rest + 9 - 0.25) // bar) - int(begins // bar) + 1
-    for step in range(len(found.known)):
+    for step in range(len(found.given)):
         quarters = begins + step / 4
         number, since = divmod(quarters, bar)
         beat = 1 + since * denominator / 4
@@ -55,7 +55,7 @@ def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_and_that_is_said(oct
     keys_of = [pitch(name) for name, _ in moved]
     fits = [s for s in range(-48, 49, 12) if all(low <= p + s <= high for p in keys_of)]
     assert found.shift == min(fits, key=abs)
-    assert found.known.pitches[0, 0] == keys_of[0] + found.shift
+    assert found.given.pitches[0, 0] == keys_of[0] + found.shift
     told = " ".join(found.remarks())
     assert ("up" in told, "down" in told) == (found.shift > 0, found.shift < 0)
 
@@ -85,7 +85,7 @@ def test_the_file_keeps_its_melody_and_rest(rest, drums):
     beat["drum"], beat["pitch"], beat["velocity"], beat["track"] = True, 38, 127, 1
     found = Tune.of(given.with_notes(np.concatenate([given.notes, beat])) if drums else given)
     lower = np.array([60, 55, 48])
-    grid = found.known.pitches.copy()
+    grid = found.given.pitches.copy()
     opening = int((grid[:, 0] >= 0).argmax())
     grid[opening:, 1:] = lower
     tied = np.zeros(grid.shape, bool)
@@ -136,7 +136,7 @@ def by_loops(form, found, table):
     total = 0
     tonic, mode = found.key
     scale = {0, 2, 4, 5, 7, 9, 11} if mode == "major" else {0, 2, 3, 5, 7, 8, 11}
-    line = found.known.pitches[:, 0]
+    line = found.given.pitches[:, 0]
     opening = min(i for i in range(len(line)) if line[i] >= 0)
     for voice in (1, 2, 3):
         above = (table[opening, voice] - tonic) % 12
@@ -166,7 +166,7 @@ def test_form_against_loops(seed, meter):
     rng = np.random.default_rng(seed)
     found = Tune.of(tune(LINE * 2, meter=meter))
     form = Form(found)
-    table = found.known.pitches.copy()
+    table = found.given.pitches.copy()
     holds = rng.integers(1, 40, 200)
     for voice in (1, 2, 3):
         walk = np.repeat(rng.choice([48, 52, 55, 56, 60, -1], 200), np.roll(holds, voice))
@@ -206,7 +206,7 @@ def test_a_pick_up_may_be_a_bar_of_its_own(opening):
 
 def test_each_voice_may_be_given_or_several():
     bass = Tune.of(tune([("C3", 4), ("G2", 4), ("C2", 4)]), (3,))
-    assert bass.known.pitches[:, 3].max() == pitch("C3") + bass.shift
+    assert bass.given.pitches[:, 3].max() == pitch("C3") + bass.shift
     assert bass.fixed[:, 3].all()
     assert not bass.fixed[:, :3].any()
     lines = [tune([(name, 4)] * 3).notes.copy() for name in ("C5", "G4", "E4", "C3")]
@@ -215,9 +215,9 @@ def test_each_voice_may_be_given_or_several():
     score = tune([("C5", 4)] * 3).with_notes(np.concatenate(lines))
     outer = Tune.of(score, (0, 3))
     assert outer.fixed.all(0).tolist() == [True, False, False, True]
-    assert outer.known.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
+    assert outer.given.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
     two = Tune.of(score.with_notes(np.concatenate(lines[::3])), (0, 3))
-    assert two.known.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
+    assert two.given.pitches[20].tolist() == [pitch("C5"), -1, -1, pitch("C3")]
     with pytest.raises(UserError, match="1 tracks, expected a file of one track for each voice"):
         Tune.of(tune(LINE), (0, 3))
 

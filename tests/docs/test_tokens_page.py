@@ -1,4 +1,4 @@
-"""MidiTok through the open door: the adapter of docs/tokens.md keeps the laws of a tokenizer."""
+"""MidiTok as a tokenizer of one's own: the adapter of docs/tokens.md obeys the laws."""
 
 import json
 import pickle

@@ -89,13 +89,6 @@ def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp
         assert line.startswith(str(installed.parent.parent)), "imported from outside the wheel"
 
 
-def test_the_installed_command_helps_from_anywhere(installed, tmp_path):
-    done = subprocess.run(
-        [installed, "generate", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "sampling.temperature" in done.stdout
-
-
 def test_the_source_distribution_holds_its_tests_and_all_that_they_read(tmp_path):
     copy = tmp_path / "copy"
     for path in CHECKOUT.iterdir():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from musictx.live import ports
-from musictx.live.jam import Ear, jam
+from musictx.live.jam import Listener, jam
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.stream import Stream
 from musictx.tokens.build import build
@@ -117,21 +117,21 @@ def test_a_controller_calls_for_the_answer_at_once(room):
     assert len(heard) == 1
 
 
-def test_the_ear_tells_times_from_0_and_forgets():
-    ear = Ear(memory=10.0)
-    ear.note(100.0, True, 60, 70)
-    assert ear.playing
-    ear.note(101.0, True, 60, 0)
-    ear.note(101.5, False, 64, 50)
-    assert not ear.playing
-    ear.hush(102.0)
-    score = ear.score()
+def test_the_listener_tells_times_from_0_and_forgets():
+    listener = Listener(memory=10.0)
+    listener.note(100.0, True, 60, 70)
+    assert listener.playing
+    listener.note(101.0, True, 60, 0)
+    listener.note(101.5, False, 64, 50)
+    assert not listener.playing
+    listener.hush(102.0)
+    score = listener.score()
     assert score.notes["start"].tolist() == [0.0, 1.5]
     assert np.allclose(score.notes["end"], [1.0, 2.0])
-    ear.note(111.5, True, 67, 70)
-    ear.note(112.5, True, 67, 0)
-    assert ear.score().notes["pitch"].tolist() == [67]
-    assert ear.heard == 2
+    listener.note(111.5, True, 67, 70)
+    listener.note(112.5, True, 67, 0)
+    assert listener.score().notes["pitch"].tolist() == [67]
+    assert listener.count == 2
 
 
 class Person:

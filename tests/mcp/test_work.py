@@ -138,8 +138,8 @@ def test_names_longer_than_a_file_can_have_are_one_sentence(long, there, tmp_pat
         (tmp_path / "new").mkdir()
     for option, (ending, *_) in ENDINGS.items():
         with pytest.raises(UserError, match=rf"{option}=.*: expected a name that a file can have"):
-            places.known(option, long + ending)
-    for option, ask in (("model", partial(places.known, "model")), ("out", places.result)):
+            places.source(option, long + ending)
+    for option, ask in (("model", partial(places.source, "model")), ("out", places.result)):
         with pytest.raises(UserError, match=rf"{option}=.*: expected a name that a file can have"):
             ask(long)
     with pytest.raises(UserError, match=r"primer=.*: expected a name that a file can have"):
@@ -151,14 +151,14 @@ def test_reading_can_be_bounded_to_a_folder(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.mid").write_bytes(BYTES)
     places = Places(tmp_path / "out", tmp_path / "mine")
-    assert places.known("primer", str(tmp_path / "mine" / "x.mid"))
-    assert places.known("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
+    assert places.source("primer", str(tmp_path / "mine" / "x.mid"))
+    assert places.source("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
     for name in (tmp_path / "other" / "x.mid", tmp_path / "mine" / ".." / "other" / "x.mid"):
         with pytest.raises(UserError, match="expected a file below"):
-            places.known("primer", str(name))
+            places.source("primer", str(name))
     (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
     with pytest.raises(UserError, match="expected a file below"):
-        places.known("primer", str(tmp_path / "mine" / "link.mid"))
+        places.source("primer", str(tmp_path / "mine" / "link.mid"))
 
 
 def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):

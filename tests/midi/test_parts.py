@@ -1,4 +1,5 @@
-"""Parts of a file in another order, or fewer: every message of the others stays, as mido reads."""
+"""Parts of a file in another order, or fewer: every message of the others stays, as mido reads;
+controllers of parts, as mido reads and plays them."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ import io
 from collections import Counter
 
 import mido
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi.messages import chunks
-from musictx.midi.parts import places_of, with_parts
-from musictx.midi.scan import scan
+from musictx.midi.document import Document
+from musictx.midi.parts import beginning, controllers, with_parts
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file
 from tests.midi.test_edit import files
 
@@ -51,12 +52,12 @@ def rest(data: bytes, places: list[int]) -> Counter:
 @settings(deadline=None, max_examples=150)
 @given(files(), st.data())
 def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObject) -> None:
-    there = places_of(scan(data))
+    there = Document(data).places
     order = more.draw(st.permutations(there))[: more.draw(st.integers(0, len(there)))]
     made = with_parts(data, order)
-    assert mido.MidiFile(file=io.BytesIO(made)).type == (len(chunks(made)) > 1 or data[9])
+    assert mido.MidiFile(file=io.BytesIO(made)).type == (len(Document(made).chunks) > 1 or data[9])
     # Each part has the messages that it had, in their order.
-    now = places_of(scan(made))
+    now = Document(made).places
     before, after = messages(data), messages(made)
     assert [part(after[place // 16], place % 16) for place in now] == [
         part(before[place // 16], place % 16) for place in order
@@ -78,10 +79,10 @@ def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObje
 @settings(deadline=None, max_examples=50)
 @given(files())
 def test_turned_round_twice_is_what_it_was(data: bytes) -> None:
-    there = places_of(scan(data))
+    there = Document(data).places
     assume(len({place // 16 for place in there}) == len(there))
     turned = with_parts(data, there[::-1])
-    again = with_parts(turned, places_of(scan(turned))[::-1])
+    again = with_parts(turned, Document(turned).places[::-1])
     assert midi.read(again) == midi.read(data)
     assert sorted(str(sorted(map(str, track))) for track in messages(again)) == sorted(
         str(sorted(map(str, track))) for track in messages(data)
@@ -104,3 +105,46 @@ def test_a_part_comes_to_another_channel_with_all_its_messages() -> None:
     data = file(f"{NOTE_ON_OFF} 00 99 40 40 10 40 00 {END}", kind=0)
     made = with_parts(data, [0, 9], channels={0: 9})
     assert [[row[1].channel for row in rows] for rows in messages(made)] == [[], [9, 9], [9, 9]]
+
+
+def moving_controllers() -> bytes:
+    """Two parts: the second's volume stands in a track without notes, at first and later."""
+    cc = lambda **more: mido.Message("control_change", **more)  # noqa: E731
+    note = lambda kind, **more: mido.Message(kind, note=60, **more)  # noqa: E731
+    tracks = [
+        [cc(channel=1, control=7, value=90), cc(channel=1, control=7, value=50, time=960)],
+        [
+            cc(channel=0, control=7, value=70, time=10),
+            cc(channel=0, control=1, value=5),
+            note("note_on", channel=0, time=470),
+            note("note_off", channel=0, time=480),
+            cc(channel=0, control=7, value=99),
+        ],
+        [note("note_on", channel=1), note("note_off", channel=1, time=480)],
+    ]
+    out = io.BytesIO()
+    mido.MidiFile(type=1, tracks=[mido.MidiTrack(track) for track in tracks]).save(file=out)
+    return out.getvalue()
+
+
+def test_controllers_are_those_of_the_parts_that_they_move():
+    """Volume of the second part stands in another track; seconds at 120 quarters a minute."""
+    assert controllers(moving_controllers()) == {
+        (0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)],
+        (0, 1): [(pytest.approx(10 / 960), 5)],
+        (1, 7): [(0.0, 90), (1.0, 50)],
+    }
+
+
+def test_controllers_at_the_beginning_take_the_place_of_what_stood_there():
+    data = moving_controllers()
+    score = midi.read(data)
+    again = beginning(data, {0: {7: 33, 91: 60}})
+    found = controllers(again)
+    assert [value for _, value in found[0, 7]] == [33, 99]  # what comes later stays
+    assert found[0, 7][0][0] == 0
+    assert found[0, 91] == [(0.0, 60)]
+    assert found[0, 1] == controllers(data)[0, 1]
+    assert found[1, 7] == controllers(data)[1, 7]
+    assert midi.read(again) == score
+    assert beginning(data, {}) == data

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi.pairs import pair
 from musictx.notes import Score
+from musictx.pairing import match_note_offs
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
@@ -109,7 +109,7 @@ def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, in
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
 def test_pairing_equals_a_queue_for_each_pitch(events: list[tuple[int, bool]]) -> None:
     key, struck = [k for k, _ in events], [on for _, on in events]
-    begins, ends = pair(np.array(key, np.int64), np.array(struck, bool))
+    begins, ends = match_note_offs(np.array(key, np.int64), np.array(struck, bool))
     assert list(zip(begins.tolist(), ends.tolist())) == _paired_by_a_queue(key, struck)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from musictx.errors import MidiError
 from musictx.midi import scan as module
-from musictx.midi.stretch import Stretches
+from musictx.midi.scan import Stretches
 
 
 def deltas(ticks: int) -> bytes:

@@ -12,7 +12,7 @@ from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
-from tests.model.features import test_ahead
+from tests.model.features import test_lookahead
 from tests.sampling.engines import CACHES, GREEDY, Only, V, make, run
 from tests.speed import test_step
 
@@ -359,8 +359,8 @@ def test_a_prompt_that_fills_the_window_is_read_once(monkeypatch):
 @compiler.needed
 def test_groups_are_drawn_alike_by_every_step_while_windows_are_read_again():
     """Two rows under the grammar of bars, over three windows."""
-    model, tokens = test_step.of_groups(), test_ahead.TOKENS
-    start = test_ahead.window(stop=4)[:51]
+    model, tokens = test_step.of_groups(), test_lookahead.TOKENS
+    start = test_lookahead.window(stop=4)[:51]
 
     def drawn(cache):
         law = GrammarConstraint([tokens.grammar(start) for _ in range(2)], may_end=False)

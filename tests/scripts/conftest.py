@@ -1,8 +1,4 @@
-"""Scripts as modules, and a model folder that was never trained."""
-
-import importlib.util
-import sys
-from pathlib import Path
+"""A model folder that was never trained."""
 
 import pytest
 import torch
@@ -10,26 +6,6 @@ import torch
 from tests.untrained import saved
 
 torch.set_num_threads(1)
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-@pytest.fixture
-def script():
-    """Path under scripts/ -> the module of a script."""
-    made = []
-
-    def load(path):
-        name = f"script_{path.removesuffix('.py').replace('/', '_')}"
-        spec = importlib.util.spec_from_file_location(name, SCRIPTS / path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        made.append(name)
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    for name in made:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")

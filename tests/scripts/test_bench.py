@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import asdict, replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import torch
 
 from musictx import midi
-from musictx.errors import UserError
-from scripts.bench import attention, decode, notes, prepare, stream
+from musictx.compose import compose
+from musictx.sampling import engine
+from musictx.tokens.build import build
+from musictx.training.muon import Muon
+from musictx.training.network import build_model
+from scripts.bench import (
+    attention,
+    decode,
+    graphed,
+    notes,
+    others,
+    prepare,
+    remedies,
+    stream,
+    training,
+)
 from tests.data.helpers import song
 
 
@@ -65,22 +82,17 @@ def test_decoding_gives_equal_ids_over_every_cache(monkeypatch, tmp_path, capsys
     assert "cache=growing: other ids than recomputed" in capsys.readouterr().out
 
 
-def test_an_unknown_option_is_named():
-    with pytest.raises(UserError, match="lenght=3: expected name=value with device, "):
-        attention.main(["lenght=3"])
-
-
 def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
     for number in range(2):
         midi.write(song(number), tmp_path / f"{number}.mid")
-    prepare.main([str(tmp_path), "rehearse=true"])
+    prepare.main(str(tmp_path), rehearse=True)
     said = capsys.readouterr().out
     assert "2 files" in said
     assert "musictx / MidiTok REMI" in said
 
 
 def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
-    assert stream.main(["rehearse=true"]) == 0
+    assert stream.main(rehearse=True) == 0
     *hours, end = capsys.readouterr().out.splitlines()
     assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
     assert ": 0 sounding, 0 faults" in end
@@ -101,3 +113,58 @@ def test_notes_a_second_are_told_of_equal_pieces_only(monkeypatch, capsys):
     monkeypatch.setattr(notes, "close", lambda model, ids: False)
     assert notes.main(["models=song", "rehearse=true"]) == 1
     assert "WRONG song: other ids" in capsys.readouterr().out
+
+
+def test_steps_of_training_with_remedies_have_the_same_losses(tmp_path, capsys):
+    results, cases = tmp_path / "results.csv", ["as it is", "eager", "eager graph"]
+    words = ["rehearse=true", "losses=3", f"only={','.join(cases)}", f"results={results}"]
+    assert training.main(words) == 0
+    assert [row["implementation"] for row in rows(results)] == [
+        "training, as it is",
+        "training, by Lightning",
+        "training, eager",
+        "training, eager graph",
+    ]
+    assert "WRONG" not in capsys.readouterr().out
+
+
+def test_a_remedy_that_learns_something_else_is_noticed(monkeypatch, capsys):
+    idle = [(Muon, "_step_matrices", lambda self, group: None)]
+    monkeypatch.setitem(remedies.PATCHES, "muon", idle)
+    words = ["rehearse=true", "losses=6", "only=as it is,muon"]
+    assert training.main(words) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("features", [(), ("sounding", "conditions", "echoes")])
+def test_what_features_read_is_the_same_by_other_scans(features):
+    """And the ids that a step with fixed shapes draws are those of the cache that grows."""
+    words = ["experiment=maestro/best", *training.SMALL]
+    config = compose("train", words)
+    kept = [one for one in config.model.features if one["name"] in features]
+    config = replace(config, model=replace(config.model, features=kept))
+    model = build_model(config, build(**asdict(config.tokenizer))).eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    ids = torch.randint(4, model.config.vocab_size, (3, 90))
+    plain = model(ids)
+    with remedies.remedy("scans", "runs"):
+        assert torch.equal(model(ids), plain)
+
+    def drawn(cache: str) -> list[list[int]]:
+        words = {"max_tokens": 30, "seeds": range(3), "processors": [others.endless]}
+        return [x.tolist() for x in engine.generate(model, ids[0, :40], cache=cache, **words)]
+
+    expected = drawn("growing")
+    with (
+        mock.patch.object(engine, "CACHES", (*engine.CACHES, "graph")),
+        mock.patch.object(engine, "_step", return_value=graphed.GraphStep),
+    ):
+        assert drawn("graph") == expected
+    step = graphed.drawing(model, ids[0, :40], 30, 3)
+    with torch.inference_mode():
+        for _ in range(29):
+            step()
+    assert step.drawn[:30].tolist() == expected

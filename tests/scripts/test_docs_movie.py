@@ -6,14 +6,14 @@ import pytest
 
 import musictx
 from musictx import shipped
-from musictx.errors import UserError
+from scripts.docs import movie
 
 
-def test_a_movie_is_as_long_as_its_music(script, tmp_path):
+def test_a_movie_is_as_long_as_its_music(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
     score = musictx.read(shipped.examples()["frere_jacques"])
     musictx.write(score, tmp_path / "short.mid")
-    script("docs/movie.py").main([str(tmp_path / "short.mid"), f"out={tmp_path / 'movies'}"])
+    movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
     told = subprocess.run(
         [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
         capture_output=True,
@@ -24,8 +24,3 @@ def test_a_movie_is_as_long_as_its_music(script, tmp_path):
     assert "Audio: aac" in told
     _, minutes, seconds = told.split("Duration: ")[1].split(",")[0].split(":")
     assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8
-
-
-def test_no_file_is_told(script):
-    with pytest.raises(UserError, match="the MIDI files to show"):
-        script("docs/movie.py").main([])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,7 @@ def test_pictures_of_a_model_and_their_numbers_are_written_here(tmp_path, monkey
 
     before = {path: path.stat().st_mtime_ns for path in drawing.IMAGES.iterdir()}
     monkeypatch.chdir(tmp_path)
-    attention_pictures.main(["model=chorale", "tokens=24"])
+    attention_pictures.main(model="chorale", tokens=24)
     names = ["trained_distances.png", "trained_weights.npz", "trained_weights.png"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert {path: path.stat().st_mtime_ns for path in drawing.IMAGES.iterdir()} == before
@@ -27,5 +29,5 @@ def test_pictures_of_a_model_and_their_numbers_are_written_here(tmp_path, monkey
         ids = torch.from_numpy(numbers["ids"])[None]
         want = attention_weights(model, ids, layer)[0].numpy()
         np.testing.assert_allclose(weights, want, atol=1e-6)
-    attention_pictures.main(["model=chorale", "tokens=24", "out=other"])
+    attention_pictures.main(model="chorale", tokens=24, out=Path("other"))
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == names

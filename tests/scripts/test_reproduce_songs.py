@@ -42,8 +42,7 @@ def test_a_folder_is_made(tmp_path):
         musictx.write(song(programs), tmp_path / folder / f"{name}.mid")
     musictx.write(song([0], 5), tmp_path / "bands" / "short.mid")
     words = {"pop909": "pop", "lieder": "songs", "freedoom": "bands"}
-    songs.main([f"{name}={tmp_path / folder}" for name, folder in words.items()]
-               + [f"out={tmp_path / 'out'}"])  # fmt: skip
+    songs.main(tmp_path / "out", **{name: tmp_path / folder for name, folder in words.items()})
     with open(tmp_path / "out" / "split.csv") as file:
         split = {row["midi_filename"]: row["split"] for row in csv.DictReader(file)}
     assert sorted(split) == sorted(p.name for p in (tmp_path / "out").glob("*.mid"))
@@ -87,8 +86,7 @@ def test_scores_of_mutopia(tmp_path):
         path = tmp_path / f"{name}.mid"
         path.parent.mkdir(parents=True, exist_ok=True)
         musictx.write(score, path)
-    folders = [f"{name}={tmp_path / name}" for name in ("lieder", "mutopia")]
-    songs.main([*folders, f"out={tmp_path / 'out'}"])
+    songs.main(tmp_path / "out", lieder=tmp_path / "lieder", mutopia=tmp_path / "mutopia")
     made = {path.stem: musictx.read(path) for path in (tmp_path / "out").glob("*.mid")}
     programs = {name: set(score.notes["program"].tolist()) for name, score in made.items()}
     assert programs == {

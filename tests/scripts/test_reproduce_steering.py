@@ -5,41 +5,31 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.controls import CONTROLS, level
+from scripts.reproduce import steering
 
 
-def test_ranks_and_their_correlation(script):
-    module = script("reproduce/steering.py")
-    assert module.ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
+def test_ranks_and_their_correlation():
+    assert steering.ranks(np.array([3.0, 1.0, 3.0, 9.0])).tolist() == [2.5, 1, 2.5, 4]
     up = np.array([1.0, 2, 3, 4])
-    assert module.rank_correlation(up, up**3) == pytest.approx(1)
-    assert module.rank_correlation(up, -up) == pytest.approx(-1)
+    assert steering.rank_correlation(up, up**3) == pytest.approx(1)
+    assert steering.rank_correlation(up, -up) == pytest.approx(-1)
     # 1 - 6 (1 + 1) / (4 (16 - 1)), by the formula for ranks without ties
-    assert module.rank_correlation(up, np.array([2.0, 1, 3, 4])) == pytest.approx(0.8)
+    assert steering.rank_correlation(up, np.array([2.0, 1, 3, 4])) == pytest.approx(0.8)
 
 
-def test_values_stand_in_different_levels_where_there_are_enough(script):
-    module = script("reproduce/steering.py")
+def test_values_stand_in_different_levels_where_there_are_enough():
     for name, control in CONTROLS.items():
-        levels = [level(name, value) for value in module.values(name)]
-        assert len(set(levels)) == min(module.VALUES, len(control.edges) - 1)
+        levels = [level(name, value) for value in steering.values(name)]
+        assert len(set(levels)) == min(steering.VALUES, len(control.edges) - 1)
         assert 1 not in levels
 
 
-def test_what_it_does_not_know_is_named(script):
-    module = script("reproduce/steering.py")
-    with pytest.raises(UserError, match="speed=1: expected name=value with model, samples"):
-        module.main(["speed=1"])
-    with pytest.raises(UserError, match="controls=tempo: expected some of density"):
-        module.main(["controls=tempo"])
-
-
 @pytest.mark.parametrize("follows", [True, False])
-def test_each_control_is_asked_and_heard(follows, script, monkeypatch, capsys):
+def test_each_control_is_asked_and_heard(follows, monkeypatch, capsys):
     """Of a model that plays the pitch that is asked for, or its mirror image about 60."""
-    module, asked = script("reproduce/steering.py"), []
+    asked = []
 
     def generate(model, *, samples, register, **options):
         asked.append((samples, register))
@@ -47,18 +37,18 @@ def test_each_control_is_asked_and_heard(follows, script, monkeypatch, capsys):
         rows = [(0.25 * i, 0.25 * i + 0.2, pitch, 80, 0, False, 0) for i in range(12)]
         return [SimpleNamespace(score=Score(rows))] * samples
 
-    monkeypatch.setattr(module.musictx, "generate", generate)
-    found = module.main(["samples=16", "seconds=3", "controls=register"])
-    assert asked == [(2, value) for value in module.values("register")]
+    monkeypatch.setattr(steering.musictx, "generate", generate)
+    found = steering.main(samples=16, seconds=3, controls=["register"])
+    assert asked == [(2, value) for value in steering.values("register")]
     assert found == {"register": 1.0 if follows else -1.0}
     lines = capsys.readouterr().out.splitlines()
     heard = np.array(lines[2].split()[1:], float)
-    wanted = np.array(module.values("register"))
+    wanted = np.array(steering.values("register"))
     assert heard == pytest.approx(wanted if follows else 120 - wanted, abs=0.6)
     assert "over 16 pieces" in lines[3]
 
 
 @pytest.mark.slow
-def test_the_piano_model_plays_in_the_register_that_is_asked_for(script):
-    found = script("reproduce/steering.py").main(["samples=8", "seconds=3", "controls=register"])
+def test_the_piano_model_plays_in_the_register_that_is_asked_for():
+    found = steering.main(samples=8, seconds=3, controls=["register"])
     assert found["register"] > 0.5

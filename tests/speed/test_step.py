@@ -24,7 +24,7 @@ from musictx.speed.packed import byte_panels
 from musictx.speed.step import NativeStep, why_not
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
-from tests.model.features import test_ahead, test_conditions, test_echoes
+from tests.model.features import test_conditions, test_lookahead, test_motif_memory
 from tests.speed import steps
 from tests.speed.steps import SCHEMES, V, ordinary, prefilled
 
@@ -201,8 +201,9 @@ def test_what_sounds(more: dict[str, int], window: int) -> None:
 
 @pytest.mark.parametrize("window", [400, 50])
 def test_what_followed_the_last_time(window: int) -> None:
-    model = make(vocab_size=test_echoes.VOCAB, features=[{"name": "echoes", **test_echoes.GIVEN}])
-    ids = test_echoes.music(3, 160)
+    feature = {"name": "echoes", **test_motif_memory.GIVEN}
+    model = make(vocab_size=test_motif_memory.VOCAB, features=[feature])
+    ids = test_motif_memory.music(3, 160)
     ids[:, 0] = 1
     same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
 
@@ -218,7 +219,7 @@ def test_what_is_asked_and_known_ahead(chords: int, window: int) -> None:
 
 def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
     torch.manual_seed(0)
-    tokens = test_ahead.TOKENS
+    tokens = test_lookahead.TOKENS
     shape = {"layers": 2, "width": 32, "heads": 2, "feedforward": 48, "context": 900} | more
     told = with_tokens([{"name": "bars"}, {"name": "ahead"}, {"name": "harmony"}], tokens)
     model = MusicTransformer(
@@ -232,7 +233,7 @@ def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
 
 def windows(rows: int, length: int) -> Tensor:
     """Bars that repeat each other, some of them known ahead."""
-    return torch.tensor([test_ahead.window(seed, stop=12)[:length] for seed in range(rows)])
+    return torch.tensor([test_lookahead.window(seed, stop=12)[:length] for seed in range(rows)])
 
 
 @pytest.mark.parametrize("prompt", [1, 2, 5, 6, 104])

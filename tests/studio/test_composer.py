@@ -19,7 +19,7 @@ from musictx.config import ModelFolder
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.studio import composer as room
-from musictx.studio import listening, performing
+from musictx.studio import performing, take_events
 from musictx.studio.errors import Refused
 from tests.studio.composers import composing, finished, take_of
 
@@ -31,14 +31,14 @@ class Held:
 
     def __init__(self, monkeypatch) -> None:
         self.go, self.order = threading.Event(), []
-        real = listening.Listening.compose
+        real = take_events.TakeEvents.compose
 
         def compose(hearing, bundle):
             self.order.append((hearing._job.session.id, hearing._job.take.id))
             assert self.go.wait(20)
             real(hearing, bundle)
 
-        monkeypatch.setattr(listening.Listening, "compose", compose)
+        monkeypatch.setattr(take_events.TakeEvents, "compose", compose)
 
 
 def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, monkeypatch):
@@ -306,13 +306,13 @@ def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_
 
 
 def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
-    real, told = listening.outcome, []
+    real, told = take_events.outcome, []
 
     def outcome(*arguments):
         told.append(real(*arguments))  # the third to be finished has the notes of the first
         return told[-1] if len(told) < 3 else replace(told[-1], notes=list(told[0].notes))
 
-    monkeypatch.setattr(listening, "outcome", outcome)
+    monkeypatch.setattr(take_events, "outcome", outcome)
     take = finished(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
     same = [one for one in take["proposals"] if one["notes"] == told[0].notes]
     assert len(same) == 2

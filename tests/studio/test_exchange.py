@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml, shipped
 from musictx.beats import Beats
-from musictx.midi.controls import controllers
+from musictx.midi.parts import controllers
 from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
@@ -21,10 +21,10 @@ from musictx.studio.exchange import (
     beats,
     document_of,
     horizon,
-    own_names,
     part_of,
     score_of,
     shown_names,
+    stored_names,
     view,
 )
 from musictx.studio.request import Request, bars
@@ -108,7 +108,7 @@ def test_a_name_that_is_only_shown_is_not_written_into_files():
     assert shown_names(document.tracks) == {0: "piano 1", 1: "piano 2", 2: "bass"}
     sent = [Track(**{**row, "program": 40}) for row in view(document)["tracks"]]
     sent[2] = sent[2]._replace(name="mine")
-    document.apply(own_names(Change(tracks=tuple(sent)), document))
+    document.apply(stored_names(Change(tracks=tuple(sent)), document))
     assert [track.name for track in document.tracks] == ["", "", "mine"]
     assert score_of(document).names == {2: "mine"}
 
@@ -401,7 +401,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     assert original.written(document, data).data == data  # as usual: nothing is said of it
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
-    assert set(exchange.heard(document)) == {1, 3}
+    assert set(exchange.audible(document)) == {1, 3}
     assert exchange.gains(document) == {1: (1.0, -1.0, 2.25), 0: (pytest.approx(0.04), 0.0, 1.0)}
     ordered = exchange.in_order(document)
     assert [track.id for track in ordered.tracks] == [0, 1]

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx import shipped
+import musictx
+from musictx import chord_sheet, shipped
+from musictx.beats import Beats
 from musictx.chorale import app as harmonise
 from musictx.chorale.gap import Gap
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
-from musictx.notes import NOTE, Score
-from musictx.studio import exchange
+from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.studio import exchange, performing
 from musictx.studio.change import parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
@@ -337,3 +339,34 @@ def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
     assert model.chords
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
     assert annotated(source.task.known) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
+
+
+def test_chords_without_notes_are_accompanied_as_the_command_does():
+    bars = chord_sheet.sheet("| C | Am7 | F G | C |")
+    score = Score(tempos=np.array([(0.0, 96.0)], TEMPO), meters=np.array([(0.0, 3, 4)], METER))
+    score = replace(score, ticks_per_quarter=480)
+    score = replace(score, markers=chord_sheet.laid(bars, Beats(score), 0, 4))
+    document = exchange.document_of(score)
+    wish = {"task": "accompany", "begin": 0, "end": 0, "seed": 4}
+    request, model, seed = parse_request(
+        wish, Models(StudioConfig()), document.duration, exchange.music_of(document)
+    )
+    assert model.name == "song"
+    source = prepare(document, request, model, seed)
+    assert (source.request.begin, source.request.end) == (0.0, 4 * 3 * 60 / 96)
+    found = []
+
+    class Heard:
+        def event(self, *_): ...
+        def step(self, _): ...
+        def finished(self, number, sample):
+            found.append(outcome(source, sample.score, np.inf, Tracks(source, model)))
+
+    performing.perform(source, musictx.load("song"), Heard())
+    (made,) = musictx.accompany(source.score, "song", seed=4)
+    assert [(round(note["start"], 6), note["pitch"]) for note in made.score.notes] == [
+        (start, pitch) for start, _, pitch, *_ in found[0].notes
+    ]
+    assert found[0].notes
+    with pytest.raises(Refused, match="no notes yet"):
+        prepare(document, replace(request, task="replace"), model, 1)

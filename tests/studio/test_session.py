@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from musictx import shipped
 from musictx.errors import WriteError
-from musictx.lazy import optional
 from musictx.studio.change import Change, parse
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -22,7 +21,10 @@ from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.studio.uploads import document_of
 from tests.studio.changes import LIMITS, changes, music
 
-resource = optional("resource")  # not on Windows
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 

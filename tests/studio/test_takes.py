@@ -24,9 +24,9 @@ from musictx.studio import exchange, inputs
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
-from musictx.studio.listening import Listening
 from musictx.studio.models import TASKS, Models
 from musictx.studio.request import Request, command_line, parse
+from musictx.studio.take_events import TakeEvents
 from musictx.studio.takes import Proposal, Take
 from tests.studio.composers import finished, heard, song
 
@@ -258,12 +258,12 @@ def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played
     session = SimpleNamespace(id="s")
     job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
     told: list = []
-    listening = Listening(None, job, lambda _, kind, data: told.extend(data["events"]))
+    events_of_take = TakeEvents(None, job, lambda _, kind, data: told.extend(data["events"]))
     for seconds, on, pitch in played:
-        listening.event(0, Event(seconds / 10, on, pitch, 80, 0))
+        events_of_take.event(0, Event(seconds / 10, on, pitch, 80, 0))
         begun = [(at, pitch) for kind, at, pitch, *_ in told if kind == "on"]
         assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
-    listening._flush()
+    events_of_take._flush()
     open_ = [pitch for _, end, pitch, *_ in take.proposals[0].notes if end is None]
     counted = Counter()
     for kind, _, pitch, *_ in told:

@@ -10,9 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.midi.parts import places_of
-from musictx.midi.read import clock_of
-from musictx.midi.scan import scan
+from musictx.midi.document import Document as MidiDocument
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
@@ -113,8 +111,8 @@ class Kept:
     """Of a file the messages of what has not been changed in a document, by mido."""
 
     def __init__(self, data: bytes, document: Document) -> None:
-        score, file = midi.read(data), scan(data)
-        self.places, clock = places_of(file), clock_of(file, "")[1]
+        score, file = midi.read(data), MidiDocument(data)
+        self.places, clock = file.places, file.clock
         self.first, self.document = exchange.document_of(score), document
         # A note by its tick, pitch and place -> its number: none sounds with another of its pitch.
         starts = clock.ticks(score.notes["start"]).tolist()

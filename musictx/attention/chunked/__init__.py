@@ -60,7 +60,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         *(terms.scale, dropout, seed, causal, offset, local, pieces),
         relative=bool(terms.axes),
     )
-    # autocast is told off here and in both passes: they see to precision themselves.
+    # autocast is off here and in both passes: they choose the precision themselves.
     with without_autocast(q.device):
         content = q
         if terms.content_bias is not None:

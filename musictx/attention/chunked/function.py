@@ -35,8 +35,8 @@ class Chunked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        found = ChunkedGradients.apply(upstream, *ctx.saved_tensors, ctx.call, ctx.shares)
-        return (*found, None, None)
+        gradients = ChunkedGradients.apply(upstream, *ctx.saved_tensors, ctx.call, ctx.shares)
+        return (*gradients, None, None)
 
 
 class ChunkedGradients(torch.autograd.Function):
@@ -49,13 +49,13 @@ class ChunkedGradients(torch.autograd.Function):
         inputs = Inputs(*saved)
         options = {"dtype": out.dtype, "device": out.device}
         empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
-        found = Inputs(*empty)
+        gradients = Inputs(*empty)
         with without_autocast(upstream.device):
             for number, heads in enumerate(shares):
                 passed = out[:, heads], log_sum[:, heads], upstream[:, heads]
-                backward(inputs.of(heads), call.of(number), *passed, found.of(heads))
-        cast = (None if d is None or x is None else d.to(x.dtype) for d, x in zip(found, inputs))
-        return tuple(cast)
+                backward(inputs.of(heads), call.of(number), *passed, gradients.of(heads))
+        pairs = zip(gradients, inputs)
+        return tuple(None if d is None or x is None else d.to(x.dtype) for d, x in pairs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:

@@ -38,7 +38,7 @@ def heads_at_once(q: Tensor, keys: int) -> int:
 
 def shares(q: Tensor, keys: int) -> list[slice]:
     """Which heads of queries (B, H, Tq, D) are taken together, where a block meets ``keys`` at
-    most. The same for both passes, because every share drops weights of its own."""
+    most. The same for both passes, because every share drops different weights."""
     several = heads_at_once(q, keys)
     return [slice(head, head + several) for head in range(0, q.shape[1], several)]
 
@@ -57,7 +57,7 @@ class Local(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a call of :func:`attend` says beside its tensors with gradients."""
+    """The arguments of a call of :func:`attend` other than tensors with gradients."""
 
     scale: float
     dropout: float
@@ -69,7 +69,7 @@ class Call(NamedTuple):
     relative: bool
 
     def of(self, share: int) -> Call:
-        """The call for the share of heads of this number, which drops weights of its own."""
+        """The call for the share of heads of this number, which drops different weights."""
         return self._replace(seed=self.seed + share)
 
     def widest(self, keys: int) -> int:
@@ -146,13 +146,15 @@ class Views(NamedTuple):
         self.flat[:, -1] = 0
 
 
-def _narrowed(start: int, upto: int, oldest: int, after: int, own: int | None) -> tuple[int, int]:
+def _narrowed(
+    start: int, upto: int, oldest: int, after: int, kept_from: int | None
+) -> tuple[int, int]:
     """The keys start..upto-1 without those before ``oldest`` and from ``after`` on; at least one.
 
-    ``own``: the triangle of a corner begins at this key, and always stays in.
+    ``kept_from``: the triangle of a corner begins at this key, and always stays in.
     """
-    if own is not None:
-        oldest, after = min(oldest, own), upto
+    if kept_from is not None:
+        oldest, after = min(oldest, kept_from), upto
     start = min(max(start, oldest), upto - 1)
     return start, max(min(upto, after), start + 1)
 
@@ -188,19 +190,20 @@ class Plan:
         call, before = self.call, self.call.offset
         start, upto = self._reach(first, stop)
         corner = call.causal and before + first >= 0 and upto == before + stop
-        own = before + first if corner else None
+        kept_from = before + first if corner else None
         if call.pieces is not None:
-            start, upto = _narrowed(start, upto, *call.pieces.reach(rows, first, stop), own)
+            start, upto = _narrowed(start, upto, *call.pieces.reach(rows, first, stop), kept_from)
         hidden = self._hidden(rows, first, stop, start, upto, corner)
         if hidden is not None and call.local is not None and self.device.type == "cpu":
             seen = (~hidden).flatten(0, 2).any(0).nonzero().flatten().tolist() or [0]
             oldest, after = start + seen[0], start + seen[-1] + 1
-            before, (start, upto) = start, _narrowed(start, upto, oldest, after, own)
+            before, (start, upto) = start, _narrowed(start, upto, oldest, after, kept_from)
             hidden = hidden[..., start - before : upto - before]
         return QueryBlock(first, stop, start, upto, hidden, corner, call.relative)
 
     def _reach(self, first: int, stop: int) -> tuple[int, int]:
-        """The keys start..upto-1 that these queries may see, as far as is known without looking."""
+        """The keys start..upto-1 that these queries may see, as far as that is decided without
+        reading tensors."""
         start, upto = 0, self.keys
         local = self.call.local
         if local and isinstance(local.queries, Span) and isinstance(local.keys, Span):
@@ -241,8 +244,8 @@ class Plan:
         if isinstance(positions, Span):
             zero = positions.start
             return torch.arange(zero + first, zero + stop, device=self.device)[None]
-        found = as_tensor(positions, self.device)[:, first:stop]
-        return found if len(found) == 1 else found[rows]
+        places = as_tensor(positions, self.device)[:, first:stop]
+        return places if len(places) == 1 else places[rows]
 
     def distances(self, block: QueryBlock) -> slice:
         """The rows of the tables in descending order that this block meets."""

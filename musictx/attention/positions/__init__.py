@@ -1,4 +1,4 @@
-"""Position schemes by name, or by the import path of a class of one's own."""
+"""Position schemes by name, or by the import path of a class."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, An
     free = any(p.kind is p.VAR_KEYWORD for p in takes)
     for option in given:
         if option not in named and not free:
-            known = ", ".join([*named, *_EMBEDDED])
-            raise ConfigError(f"position.{option}: no option of {name}, which has {known}")
+            names = ", ".join([*named, *_EMBEDDED])
+            raise ConfigError(f"position.{option}: no option of {name}, which has {names}")
     for option, needed in named.items():
         if needed and option not in given:
             raise ConfigError(f"position.{option}: missing; {name} needs a value")
@@ -91,10 +91,10 @@ def _check_options(kind: type[PositionScheme], name: str, given: Mapping[str, An
 def scheme_of(name: str) -> type[PositionScheme]:
     """The class of a scheme by name or import path; ``ConfigError`` where there is none."""
     target = SCHEMES[name].target if name in SCHEMES else name
-    found: type[PositionScheme] = imported("position.name", target)
-    if not (isinstance(found, type) and issubclass(found, PositionScheme)):
+    scheme: type[PositionScheme] = imported("position.name", target)
+    if not (isinstance(scheme, type) and issubclass(scheme, PositionScheme)):
         raise ConfigError(
             f"position.name={name}: expected a class that inherits from "
             "musictx.attention.positions.PositionScheme"
         )
-    return found
+    return scheme

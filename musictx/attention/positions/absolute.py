@@ -37,7 +37,7 @@ class Learned(PositionScheme):
 
     The table has ``max_distance`` rows, by default as many as a training window has tokens.
     Positions beyond share its last row: nothing breaks there, but nothing was learned for them
-    either, and order among them is known from the causal mask alone. ``generate`` never goes there:
+    either, and their order shows in the causal mask alone. ``generate`` never goes there:
     when the context is full it reads the last tokens again from position 0.
     """
 

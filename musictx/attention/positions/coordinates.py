@@ -1,4 +1,4 @@
-"""What can be read off tokens beside their order: time, pitch, voice. Each is an axis of ``two_d``.
+"""Coordinates of tokens other than their order: time, pitch, voice. Each is an axis of ``two_d``.
 
 A reader gives the coordinate of each token as a query and as a key; the axis measures the first
 minus the second.
@@ -62,13 +62,13 @@ class Pitch(Reader):
     def __init__(self, size: int, pitches: list[list[int]]) -> None:
         super().__init__()
         table = ranges("pitches", size, pitches, -1)
-        known = table[table >= 0].unique()
-        span = int(known[-1] - known[0]) if len(known) else 0
+        distinct = table[table >= 0].unique()
+        span = int(distinct[-1] - distinct[0]) if len(distinct) else 0
         self.differences = (-span - 1, span + 1)
         # Beyond every pitch, and clipped. Query minus key is at least far - pitch where the query
         # alone has none; pitch - 2 far, or far - 2 far, where the key has none.
-        self.far = 4 * (int(table.max()) * (len(known) > 0) + span + 1)
-        labels = torch.cat([known, torch.tensor([2 * self.far])])
+        self.far = 4 * (int(table.max()) * (len(distinct) > 0) + span + 1)
+        labels = torch.cat([distinct, torch.tensor([2 * self.far])])
         self.register_buffer("pitch_of", table, persistent=False)
         self.register_buffer("labels", labels, persistent=False)
 
@@ -142,7 +142,7 @@ def _tokens(size: int, steps: list[list[int]], pitches: list[list[int]]) -> dict
 def _grid(
     voices: int, size: int | None = None, pitches: list[list[int]] | None = None
 ) -> dict[str, Reader]:
-    found: dict[str, Reader] = {"voice": Voice(voices)}
+    by_name: dict[str, Reader] = {"voice": Voice(voices)}
     if size is not None and pitches is not None:
-        found["pitch"] = Pitch(size, pitches)
-    return found
+        by_name["pitch"] = Pitch(size, pitches)
+    return by_name

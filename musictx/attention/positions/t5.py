@@ -26,11 +26,11 @@ class T5(PositionScheme):
     def __init__(self, sizes: Sizes, *, max_distance: int) -> None:
         super().__init__(sizes)
         self.low, self.high = sizes.low(max_distance), max_distance
-        found = [
+        buckets = [
             bucket(distance, BUCKETS, max_distance, causal=sizes.causal)
             for distance in range(self.low, self.high + 1)
         ]
-        self.register_buffer("buckets", torch.tensor(found), persistent=False)
+        self.register_buffer("buckets", torch.tensor(buckets), persistent=False)
         self.bias = nn.Parameter(torch.randn(sizes.heads, BUCKETS) * 0.1)
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:

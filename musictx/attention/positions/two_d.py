@@ -1,6 +1,6 @@
 """Relative attention along several axes of music: Huang et al. (2018), section 3.3.
 
-"Relative attention ... to additionally capture relative timing and pitch": beside their order,
+"Relative attention ... to additionally capture relative timing and pitch": besides their order,
 tokens stand somewhere in time, have a pitch, belong to a voice. All that is read off the tokens
 (attention/positions/coordinates.py), so that the model needs nothing but ids:
 
@@ -58,11 +58,11 @@ class TwoD(Huang):
     def coordinates(
         self, ids: Tensor, places: Positions, last: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        found = [
+        pairs = [
             self._reader(name).read(ids, places, None if last is None else last[:, n])
             for n, name in enumerate(self.readers)
         ]
-        as_query, as_key = zip(*found)
+        as_query, as_key = zip(*pairs)
         return torch.stack(as_query, dim=1), torch.stack(as_key, dim=1)
 
     def terms(self, layer: int = 0, *, reach: int = 0) -> Terms:

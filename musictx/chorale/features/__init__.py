@@ -1,1 +1,1 @@
-"""What a model of chorales is told of the voices so far; one feature a file, each with its C++."""
+"""Features of the voices so far for models of chorales; one a file, each with its C++."""

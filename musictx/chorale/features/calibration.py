@@ -40,7 +40,7 @@ class Calibration(Feature):
     scaling alone would bring nearer. Comes last, when all others have scored.
 
     ``voices`` are written in turn; place 0 of a piece opens it, place i is a note of voice
-    (i - 1) mod voices. Without effect until it is fitted (``scripts/reproduce/calibration.py``).
+    (i - 1) mod voices. Without effect until it is fitted (``scripts/reproduce/calibrate.py``).
     """
 
     name = "calibration"

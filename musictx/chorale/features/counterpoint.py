@@ -29,12 +29,12 @@ SUCCESSIONS = 2 * OCTAVE * OCTAVE
 
 
 class Motion(NamedTuple):
-    """voice (B, T): the next one. Pitches, -1 where there is none: own (B, T), its last note;
+    """voice (B, T): the next one. Pitches, -1 where there is none: last (B, T), its last note;
     others (voices - 1, B, T, 2), of the voice n + 1 above it the last note and that of this step.
     """
 
     voice: Tensor
-    own: Tensor
+    last: Tensor
     others: Tensor
 
 
@@ -85,12 +85,12 @@ class Counterpoint(Feature):
 
     def score(self, logits: Tensor, x: Tensor, seen: Motion) -> Tensor:
         logits = logits + F.embedding(seen.voice, self.notes)
-        own, now = seen.own[..., None], self.pitches
-        way = (now - own).masked_fill((now < 0) | (own < 0), 0)
+        last, now = seen.last[..., None], self.pitches
+        way = (now - last).masked_fill((now < 0) | (last < 0), 0)
         for table, others in zip(self.scores.unbind(1), seen.others):
             before, after = others[..., :1], others[..., 1:]
             motion = way * (after - before).masked_fill((before < 0) | (after < 0), 0)
-            then, interval = (before - own).abs() % OCTAVE, (after - now).abs() % OCTAVE
+            then, interval = (before - last).abs() % OCTAVE, (after - now).abs() % OCTAVE
             similar = seen.voice[..., None] * 2 + (motion > 0)
             row = (similar * OCTAVE + then) * OCTAVE + interval
             logits = logits + table.flatten()[row] * (motion != 0)

@@ -1,11 +1,12 @@
-"""Intervals between notes: what a model of voices on a grid may know before it has learnt anything.
+"""Intervals between notes, for models of voices on a grid.
 
-Where voices are written in turn, the tokens before the next note are known notes: four back is the
-last note of its own voice, one back the voice above it. A melody goes on by steps whatever the key;
-so each note comes with its intervals to the notes before it, and each candidate for the next note
-is judged also by the interval that it would make with them. Both are what relative attention is to
-the order of tokens (Shaw et al. 2018): a learned vector for a difference, not for a place. A model
-that knows pitches by name alone has to find each interval again in every key.
+Where voices are written in turn, the tokens before the next note are notes at fixed places: four
+back is the last note of the same voice, one back the voice above it. A melody goes on by steps
+whatever the key; so each note comes with its intervals to the notes before it, and each candidate
+for the next note is judged also by the interval that it would make with them. Both are what
+relative attention is to the order of tokens (Shaw et al. 2018): a learned vector for a difference,
+not for a place. A model that has embeddings of pitches alone must learn each interval again in
+every key.
 """
 
 from __future__ import annotations
@@ -87,10 +88,10 @@ class Intervals(Feature):
         super().__init__()
         self.dropout = dropout
         self.keep(pitches=ranges("pitches", size, pitches, -1))
-        known = self.pitches[self.pitches >= 0]
+        pitched = self.pitches[self.pitches >= 0]
         self.input_lags, self.output_lags = list(inputs), list(outputs)
         self.longest = max(*self.input_lags, *self.output_lags, 1)
-        self.span = int(known.max() - known.min()) if len(known) else 0
+        self.span = int(pitched.max() - pitched.min()) if len(pitched) else 0
         shape = (2 * self.span + 2, width)
         std = 0.5 * width**-0.5  # as large as the embeddings (MusicTransformer._initialise)
         self.inputs = nn.ParameterList(nn.Parameter(torch.randn(shape) * std) for _ in inputs)
@@ -104,8 +105,8 @@ class Intervals(Feature):
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
 
         Entry n holds, for each of ``ids`` (B, T), the pitch of the token n before it. ``earlier``
-        (B, N) are the ids before the first of them, as many as are known, -1 for one that is not;
-        ``places`` (B, T) are places in pieces: what came before a piece is not looked at.
+        (B, N) are the ids before the first of them, as many as are held, -1 for a missing one;
+        ``places`` (B, T) are places in pieces: ids before a piece are not read.
         """
         pitch = torch.cat([self._pitch(earlier), self._pitch(ids)], dim=1)
         pitch = F.pad(pitch, (self.longest, 0), value=-1)

@@ -1,7 +1,7 @@
 """Token noise: in training some notes are read one or two semitones off, others not at all.
 
-A bar is then never read twice in the same way, and a network learns not to trust a single note, its
-own mistakes while sampling included. What is to be predicted stays right.
+A bar is then never read twice in the same way, and a network learns not to trust a single note,
+also one that it has sampled itself. What is to be predicted stays right.
 """
 
 from __future__ import annotations

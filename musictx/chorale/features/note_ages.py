@@ -1,8 +1,8 @@
 """How long each voice of a grid has held its note: half of what a chorale leaves to guess.
 
 Where voices are written in turn, one token a step each, a held note is the same id once more. How
-often it has come is a sum over the past that attention has to find again and again; here each token
-is told it for all voices, at the input and before the output (repetition counts as in TonicNet,
+often it has come is a sum over the past that attention computes again and again; this feature adds
+it for all voices, at the input and before the output (repetition counts as in TonicNet,
 Peracha 2020, section 3).
 """
 
@@ -73,7 +73,7 @@ class NoteAges(Feature):
 
 def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
     """For each of ``ids`` (B, N) for how many steps its voice has sounded it: 1 to AGES, and 0 for
-    what opens a piece or is not known."""
+    what opens a piece or is missing."""
     same = torch.zeros_like(ids, dtype=torch.bool)
     same[:, voices:] = (ids[:, voices:] == ids[:, :-voices]) & (ids[:, voices:] >= 0)
     same &= places > voices

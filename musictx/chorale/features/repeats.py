@@ -1,9 +1,10 @@
-"""What followed the last time: repeats of a piece on a grid, told to the network.
+"""The continuation of repeated passages of a piece on a grid.
 
-Music repeats itself, and a model that has read little music trusts a repeat less than it should:
-in chorales a passage that has been heard before goes on as before in 98.7 % of steps. Here each
-token is told how the longest passage that ends with it went on when it stood earlier in the piece,
-once for all voices and once for the voice that is next; a learned score favours that note.
+Music repeats itself, and a model that was trained on little music trusts a repeat less than it
+should: in chorales a passage that occurred before continues as before in 98.7 % of steps. This
+feature gives each token the continuation of the longest passage that ends with it and occurred
+earlier in the piece, once for all voices and once for the voice that is next; a learned score
+favours that note.
 
 Related: the neural cache (Grave et al. 2017), the short-term model of Pearce and Wiggins (2004).
 """
@@ -28,9 +29,9 @@ from musictx.tokens.vocab import Tokenizer
 #: Passages longer than so many steps are all alike.
 MOST_STEPS = 64
 #: A passage of all voices counts from 4 steps on, one of a single voice from 8, if so many notes
-#: moved in it: what is merely held says nothing of how it goes on.
-SHORTEST = {"all": 4, "own": 8}
-CHANGES = {"all": 4, "own": 3}
+#: moved in it: held notes alone do not predict the continuation.
+SHORTEST = {"all": 4, "voice": 8}
+CHANGES = {"all": 4, "voice": 3}
 #: Classes of length: 0 for no passage, then 1, 2-3, 4-7, ..., 64 and more steps.
 CLASSES = 8
 
@@ -88,8 +89,8 @@ class Repeats(Feature):
         super().__init__()
         self.keep(pitches=ranges("pitches", size, pitches, -1))
         self.voices, self.dropout = voices, dropout
-        known = self.pitches[self.pitches >= 0]
-        self.span = int(known.max() - known.min()) if len(known) else 0
+        pitched = self.pitches[self.pitches >= 0]
+        self.span = int(pitched.max() - pitched.min()) if len(pitched) else 0
         std = 0.25 * width**-0.5
         self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
@@ -103,8 +104,8 @@ class Repeats(Feature):
         every, place = joined(ids, earlier, places)
         count, back = ids.shape[1], self.voices - 1
         matches = []
-        for own in (False, True):
-            match = longest_match(every, place, self.voices, count, own=own)
+        for one_voice in (False, True):
+            match = longest_match(every, place, self.voices, count, one_voice=one_voice)
             if self.training and self.dropout:
                 kept = torch.rand(ids.shape, device=ids.device) >= self.dropout
                 match = Match(match.ids * kept, match.steps * kept)
@@ -144,9 +145,9 @@ class Repeats(Feature):
                 "classes": CLASSES,
                 "most": MOST_STEPS,
                 "shortest_all": SHORTEST["all"],
-                "shortest_own": SHORTEST["own"],
+                "shortest_own": SHORTEST["voice"],
                 "changes_all": CHANGES["all"],
-                "changes_own": CHANGES["own"],
+                "changes_own": CHANGES["voice"],
             },
             scores=self.scores.flatten(0, 1),
         )
@@ -158,15 +159,17 @@ def length_class(steps: Tensor) -> Tensor:
     return torch.bucketize(steps, edges, right=True)
 
 
-def longest_match(ids: Tensor, places: Tensor, voices: int, count: int, *, own: bool) -> Match:
+def longest_match(
+    ids: Tensor, places: Tensor, voices: int, count: int, *, one_voice: bool
+) -> Match:
     """The longest match of what ends with each of the last ``count`` of ``ids`` (B, N).
 
     Compared are the ids up to a place with those whole steps earlier in the same piece
     (``places`` as in :meth:`Feature.read`, negative where unknown); of two equally long matches the
-    later one counts. ``own``: only ids of the voice that is next.
+    later one counts. ``one_voice``: only ids of the voice that is next.
     """
-    total, kind = ids.shape[1], "own" if own else "all"
-    stride, shift = (voices, voices - 1) if own else (1, 0)
+    total, kind = ids.shape[1], "voice" if one_voice else "all"
+    stride, shift = (voices, voices - 1) if one_voice else (1, 0)
     begin = max(total - count - shift - MOST_STEPS * voices, 0)
     here = torch.arange(begin, total, device=ids.device)
     lags = torch.arange(1, max(total // voices, 1) + 1, device=ids.device) * voices

@@ -1,4 +1,4 @@
-"""What the features of voices in turn ask of the tokens."""
+"""The arguments of features of voices in turn, from the tokenizer."""
 
 from __future__ import annotations
 

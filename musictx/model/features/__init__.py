@@ -1,8 +1,8 @@
-"""What the network is told of the ids so far, beside the ids themselves; one feature a file.
+"""Features: inputs that are computed from the ids so far and added to their embeddings.
 
-``model.features`` is a list of features by name, each with options of its own. A name stands in
-:data:`BUILT_IN`, is added by a wing (:mod:`musictx.wings`), or is the import path ``module:Class``
-of a :class:`Feature`.
+``model.features`` is a list of features by name, each with its options. A name is in
+:data:`BUILT_IN` or in :mod:`musictx.registry`, or is the import path ``module:Class`` of a
+:class:`Feature`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from musictx import wings
+from musictx import registry
 from musictx.config.checks import check, imported
 from musictx.errors import ConfigError
 from musictx.model.config import FeatureConfig
@@ -20,30 +20,30 @@ from musictx.tokens.vocab import Tokenizer
 
 __all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "kind_of", "with_tokens"]
 
-#: Name -> import path of the features that come with the model.
+#: Name -> import path of the built-in features.
 BUILT_IN = {
     "sounding": "musictx.model.features.sounding:Sounding",
     "conditions": "musictx.model.features.conditions:Conditions",
-    "echoes": "musictx.model.features.echoes:Echoes",
+    "echoes": "musictx.model.features.motif_memory:MotifMemory",
     "bars": "musictx.model.features.bars:Bars",
-    "ahead": "musictx.model.features.ahead:Ahead",
+    "ahead": "musictx.model.features.lookahead:Lookahead",
     "harmony": "musictx.model.features.harmony:Harmony",
 }
 
 
 def kind_of(name: str) -> type[Feature]:
     """The class of a feature by name or import path; ``ConfigError`` where there is none."""
-    path = name if ":" in name else BUILT_IN.get(name) or wings.place("features", name)
+    path = name if ":" in name else (BUILT_IN | registry.FEATURES).get(name)
     if path is None:
-        known = sorted({*BUILT_IN, *wings.everywhere("features")})
-        raise ConfigError(f"model.features={name}: expected one of {', '.join(known)}")
-    found: type[Feature] = imported("model.features", path)
-    if not (isinstance(found, type) and issubclass(found, Feature)):
+        names = sorted({*BUILT_IN, *registry.FEATURES})
+        raise ConfigError(f"model.features={name}: expected one of {', '.join(names)}")
+    kind: type[Feature] = imported("model.features", path)
+    if not (isinstance(kind, type) and issubclass(kind, Feature)):
         raise ConfigError(
             f"model.features={name}: expected a class that inherits from "
             "musictx.model.features.Feature"
         )
-    return found
+    return kind
 
 
 def with_tokens(
@@ -60,10 +60,10 @@ def with_tokens(
 def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> FeatureConfig:
     name = str(options.pop("name"))
     kind = kind_of(name)
-    known = [field.name for field in dataclasses.fields(kind.options)]
+    names = [field.name for field in dataclasses.fields(kind.options)]
     for option in options:
-        if option not in known:
-            has = f"which has {', '.join(known)}" if known else "which has none"
+        if option not in names:
+            has = f"which has {', '.join(names)}" if names else "which has none"
             raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
     given = kind.options(**options)
     check(given, f"model.features.{name}")

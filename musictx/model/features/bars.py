@@ -1,12 +1,12 @@
-"""What stood here some bars ago: told to the network, for notes in groups (tokens/groups.py).
+"""What stood at the same place some bars ago, for notes in groups (tokens/groups.py).
 
-Music in bars says again what it has said one, two, four or eight bars ago, and at the same place of
-the bar. Groups stand in the order of bar, place, part and pitch, so "what comes next there" is one
-lookup: the first group that many bars ago which comes after what has just been written. Each id is
-told, for each distance in bars, which id would follow if that bar came again, and how many of the
+Music repeats what it played one, two, four or eight bars ago at the same place of the bar. Groups
+are in the order of bar, place, part and pitch, so "what comes next there" is one lookup: the first
+group that many bars ago which comes after what has just been written. The feature gives each id,
+for each distance in bars, the id that would follow if that bar were repeated, and how many of the
 last notes agreed with that distance; the same for the distance, of all up to a limit, with which
-they agreed best, and for the one that the bar line says (``tokens/returns.py``). Learned numbers by
-field, distance and agreement say how much each of these ids is worth.
+they agreed best, and for the one that the bar line names (``tokens/returns.py``). Learned weights
+by field, distance and agreement score each of these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
 """
@@ -27,22 +27,22 @@ from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.tokens.group_ids import RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
 
-#: Distances in bars that each id is told of; after them come the best of 1 to ``FARTHEST_BARS`` and
-#: what the bar line says.
+#: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
+#: and the one of the bar line.
 DISTANCES = (1, 2, 4, 8)
 COUNT = len(DISTANCES) + 2
-#: Agreement is measured over so many of the last notes, and told by classes: 0 where there was no
-#: such bar, then by shares of a fifth each.
+#: Agreement is measured over so many of the last notes, in classes: 0 where there was no such bar,
+#: then shares of a fifth each.
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
 class Seen(NamedTuple):
-    """What is known after each of (B, T) ids.
+    """The lookup after each of (B, T) ids.
 
-    ids    (B, T, COUNT): what would follow, 0 where nothing is known
+    ids    (B, T, COUNT): what would follow, 0 where there is nothing
     trust  (B, T, COUNT): class of agreement
     field  (B, T): which field of a group is next
-    meter  (B, T): of the bar, 0 where it is not known
+    meter  (B, T): of the bar, 0 where there was no bar line
     """
 
     ids: Tensor
@@ -56,7 +56,7 @@ class Bars(keys.GroupFeature):
 
     size    how many ids there are
     harmony, meter, section   ranges of ids as in ``coordinates.ranges``
-    kinds   of place, bar, program, drums, pitch, drum, root and, or not, known
+    kinds   of place, bar, program, drums, pitch, drum, root and optionally known
 
     Everything begins at zero or without effect.
     """
@@ -90,7 +90,7 @@ class Bars(keys.GroupFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
-        """What is known after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``,
+        """The lookup after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``,
         or of ``ids`` where there are none, opens a group's row: it has a place that is a multiple
         of five."""
         laid = keys.rows(ids, earlier, places)
@@ -111,22 +111,22 @@ class Bars(keys.GroupFeature):
 
         least, below = keys.spans(rows, after, bar, of)
         shift = distance[:, :, None] * BAR  # (B, n, 1, COUNT)
-        found = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
-        found = found.view(*least.shape, COUNT)
-        key = at(groups.key, found)
-        inside = (key < below[..., None] - shift) & (found >= begins[:, :, None, None])
-        then = torch.stack([at(groups.ids[:, :, f], found[:, :, f]) for f in range(SIZE)], 2)
-        known = (trust > 0)[:, :, None]
+        index = torch.searchsorted(groups.key, (least[..., None] - shift).flatten(1))
+        index = index.view(*least.shape, COUNT)
+        key = at(groups.key, index)
+        inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
+        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
+        exists = (trust > 0)[:, :, None]
         line_next = torch.zeros_like(inside)
         line_next[:, :, 0] = ~inside[:, :, 0]
-        then = torch.where(inside, then, torch.where(line_next, self.bar_id, 0)) * known
+        following = torch.where(inside, following, torch.where(line_next, self.bar_id, 0)) * exists
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         new = laid.new
         wide = trust[:, :, None].expand(-1, -1, SIZE, -1)
         meter = self._last_line(self.meter[rows[:, :, 2]], rows, number, begins)
         return Seen(
-            then.flatten(1, 2)[:, new],
-            (wide * (then > 0)).flatten(1, 2)[:, new],
+            following.flatten(1, 2)[:, new],
+            (wide * (following > 0)).flatten(1, 2)[:, new],
             field.flatten(1)[:, new],
             meter[:, :, None].expand(-1, -1, SIZE).flatten(1)[:, new],
         )
@@ -144,11 +144,11 @@ class Bars(keys.GroupFeature):
     ) -> tuple[Tensor, Tensor]:
         """The class of agreement and the distance in bars, (B, n, COUNT) each."""
         rows, total = groups.key.shape
-        then = groups.key[:, None] - lags[:, None] * BAR
-        found = torch.searchsorted(groups.key, then.flatten(1)).view_as(then)
+        earlier_keys = groups.key[:, None] - lags[:, None] * BAR
+        index = torch.searchsorted(groups.key, earlier_keys.flatten(1)).view_as(earlier_keys)
         is_note = ~self.is_bar[groups.first] & ~groups.other
-        same = (at(groups.key, found) == then) & (found >= begins[:, None])
-        same &= at(groups.ids[:, :, 3], found) == groups.ids[:, None, :, 3]
+        same = (at(groups.key, index) == earlier_keys) & (index >= begins[:, None])
+        same &= at(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
         hits = F.pad((same & is_note[:, None]).cumsum(2), (1, 0))
         notes = F.pad(is_note.cumsum(1), (1, 0))
         # Of the last notes: back to the group before which so many stand.
@@ -166,38 +166,41 @@ class Bars(keys.GroupFeature):
         best = (torch.where(exists, agreed, -1) * 64 + nearer_first).argmax(1)
         fixed = [lag - 1 for lag in DISTANCES]
         further = torch.stack([1 + best, back], 1)
-        told = trust.gather(1, (further - 1).clamp(min=0)) * (further > 0)
+        further_trust = trust.gather(1, (further - 1).clamp(min=0)) * (further > 0)
         distance = torch.cat([lags[fixed, None].expand(rows, -1, total), further], 1)
-        return torch.cat([trust[:, fixed], told], 1).transpose(1, 2), distance.transpose(1, 2)
+        trust = torch.cat([trust[:, fixed], further_trust], 1)
+        return trust.transpose(1, 2), distance.transpose(1, 2)
 
-    def _last_line(self, said: Tensor, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
-        """(B, n): what the last complete bar line of the piece has ``said`` (B, n) of its bar."""
+    def _last_line(self, values: Tensor, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
+        """(B, n): of ``values`` (B, n) by row, that of the last complete bar line of the piece."""
         at = torch.where(self.is_bar[rows[:, :, 1]], number, -1).cummax(1).values
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
-        return torch.where(at >= begins, said.gather(1, at.clamp(min=0)), 0)
+        return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
         """``x`` (B, T, width) and the vectors of what stood here before."""
         each = torch.arange(COUNT, device=x.device)
         gates = self.gates.flatten()[seen.trust + each * CLASSES]
         size, flat = len(self.stood), seen.ids.flatten(0, 1)
-        stood = F.embedding_bag(
+        predicted = F.embedding_bag(
             flat.clamp(max=size - 1),
             self.stood,
             mode="sum",
             per_sample_weights=(gates * (seen.ids > 0)).flatten(0, 1).to(self.stood.dtype),
         )
-        told = F.embedding_bag((seen.trust + each * CLASSES).flatten(0, 1), self.trust, mode="sum")
-        more = (stood + told).view_as(x) + F.embedding(seen.meter, self.in_meter)
+        agreement = F.embedding_bag(
+            (seen.trust + each * CLASSES).flatten(0, 1), self.trust, mode="sum"
+        )
+        more = (predicted + agreement).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 
     def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
-        """``logits`` (B, T, vocab) and what the return of earlier bars adds to them."""
-        worth = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
+        """``logits`` (B, T, vocab) plus the scores of the ids of earlier bars."""
+        scores = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
         field = seen.field[..., None, None, None].expand(-1, -1, 1, COUNT, CLASSES)
-        worth = worth.gather(2, field)[:, :, 0]
-        worth = worth.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
-        return logits.scatter_add(2, seen.ids, worth)
+        scores = scores.gather(2, field)[:, :, 0]
+        scores = scores.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
+        return logits.scatter_add(2, seen.ids, scores)
 
     def native(self) -> NativeForm:
         names = (*keys.Table._fields, "meter", "back", "in_meter", "stood", "gates", "trust")

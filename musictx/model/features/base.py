@@ -1,9 +1,8 @@
-"""What every feature has in common; a feature is something that is read off the ids so far and
-given to the network beside them.
+"""Base class of features: inputs of the network that are computed from the ids so far.
 
 One file holds all of a feature: the options that a user sets, the arguments that follow from the
 tokens, which values of a model folder are refused, the network, and, if it has one, its form in C++
-(a header beside the file). CONTRIBUTING.md has the recipe.
+(a header of the same name). CONTRIBUTING.md has the recipe.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Options:
 class NativeForm(NamedTuple):
     """A feature as the step of decoding in C++ reads it.
 
-    header  the C++ file; beside its fields the struct there has the members of ``Feature`` in
+    header  the C++ file; after its fields the struct there has the members of ``Feature`` in
             ``feature.h`` of the native step that it wants to replace: read, embed, finish, score
     struct  the name of the struct
     fields  name -> value, in the order in which the struct declares them: tensors and sequences of
@@ -58,7 +57,7 @@ class Feature(nn.Module):
     name: ClassVar[str]
     #: The dataclass of the options that a user sets.
     options: ClassVar[type] = Options
-    #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are known.
+    #: How many ids before the first new one :meth:`read` looks at; ``None``: all that are held.
     longest: int | None = None
     #: Whether few tokens of a training step use any one row of its tables: then these learn at the
     #: higher rate of tables (``optim.table_lr``).
@@ -81,11 +80,11 @@ class Feature(nn.Module):
         return ids
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Any:
-        """What is known after each of ``ids`` (B, T) int64.
+        """The state of this feature after each of ``ids`` (B, T) int64, as tensors (B, T, ...).
 
-        ``earlier`` (B, N) are the ids before the first of them, as many as are known and at most
-        ``longest``, -1 for one that is not; ``places`` (B, T) are places in pieces: place 0 opens a
-        piece, and what came before it is not looked at.
+        ``earlier`` (B, N) are the ids before the first of them, at most ``longest``, -1 where one
+        is missing; ``places`` (B, T) are places in pieces: place 0 opens a piece, and ids before it
+        are not read.
         """
         return None
 
@@ -118,6 +117,6 @@ def pitches_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """All ids known (B, N + T) and their places; negative ones are before the piece's beginning."""
+    """All ids (B, N + T) and their places; negative ones are before the piece's beginning."""
     back = torch.arange(-earlier.shape[1], 0, device=ids.device)
     return torch.cat([earlier, ids], 1), torch.cat([places[:, :1] + back, places], 1)

@@ -1,17 +1,17 @@
-"""What is asked of the music, and what is known of it ahead: told at every token, not far behind.
+"""The controls of a window and the given notes ahead, at every token.
 
-A window may begin with control tokens and with notes that are known ahead (``data/layout.py``).
-Both stand hundreds of tokens before the music that they are about, on a clock of their own; a young
-model looks at neither. Here each token comes with
+A window may begin with control tokens and with given notes (``data/layout.py``). Both stand
+hundreds of tokens before the music that they are about, and the given notes count time from
+``here``; early in training a model attends to neither. This feature adds to each token
 
-- the level of every control, and the part of the window that it stands in;
-- after ``here``, for every pitch, how long it is until a known note of it is next struck, and until
-  one next ends; and how long until anything is known to happen. What is known to happen at this
-  very step and is written already counts no more;
+- the level of every control, and the part of the window that the token is in;
+- after ``here``, for every pitch, the time until a given note of it is next struck, and until one
+  next ends; and the time until any given event. A given event of this very step that is written
+  already does not count;
 
-and each candidate is scored: the start or end of a note by the time until it is known to come and
-by its intervals to the known notes that come soon, as in ``sounding.py``; a shift of time by
-whether it leads exactly to the next known event, or past it.
+and it scores each candidate: the start or end of a note by the time until it is given and by its
+intervals to the given notes that come soon, as in ``sounding.py``; a time shift by whether it leads
+exactly to the next given event, or past it.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from musictx.model.features.pitches import (
 )
 from musictx.tokens.vocab import Tokenizer
 
-#: Classes of time until a known note is struck, and until one ends, by upper bounds in steps.
+#: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
 #: Which classes of starts count as one where intervals are measured; the others do not count.
 INTERVAL_KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
-#: Parts of a window: before all marks, known notes, music, music to be composed.
+#: Parts of a window: before all marks, given notes, music, music to be composed.
 PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
 
 
 class ConditionState(NamedTuple):
-    """What is known after each of (B, T) tokens, all int64.
+    """The state after each of (B, T) tokens, all int64.
 
     rows    (B, T, K): rows of the table ``Conditions.context``: part, levels, time
-    starts  (B, T, pitches): 0 where no start is known, else 1 + its class; ``ends`` alike
-    gap     (B, T): steps until anything is known to happen, ``NEVER`` if nothing is
+    starts  (B, T, pitches): 0 where no start is given, else 1 + its class; ``ends`` alike
+    gap     (B, T): steps until the next given event, ``NEVER`` if there is none
     """
 
     rows: Tensor
@@ -71,13 +71,13 @@ class ConditionOptions(Options):
 
 
 class Conditions(PitchFeature):
-    """Embeddings of what is asked and known ahead, and scores of what may come next.
+    """Embeddings of controls and given notes ahead, and scores of what may come next.
 
     size      how many ids there are
     steps, starts, ends   ranges of ids as in ``coordinates.ranges``: the time they take, the pitch
               that they strike or end
     controls  of each control the range [first, stop) of its ids, by level
-    marks     the ids after which known notes, the music, what is to be composed begin
+    marks     the ids after which given notes, the music, what is to be composed begin
     chords    how many learned weightings of intervals there are, 0 for none
 
     Everything begins at zero or without effect: a model that is given this later computes at first
@@ -139,7 +139,7 @@ class Conditions(PitchFeature):
         self.ending = nn.Parameter(torch.zeros(self.pitches * (1 + len(END_STEPS)), width))
         self.start_scores = nn.Parameter(torch.zeros(1 + len(START_STEPS), width))
         self.end_scores = nn.Parameter(torch.zeros(1 + len(END_STEPS), width))
-        #: For the shift that leads to the next known event; for those that lead past it.
+        #: For the shift that leads to the next given event; for those that lead past it.
         self.shift_scores = nn.Parameter(torch.zeros(2, width))
 
     @classmethod
@@ -154,7 +154,7 @@ class Conditions(PitchFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
-        """What is known after each of ``ids``; see :meth:`Feature.read`."""
+        """The state after each of ``ids``; see :meth:`Feature.read`."""
         every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
         rows, total = every.shape
         count = ids.shape[1]
@@ -167,52 +167,52 @@ class Conditions(PitchFeature):
             """(B, N): where the last marked token is, -1 if there is none."""
             return torch.where(marked, index, -1).cummax(1).values
 
-        known, stream, here = (last(part == which) for which in PARTS[1:])
-        in_known = known > stream
-        at_known, at_stream, at_here = (
-            torch.where(at[:, new] >= begins, at[:, new], -1) for at in (known, stream, here)
+        given, stream, here = (last(part == which) for which in PARTS[1:])
+        in_given = given > stream
+        at_given, at_stream, at_here = (
+            torch.where(at[:, new] >= begins, at[:, new], -1) for at in (given, stream, here)
         )
-        place = torch.where(at_known > at_stream, KNOWN, BEFORE_MARKS)
-        place = torch.where(at_stream > at_known, STREAM, place)
+        place = torch.where(at_given > at_stream, KNOWN, BEFORE_MARKS)
+        place = torch.where(at_stream > at_given, STREAM, place)
         place = torch.where((at_here > at_stream) & (at_stream >= 0), HERE, place)
-        found = [place]
+        context_rows = [place]
         row = self.row[every]
         for number in range(len(self.first_rows)):
             at = last(control == number)[:, new]
             level = row.gather(1, at.clamp(min=0))
-            found.append(torch.where(at >= begins, level, self.first_rows[number]))
+            context_rows.append(torch.where(at >= begins, level, self.first_rows[number]))
 
         starts = torch.zeros(rows, count, self.pitches, dtype=torch.int64, device=ids.device)
         ends, gap = starts, torch.full((rows, count), NEVER, device=ids.device)
-        ahead = (place == HERE) & (at_known >= 0) & (at_known < at_stream)
+        ahead = (place == HERE) & (at_given >= 0) & (at_given < at_stream)
         # To look at one number would wait for a GPU.
         if ids.is_cuda or torch.compiler.is_compiling() or bool(ahead.any()):
             time = self.steps[every].cumsum(1)
             now = time[:, new].contiguous()
-            clock = [time.gather(1, at.clamp(min=0)) for at in (at_known, at_stream, at_here)]
-            moment = clock[0] + now - clock[2]  # now, on the clock of the known notes
+            clock = [time.gather(1, at.clamp(min=0)) for at in (at_given, at_stream, at_here)]
+            moment = clock[0] + now - clock[2]  # now, on the clock of the given notes
             # From here on stands what is written of this step.
             since = torch.maximum(torch.searchsorted(time, now), at_here + 1)
             gaps = []
             for events in (self.starts[every], self.ends[every]):
-                known_events = torch.where(in_known, events, -1)
+                given_events = torch.where(in_given, events, -1)
                 order = latest(events, index.int() + 1, self.pitches, new)
-                when = _next(known_events, time, moment, at_known, order > since[..., None])
-                is_known = ahead[..., None] & (when <= clock[1][..., None])
-                gaps.append(torch.where(is_known, when - moment[..., None], NEVER))
+                when = _next(given_events, time, moment, at_given, order > since[..., None])
+                is_given = ahead[..., None] & (when <= clock[1][..., None])
+                gaps.append(torch.where(is_given, when - moment[..., None], NEVER))
             starts, ends = (
                 torch.where(each < NEVER, 1 + class_of(each, table), 0)
                 for each, table in zip(gaps, (self.start_class, self.end_class))
             )
             gap = torch.minimum(gaps[0].amin(-1), gaps[1].amin(-1))
-        found.append(self.first_time + class_of(gap, self.time_class))
-        return ConditionState(torch.stack(found, -1), starts, ends, gap)
+        context_rows.append(self.first_time + class_of(gap, self.time_class))
+        return ConditionState(torch.stack(context_rows, -1), starts, ends, gap)
 
     def embed(self, x: Tensor, seen: ConditionState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
+        """Embeddings ``x`` (B, T, width) and the vectors of controls and given notes."""
         kind = precision(x)
-        told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        x = x + told.view_as(x)
+        context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
+        x = x + context.view_as(x)
         for state, hot, table in (
             (seen.starts, self.hot_start, self.coming),
             (seen.ends, self.hot_end, self.ending),
@@ -222,17 +222,17 @@ class Conditions(PitchFeature):
 
     @torch.no_grad()
     def soften(self, share: float) -> None:
-        """Embed what is known ahead with this share of its strength; without any nothing changes.
+        """Embed given notes with this share of their strength; without given notes nothing changes.
 
-        In training known notes are targets too, which makes it stronger than is good for the notes
-        around them (scripts/LOG.md)."""
+        In training given notes are targets too, which makes them stronger than is good for the
+        notes around them (scripts/LOG.md)."""
         times = self.context[self.first_time :]
-        times.lerp_(times[-1].clone(), 1 - share)  # the last one says that nothing is known
+        times.lerp_(times[-1].clone(), 1 - share)  # the last one stands for no given notes
         self.coming.mul_(share)
         self.ending.mul_(share)
 
     def score(self, logits: Tensor, x: Tensor, seen: ConditionState) -> Tensor:
-        """``logits`` (B, T, vocab) and what is known ahead adds to those of notes and shifts."""
+        """``logits`` (B, T, vocab) plus the scores of given notes and of shifts to them."""
         starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)
         ends = of_states(F.linear(x, self.end_scores).float(), seen.ends)
         sounds = F.embedding(seen.starts, self.kind.to(precision(x)))
@@ -284,16 +284,18 @@ def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: T
     """
     rows, total = pitch.shape
     pitches = written.shape[-1]
-    table = time.new_full((rows, total + 1, pitches + 1), 2 * NEVER)
+    # The last token first, after a place for none; along memory, as in ``latest``.
+    table = time.new_full((rows, pitches + 1, total + 1), 2 * NEVER)
     at = torch.where(pitch >= 0, pitch, pitches)
-    table[:, :-1].scatter_(2, at[..., None], time[..., None])
-    coming = table[..., :-1].flip(1).cummin(1).values.flip(1)  # from each token on
+    table[:, :, 1:].scatter_(1, at.flip(1)[:, None], time.flip(1)[:, None])
+    coming = table.cummin(2).values  # from each token on
     now = torch.maximum(torch.searchsorted(time, moment), first.clamp(min=0))
     later = torch.searchsorted(time, moment, right=True)
     then, after = (
-        coming.gather(1, where[..., None].expand(-1, -1, pitches)) for where in (now, later)
+        coming.gather(2, (total - where)[:, None].expand(-1, pitches + 1, -1))[:, :-1]
+        for where in (now, later)
     )
-    return torch.where(written, after, then)
+    return torch.where(written, after.transpose(1, 2), then.transpose(1, 2)).contiguous()
 
 
 def _classes(bounds: tuple[int, ...]) -> Tensor:

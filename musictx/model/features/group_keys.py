@@ -1,7 +1,8 @@
-"""The order of groups as numbers (tokens/groups.py), in which features look things up.
+"""Sortable keys of compound tokens (tokens/groups.py), for the features that search them.
 
 A piece in groups is in the order of bar, place, part and tone. A group's key is one whole number
-that says all four, so "what comes next at this place of that bar" is one search among sorted keys.
+that encodes all four, so "what comes next at this place of that bar" is one search among sorted
+keys.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Groups(NamedTuple):
     key    of what stands in the piece; of any other group, the last key of the bar it stands in
     bar    the number of bar lines so far, with this one
     first  the first id;  ids  (B, n, 5) all of them
-    other  whether the group is none of the piece: controls, and what is known ahead
-    ahead  whether it is known ahead
+    other  whether the group is not music of the piece: controls and given notes ahead
+    ahead  whether it is a given note ahead
     """
 
     key: Tensor
@@ -97,7 +98,7 @@ class GroupFeature(Feature):
     """A feature that looks things up by keys. It holds the tables of :class:`Table`, by the names
     of the fields there.
 
-    further  kinds of ids that it reads beside :data:`ALWAYS`
+    further  kinds of ids that it reads in addition to :data:`ALWAYS`
     """
 
     sparse = False
@@ -147,10 +148,10 @@ def rows(ids: Tensor, earlier: Tensor, places: Tensor) -> Rows:
     place = torch.cat([places[:, :1] + back, places], 1)
     pad = -every.shape[1] % SIZE
     every, place = F.pad(every, (0, pad)), F.pad(place, (0, pad), value=-1)
-    found = every.unflatten(1, (-1, SIZE))
-    number = torch.arange(found.shape[1], device=ids.device).expand(len(found), -1)
+    groups_of_ids = every.unflatten(1, (-1, SIZE))
+    number = torch.arange(groups_of_ids.shape[1], device=ids.device).expand(len(groups_of_ids), -1)
     begins = torch.where(place[:, ::SIZE] == 0, number, 0).cummax(1).values
-    return Rows(found, number, begins, slice(earlier.shape[1], earlier.shape[1] + count))
+    return Rows(groups_of_ids, number, begins, slice(earlier.shape[1], earlier.shape[1] + count))
 
 
 def groups(rows: Tensor, of: Table) -> Groups:
@@ -208,15 +209,17 @@ def spans(rows: Tensor, after: Tensor, bar: Tensor, of: Table) -> Span:
     return Span(torch.stack(least, 2), torch.stack(below, 2))
 
 
-def known(rows: Tensor, groups: Groups, written: Tensor, of: Table, is_meter: Tensor) -> Tensor:
+def given_keys(
+    rows: Tensor, groups: Groups, written: Tensor, of: Table, is_meter: Tensor
+) -> Tensor:
     """(B, n) sorted keys of the groups ahead, at each other group the one before it.
 
     written  (B, n): the number of the bar in which the piece stands;  is_meter  (size,) bool
     """
     line = groups.ahead & is_meter[rows[:, :, 2]]
     count = line.cumsum(1)
-    # The k-th bar ahead is the one after the last that is written or told: so far k + 1 plus
-    # the most by which the bars written were ahead of those told.
+    # The k-th bar ahead is the one after the last that is written or given: so far k + 1 plus
+    # the most by which the bars written were ahead of those given.
     lead = torch.where(line, written - count, -1).cummax(1).values
     number = count + 1 + lead
     asked = of.is_known[rows[:, :, 1]] & ~line

@@ -1,11 +1,11 @@
-"""The chord in force and the pitch classes known ahead: told to the network (tokens/groups.py).
+"""The chord in force and the pitch classes of given notes ahead (tokens/groups.py).
 
-A chord is drawn for a melody that is known ahead, and notes are drawn under a chord. What counts in
-both is how far pitch classes lie above a root, whatever the key. So each id is told how much of
-each pitch class is known ahead of this half of the bar, of the rest of the bar, of the bar after it
-and at all, and which chord was written last. Two small networks read that from each of the twelve
-pitch classes upwards (:class:`Turned`) and say what speaks for a chord on that class, and for a
-note of it: what is learned in one key holds in all.
+A chord is drawn for a given melody, and notes are drawn under a chord. What counts in both is the
+interval of pitch classes above a root, whatever the key. This feature gives each id the shares of
+the pitch classes of given notes in this half of the bar, in the rest of the bar, in the bar after
+it and in all, and the chord that was written last. Two small networks read that transposed to each
+of the twelve pitch classes (:class:`TransposedMLP`) and score a chord on that class, and a note of
+it: what is learned in one key holds in all.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OTHER, ROOT, QUALITY, PITCH = range(4)
 
 
 class Seen(NamedTuple):
-    """What is known after each of (B, T) ids.
+    """The state after each of (B, T) ids.
 
-    ahead    (B, T, STRETCHES * CLASSES): shares of the time of the notes known ahead
+    ahead    (B, T, STRETCHES * CLASSES): shares of the time of the given notes ahead
     root, quality  (B, T): of the last chord, ``NO_ROOT`` where there is none
     begun    (B, T): the root of the chord that is being written, ``NO_ROOT`` where there is none
     next     (B, T): what kind of id comes next
@@ -53,10 +53,10 @@ class Seen(NamedTuple):
     next: Tensor
 
 
-class Turned(nn.Module):
-    """A network that reads the music from each pitch class upwards.
+class TransposedMLP(nn.Module):
+    """A network that reads the music transposed to each pitch class.
 
-    width  of the states it reads beside it;  qualities  of chords;  count  numbers that it says
+    width  of the states, its other input;  qualities  of chords;  count  outputs
 
     For class c, ``out(gelu(ahead turned down by c + chord as it lies from c + map(x)))``; the last
     map begins at zero.
@@ -87,7 +87,7 @@ class Turned(nn.Module):
 
 
 class Harmony(keys.GroupFeature):
-    """Embeddings and scores of the chord in force and of what is known ahead.
+    """Embeddings and scores of the chord in force and of given notes ahead.
 
     size  how many ids there are
     harmony, pitch, root, quality, length, meter   ranges of ids as in ``coordinates.ranges``
@@ -107,9 +107,9 @@ class Harmony(keys.GroupFeature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        found = super().of_tokens(tokenizer)
-        del found["section"]
-        return found
+        arguments = super().of_tokens(tokenizer)
+        del arguments["section"]
+        return arguments
 
     def __init__(
         self,
@@ -139,12 +139,12 @@ class Harmony(keys.GroupFeature):
         count = self.qualities.stop - self.qualities.start
         self.classes = nn.Parameter(torch.zeros(STRETCHES * CLASSES, width))
         self.chords = nn.Parameter(torch.zeros(count * (CLASSES + 1), width))
-        self.of_chord = Turned(width, count, 1 + count)
-        self.of_note = Turned(width, count, 1)
+        self.of_chord = TransposedMLP(width, count, 1 + count)
+        self.of_note = TransposedMLP(width, count, 1)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
-        """What is known after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
+        """The state after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
         of = self.table
@@ -180,12 +180,12 @@ class Harmony(keys.GroupFeature):
         """(B, n, 5, STRETCHES * CLASSES): see :class:`Seen`."""
         piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
         written = piece + groups.bar
-        known = keys.known(rows, groups, written, of, self.is_meter)
+        given_keys = keys.given_keys(rows, groups, written, of, self.is_meter)
         time = self.steps[rows[:, :, 4]] * (groups.ahead & self._pitched(rows))
         time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
-        # Where the next id stands: after the last group, and once its place is known, there.
+        # Where the next id stands: after the last group, and once its place is written, there.
         last, some = (number - 1).clamp(min=0), number > begins
         lines = self.is_bar[rows[:, :, 1]]
         bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
@@ -202,10 +202,10 @@ class Harmony(keys.GroupFeature):
         ]
         bounds[1] = torch.minimum(bounds[1], bounds[2])
         sought = torch.stack(bounds, 3)
-        found = torch.searchsorted(known, sought.flatten(1)).view_as(sought)
-        found = torch.minimum(found, number[..., None, None])  # nothing that comes later
-        wide = found.flatten(1)[..., None].expand(-1, -1, CLASSES)
-        total = so_far.gather(1, wide).view(*found.shape, CLASSES)
+        index = torch.searchsorted(given_keys, sought.flatten(1)).view_as(sought)
+        index = torch.minimum(index, number[..., None, None])  # nothing that comes later
+        wide = index.flatten(1)[..., None].expand(-1, -1, CLASSES)
+        total = so_far.gather(1, wide).view(*index.shape, CLASSES)
         each = torch.stack([begins, number], 2).flatten(1)[..., None].expand(-1, -1, CLASSES)
         every = so_far.gather(1, each).view(*number.shape, 2, CLASSES).diff(dim=2)
         every = every[:, :, None].expand(-1, -1, 2, -1, -1)
@@ -215,7 +215,7 @@ class Harmony(keys.GroupFeature):
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, keys.SIZE - 1, -1)], 2)
 
     def embed(self, x: Tensor, seen: Seen) -> Tensor:
-        """``x`` (B, T, width) and the vectors of the chord in force and of what is known ahead."""
+        """``x`` (B, T, width) and the vectors of the chord in force and of given notes ahead."""
         chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
         return x + (seen.ahead @ self.classes + chord).to(x.dtype)
 
@@ -223,7 +223,7 @@ class Harmony(keys.GroupFeature):
         """``logits`` (B, T, vocab) and what they add to those of roots, qualities and pitches."""
         logits = logits.clone()
 
-        def turned(network: Turned, where: Tensor) -> Tensor:
+        def turned(network: TransposedMLP, where: Tensor) -> Tensor:
             return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
 
         def add(where: Tensor, ids: slice, worth: Tensor) -> None:

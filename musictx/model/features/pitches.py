@@ -1,4 +1,4 @@
-"""What features that know a state of every pitch have in common: tables of ids, sums and scores."""
+"""Base of the features with a state of every pitch: tables of ids, sums and scores."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class PitchFeature(Feature):
         (B, T, pitches); a start is scored by its intervals too, to the pitches of each of
         ``kinds`` (B, T, pitches, kinds)."""
         if self.interval_maps is not None:
-            maps, wanted = self.interval_maps, self.interval_scores
-            starts = starts + by_interval(x, kinds, maps, wanted, self.apart)
+            maps, queries = self.interval_maps, self.interval_scores
+            starts = starts + by_interval(x, kinds, maps, queries, self.apart)
         both = F.pad(torch.cat([starts, ends], -1), (0, 1))
         return logits + both.index_select(-1, self.candidates)
 
@@ -104,13 +104,14 @@ def latest(pitch: Tensor, value: Tensor, pitches: int, new: slice) -> Tensor:
     tokens; 0: none. Values do not fall; ``pitch`` (B, N) is -1 where there is none."""
     rows, total = pitch.shape
     at = torch.where(pitch >= 0, pitch, pitches)
-    mark = value.new_zeros(rows, total - new.start, pitches + 1)
-    mark.scatter_(2, at[:, new, None], value[:, new, None])
+    # Scans run along memory: across it a GPU has one thread a pitch, going from token to token.
+    mark = value.new_zeros(rows, pitches + 1, total - new.start)
+    mark.scatter_(1, at[:, None, new], value[:, None, new])
     if new.start:
         before = value.new_zeros(rows, pitches + 1)
         before.scatter_reduce_(1, at[:, : new.start], value[:, : new.start], "amax")
-        mark[:, 0] = torch.maximum(mark[:, 0], before)
-    return mark[..., :-1].cummax(1).values
+        mark[:, :, 0] = torch.maximum(mark[:, :, 0], before)
+    return mark.cummax(2).values[:, :-1].transpose(1, 2).contiguous()
 
 
 def precision(x: Tensor) -> torch.dtype:
@@ -124,16 +125,16 @@ def of_states(weights: Tensor, states: Tensor) -> Tensor:
     return F.pad(weights, (1, 0)).gather(-1, states.long())
 
 
-def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, wanted: Tensor, apart: Tensor) -> Tensor:
-    """float32 (B, T, pitches): each pitch by its intervals to others, as far as ``x`` wants them.
+def by_interval(x: Tensor, kinds: Tensor, maps: Tensor, queries: Tensor, apart: Tensor) -> Tensor:
+    """float32 (B, T, pitches): each pitch by its intervals to others, weighted by ``x``.
 
-    x      (B, T, width);  wanted  (chords, width): what of x asks for each weighting of intervals
-    kinds  (B, T, pitches, kinds) in {0, 1}: what is known of the other pitches
+    x      (B, T, width);  queries  (chords, width): map x to a weight of each map of intervals
+    kinds  (B, T, pitches, kinds) in {0, 1}: of which kind the other pitches are
     maps   (kinds, chords, 2 pitches - 1): a number for each interval;  apart  as
            :func:`differences` gives it
     """
     maps = maps.to(kinds.dtype)[:, :, apart]  # (kinds, chords, pitches, pitches)
     made = kinds.flatten(2) @ maps.permute(2, 0, 1, 3).flatten(2).flatten(0, 1)
-    made = made.unflatten(-1, (len(wanted), len(apart)))
-    asked = F.linear(x, wanted)[:, :, None]
-    return (asked.to(kinds.dtype) @ made).float()[:, :, 0]
+    made = made.unflatten(-1, (len(queries), len(apart)))
+    weights = F.linear(x, queries)[:, :, None]
+    return (weights.to(kinds.dtype) @ made).float()[:, :, 0]

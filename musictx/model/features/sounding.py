@@ -1,16 +1,16 @@
-"""What sounds while a token is read: told to the network instead of left to be found out.
+"""The notes that sound while a token is read.
 
-In a stream of events a note is a start and an end far apart, its loudness stands somewhere before
-it, and its time is a sum over all that came before. Which keys are down, since when, how loud, how
-long ago the last notes began: all of that follows from the tokens, and a young model does not know
-it. It ends notes that do not sound, forgets those that do, and strikes again what it has just
-struck. Here each token comes with
+In a stream of events a note is a start and an end far apart, its loudness is set somewhere before
+it, and its time is a sum over all events before. Which keys are down, since when, how loud, how
+long ago the last notes began: all of that follows from the tokens, but is hard to learn. Early in
+training a model ends notes that do not sound, forgets those that do, and repeats what it has just
+struck. This feature adds to each token
 
 - the state of every pitch: sounding or silent again, by classes of the time since it was struck;
 - the loudness in force, the time since the last note began, and pitch, loudness and distance in
   time of the last few notes;
 
-and each candidate for the next start or end of a note is scored by the state of its pitch, and by
+and it scores each candidate for the next start or end of a note by the state of its pitch, and by
 its intervals to what sounds or has just sounded: a learned number for a difference, the same in
 every key, as in ``intervals.py``.
 """
@@ -44,7 +44,7 @@ from musictx.tokens.vocab import Tokenizer
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
 #: while it sounds,
 AGE_STEPS = (4, 16, 64, 200)
-#: and when it is silent again. Later nothing is known of it.
+#: and when it is silent again. Later it has no state.
 AFTER_STEPS = (10, 30, 100, 400)
 STATES = len(AGE_STEPS) + 1 + len(AFTER_STEPS)
 #: Which states count as one where intervals are measured: struck just now, sounding, silent.
@@ -52,9 +52,9 @@ INTERVAL_KINDS = (0, 0, 1, 1, 1, 2, 2, 2, 2)
 
 
 class SoundingState(NamedTuple):
-    """What is known after each of (B, T) tokens, all int64.
+    """The state after each of (B, T) tokens, all int64.
 
-    pitches   (B, T, pitches): 0 where nothing is known, else 1 + the state
+    pitches   (B, T, pitches): 0 for no state, else 1 + the state
     rows      (B, T, K): rows of the table ``Sounding.context``: loudness, time, last notes
     """
 
@@ -81,10 +81,10 @@ class Sounding(PitchFeature):
     size      how many ids there are
     steps, starts, ends, loudness   ranges of ids as in ``coordinates.ranges``: the time they take,
               the pitch that they strike or end, the loudness that they set for what follows
-    resets    ids after which nothing is known, as at the beginning of a piece
+    resets    ids after which no pitch has a state, as at the beginning of a piece
     recent    how many of the last notes are given one by one
     chords    how many learned weightings of intervals there are; a candidate's score is their sum,
-              each weighted by what ``x`` asks for
+              each weighted by a map of ``x``
 
     Everything begins at zero or without effect: a model that is given this later computes at first
     what it did before.
@@ -144,7 +144,7 @@ class Sounding(PitchFeature):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:
-        """What is known after each of ``ids``; see :meth:`Feature.read`."""
+        """The state after each of ``ids``; see :meth:`Feature.read`."""
         every = torch.cat([earlier, ids], dim=1).clamp(min=0)  # id 0 does nothing
         rows, total = every.shape
         count = ids.shape[1]
@@ -161,7 +161,7 @@ class Sounding(PitchFeature):
         level = self.loud[every]
         set_at = torch.where(level > 0, index, 0).cummax(1).values
         level = level.gather(1, set_at)
-        found = [torch.where(set_at[:, new] >= begins, level[:, new], 0)]
+        context_rows = [torch.where(set_at[:, new] >= begins, level[:, new], 0)]
 
         # The last notes: where note number n started, for n = 1, 2, ...
         struck = starts >= 0
@@ -178,16 +178,16 @@ class Sounding(PitchFeature):
             gap = class_of(torch.where(is_one, later - then, NEVER), self.time_class)
             later = then
             if back == 0:
-                found.append(self.levels + gap)
+                context_rows.append(self.levels + gap)
             if back < self.recent:
                 loud = is_one & (set_at.gather(1, at) >= begins)
-                found.append(first + torch.where(is_one, starts.gather(1, at) + 1, 0))
+                context_rows.append(first + torch.where(is_one, starts.gather(1, at) + 1, 0))
                 first += self.pitches + 1
-                found.append(first + torch.where(loud, level.gather(1, at), 0))
+                context_rows.append(first + torch.where(loud, level.gather(1, at), 0))
                 first += self.levels
-                found.append(first + gap)
+                context_rows.append(first + gap)
                 first += TIMES
-        return SoundingState(pitches, torch.stack(found, dim=-1))
+        return SoundingState(pitches, torch.stack(context_rows, dim=-1))
 
     def _pitches(
         self, starts: Tensor, ends: Tensor, time: Tensor, index: Tensor, begins: Tensor, new: slice
@@ -202,14 +202,14 @@ class Sounding(PitchFeature):
         return self.state_of[age] * (begun > begins[..., None])
 
     def embed(self, x: Tensor, seen: SoundingState) -> Tensor:
-        """Embeddings ``x`` (B, T, width) and the vectors of what is known after each token."""
+        """Embeddings ``x`` (B, T, width) and the vectors of the state after each token."""
         kind = precision(x)
         hot = F.embedding(seen.pitches, self.hot.to(kind)).flatten(2)
-        told = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
-        return x + hot @ self.states.to(kind) + told.view_as(x)
+        context = F.embedding_bag(seen.rows.flatten(0, 1), self.context, mode="sum")
+        return x + hot @ self.states.to(kind) + context.view_as(x)
 
     def score(self, logits: Tensor, x: Tensor, seen: SoundingState) -> Tensor:
-        """``logits`` (B, T, vocab) and what the pitch of each id adds to its own."""
+        """``logits`` (B, T, vocab) plus the score of each id's pitch."""
         weights = F.linear(x, self.state_scores).float().unflatten(-1, (2, STATES)).unbind(2)
         starts, ends = (of_states(each, seen.pitches) for each in weights)
         sounds = F.embedding(seen.pitches, self.kind.to(precision(x)))

@@ -7,6 +7,6 @@ common.cuh    instructions, tiles, the skew
 forward.cu    output and log of the sums of weights
 backward.cu   all gradients in one pass
 compile.py    CUDA C++ -> machine code, by NVRTC, cached
-driver.py     machine code -> the GPU, by the driver's own library
+driver.py     machine code -> the GPU, by the driver's library
 kernel.py     tensors -> the kernels' argument
 """

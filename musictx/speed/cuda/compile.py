@@ -58,7 +58,7 @@ def options_for(architecture: str, defines: Sequence[str]) -> list[str]:
 
 
 def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
-    """(machine code, what the compiler says); RuntimeError with its first error."""
+    """(machine code, the log of the compiler); RuntimeError with its first error."""
     nvrtc = _library()
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
 
@@ -75,14 +75,14 @@ def compiled(text: str, options: Sequence[str]) -> tuple[bytes, str]:
         checked(nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
         log = ctypes.create_string_buffer(max(1, size.value))
         checked(nvrtc.nvrtcGetProgramLog(program, log))
-        said = log.value.decode(errors="replace")
+        message = log.value.decode(errors="replace")
         if status:
-            errors = re.findall(r".*error.*", said) or said.split("\n")
+            errors = re.findall(r".*error.*", message) or message.split("\n")
             raise RuntimeError(f"NVRTC failed ({errors[0].strip()[:200] or f'status {status}'})")
         checked(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
         code = ctypes.create_string_buffer(size.value)
         checked(nvrtc.nvrtcGetCUBIN(program, code))
-        return code.raw, said
+        return code.raw, message
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -124,8 +124,8 @@ def _candidates() -> Iterator[str]:
     spec = importlib.util.find_spec("nvidia")  # the folder of NVIDIA's wheels
     folders = [Path(x) for x in (spec.submodule_search_locations or [])] if spec else []
     folders += [Path(torch.__file__).parent / "lib", Path("/usr/local/cuda/lib64")]
-    found = [path for folder in folders for path in sorted(folder.rglob("libnvrtc.so*"))]
-    yield from (str(path) for path in found if major and path.name.endswith(f".so.{major}"))
+    paths = [path for folder in folders for path in sorted(folder.rglob("libnvrtc.so*"))]
+    yield from (str(path) for path in paths if major and path.name.endswith(f".so.{major}"))
     if major:
         yield f"libnvrtc.so.{major}"
-    yield from map(str, found)
+    yield from map(str, paths)

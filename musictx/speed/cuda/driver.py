@@ -39,12 +39,12 @@ def launch(
 
 def attributes(kernel: str, defines: Sequence[str], shared: int, index: int) -> dict[str, int]:
     """Registers and bytes of local memory a thread of a kernel as it was loaded."""
-    found, number = {}, ctypes.c_int()
+    values, number = {}, ctypes.c_int()
     function = _function(kernel, tuple(defines), shared, index)
     for name, attribute in _ATTRIBUTES.items():
         _checked("cuFuncGetAttribute", ctypes.byref(number), attribute, function)
-        found[name] = number.value
-    return found
+        values[name] = number.value
+    return values
 
 
 def architecture(index: int, defines: Sequence[str] = ()) -> str:

@@ -82,10 +82,10 @@ def _narrowed(terms: Terms, keys: int) -> Axis:
     """The axis with rows for the distances that occur, from 0 to ``keys`` - 1."""
     if not terms.axes:
         return Axis()
-    found = terms.axes[0].narrowed(0, keys - 1)
-    if found.high < 0:  # every distance that occurs has the only row left
-        found = replace(found, low=0, high=0)
-    return found
+    axis = terms.axes[0].narrowed(0, keys - 1)
+    if axis.high < 0:  # every distance that occurs has the only row left
+        axis = replace(axis, low=0, high=0)
+    return axis
 
 
 def _random(shape: tuple[int, ...], device: torch.device) -> Tensor:

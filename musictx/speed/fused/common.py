@@ -24,13 +24,13 @@ BIG = tl.constexpr(1e30)
 
 
 class Flags(NamedTuple):
-    """What is known when compiling."""
+    """Constants of a compilation."""
 
     D: Any  # numbers to a head
     T: Any  # queries, and keys, to a tile
     TABLE: Any  # distances have vectors that meet the query
     BIAS: Any  # and numbers
-    PACKED: Any  # a query sees the keys of its own code only
+    PACKED: Any  # a query sees the keys of the same code only
     EDGE: Any  # tiles may reach before the first key
     DROP: Any
     SKEW: Any  # dtype of relative logits on their way

@@ -26,22 +26,22 @@ class Mask(NamedTuple):
 
 
 #: Pieces -> (their version, their mask): all layers of a pass have the same.
-_KNOWN: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_MASKS: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def mask(setting: Setting) -> Mask | None:
-    """What hides keys beside causality, or None if nothing does."""
+    """What hides keys in addition to causality, or None if nothing does."""
     pieces = setting.query_pieces
     if pieces is None or setting.key_pieces is None:
         return None
     plain = not torch.compiler.is_compiling() and not pieces.is_inference()
     if not plain or pieces is not setting.key_pieces:
         return _mask(pieces, setting.key_pieces)
-    version, known = _KNOWN.get(pieces, (-1, None))
+    version, mask = _MASKS.get(pieces, (-1, None))
     if version != pieces._version:
-        known = _mask(pieces, pieces)
-        _KNOWN[pieces] = pieces._version, known
-    return known
+        mask = _mask(pieces, pieces)
+        _MASKS[pieces] = pieces._version, mask
+    return mask
 
 
 def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:

@@ -1,8 +1,8 @@
-"""The fused kernel as operators of torch, so that autograd, compilation and autocast know it.
+"""The fused kernel as operators of torch, so that autograd, compilation and autocast support it.
 
 ``musictx::fused_attention`` returns the output and the log of each row's sum of weights (base 2);
 ``musictx::fused_attention_backward`` the gradients. Nothing else is saved: logits are computed
-again. The table may be a float32 master beside inputs of 16 bits: it is cast once a call, and its
+again. The table may be a float32 master with inputs of 16 bits: it is cast once a call, and its
 gradient is float32 until the end. The arguments are those of ``problem.Problem``.
 """
 

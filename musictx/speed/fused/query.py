@@ -183,7 +183,7 @@ def backward_query(
             DIAGONAL,
         )  # fmt: skip
         dq = state.dq
-    elif SPREAD:  # what the last tile has left for the distances below its own
+    elif SPREAD:  # what the last tile has left for the distances below its range
         left = remainder(state.before, (1 - m2) * T, T)
         dq = spread(dq, left, queries, tables, sinks, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural, T, D)

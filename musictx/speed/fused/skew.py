@@ -6,7 +6,7 @@ query stands delta = kT after its first key. The distance of cell (r, c) is delt
     Y[r, w] = R_k[r, w] if w <= r else R_{k-1}[r, w],     relative[r, c] = Y[r, (r - c) mod T]
 
 As keys ascend, R_{k-1} of one tile is R_k of the next: one product a tile, none wasted. The gather
-is its own inverse, so what is known by key is taken apart by distance with the same gather: the
+is its own inverse, so cells by key are taken apart by distance with the same gather: the
 T distances from kT on have the w <= r of this tile and the w > r of the tile before. So the
 backward pass treats dS. The softmax is that of FlashAttention (Dao 2023); nothing of size length x
 length is ever in memory.
@@ -79,13 +79,13 @@ def by_key(
 def take_apart(cells, before, delta, T: tl.constexpr):
     """From cells by key: all that belongs to the distances delta..delta+T-1, by distance, and this
     tile's cells for the tile after it."""
-    own = skew(cells, delta, T)
-    return tl.where(lower_half(delta, T), own, before), own
+    current = skew(cells, delta, T)
+    return tl.where(lower_half(delta, T), current, before), current
 
 
 @triton.jit
 def remainder(before, delta, T: tl.constexpr):
-    """What the last tile, of ``delta``, has left for the T distances below its own."""
+    """What the last tile, of ``delta``, has left for the T distances below its range."""
     return tl.where(lower_half(delta, T), tl.zeros_like(before), before)
 
 

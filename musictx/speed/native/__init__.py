@@ -2,15 +2,15 @@
 takes there.
 
 The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
-between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Where no
-library came along and there is no compiler ``auto`` goes on with chunked, and who asks for it by
-name gets a sentence that says why not.
+between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Without
+a prebuilt library and a compiler ``auto`` falls back to chunked, and the name ``native`` raises an
+error with the reason.
 
 kernel.cpp     the operator: no Python, no torch, nothing to link against; panel.h has the steps of
                both passes, numbers.h the arithmetic
 bf16_gemm.h    products of bfloat16 matrices for CPUs that have the instruction
-float_gemm.h   products of float32 matrices for a torch that lends none
-threads.h      threads of our own
+float_gemm.h   products of float32 matrices for a torch that exports none
+threads.h      the kernel's threads
 build.py       source -> shared library, from the wheel or compiled into the user's cache
 library.py     the library loaded, with the matrix products that torch contains
 op.py          operators of torch with their gradients
@@ -89,7 +89,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         if axis.bias is not None:
             bias = axis.descending(axis.bias, keys)
     seed = int(torch.randint(2**62, ())) if setting.dropout else 0
-    # The operator sees to precision itself.
+    # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = op.attention(
             *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
@@ -102,5 +102,5 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def check() -> str:
     """Where attention in C++ comes from on this machine, or why there is none."""
     reason = _missing()
-    along = build.prebuilt(library.SOURCE)
-    return f"none: {reason}" if reason else f"came along: {along}" if along else "compiled here"
+    path = build.prebuilt(library.SOURCE)
+    return f"none: {reason}" if reason else f"came along: {path}" if path else "compiled here"

@@ -1,14 +1,14 @@
-"""From C++ source to a shared library: one that came along in a wheel, or compiled on first use.
+"""From C++ source to a shared library: prebuilt in a wheel, or compiled on first use.
 
 Wheels bring libraries for a few kinds of CPU (scripts/wheels.py), of which :func:`prebuilt` names
 the one for this CPU. In a checkout there are none: the library is compiled into the user's cache,
 once for each compiler and kind of CPU. There the file's name is a hash of everything that its
 contents depend on: another compiler, another CPU (the cache may lie in a home shared by machines),
-another source make another file. It is written beside and renamed, under a lock, so any number of
-processes may ask at once.
+another source make another file. It is written to a temporary file and renamed, under a lock, so
+any number of processes may ask at once.
 
 MUSICTX_CACHE    folder for the library (default: musictx in XDG_CACHE_HOME or ~/.cache)
-MUSICTX_COMPILE  1: compiled for this very CPU also where one came along
+MUSICTX_COMPILE  1: compiled for this very CPU also where one is prebuilt
 CXX              the compiler's command (default: the first of c++, g++, clang++ that is installed)
 ATEN_CPU_CAPABILITY  avx2, default: no wider instructions, as in torch
 """
@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
+
 from musictx.errors import UserError
-from musictx.files import lock
 
 COMPILER_SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
 
@@ -76,7 +77,7 @@ def variant() -> str | None:
 
 
 def prebuilt(source: Path) -> Path | None:
-    """The library made from ``source`` that came along for this CPU, if one did and is wanted."""
+    """The prebuilt library of ``source`` for this CPU, if there is one and it is not disabled."""
     if os.environ.get("MUSICTX_COMPILE", "") not in ("", "0"):
         return None
     path = source.with_name(f"{source.stem}-{variant()}{SUFFIX}")
@@ -95,8 +96,8 @@ def compiler() -> list[str]:
             )
         return command
     for name in ("c++", "g++", "clang++"):
-        found = shutil.which(name)
-        if found and not (sys.platform == "darwin" and found == f"/usr/bin/{name}" and _bare()):
+        path = shutil.which(name)
+        if path and not (sys.platform == "darwin" and path == f"/usr/bin/{name}" and _bare()):
             return [name]
     raise UserError(
         "attention=native: it is compiled on first use, but no C++ compiler (c++, g++, clang++) "
@@ -134,8 +135,8 @@ def cpu_features() -> frozenset[str]:
     except OSError:
         return frozenset([platform.machine(), platform.processor()])
     named = (line.partition(":") for line in lines)
-    found = (value for name, _, value in named if name.strip() in ("flags", "Features"))
-    return frozenset(next(found, platform.processor()).split())
+    flags = (value for name, _, value in named if name.strip() in ("flags", "Features"))
+    return frozenset(next(flags, platform.processor()).split())
 
 
 def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]] = ()) -> Path:
@@ -156,8 +157,7 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with target.with_suffix(".lock").open("w") as file:
-            lock(file, wait=True)
+        with FileLock(target.with_suffix(".lock")):
             if not target.exists():  # another process may have been first
                 included = [word for header in headers for word in ("-include", str(header))]
                 _compile([*command, f"-I{source.parent}", *included], source, target)
@@ -172,9 +172,9 @@ def built(source: Path, list_name: str = "", structs: Sequence[tuple[str, Path]]
 def _key(source: Path, command: list[str], headers: Sequence[Path]) -> str:
     version = _run([command[0], "--version"]).stdout
     folders = {source.parent, *(header.parent for header in headers)}
-    beside = sorted((path for folder in folders for path in folder.glob("*.h")), key=_by_name)
+    included = sorted((path for folder in folders for path in folder.glob("*.h")), key=_by_name)
     parts = [
-        *(path.read_text(encoding="utf-8") for path in [source, *beside]),
+        *(path.read_text(encoding="utf-8") for path in [source, *included]),
         shlex.join(command),
         version,
         platform.machine(),

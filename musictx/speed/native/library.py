@@ -1,8 +1,8 @@
-"""The compiled kernel, loaded once a process, and what it wants to be told (kernel.cpp).
+"""The compiled kernel, loaded once a process, and its arguments (kernel.cpp).
 
-The kernel links against nothing. Its matrix products are those that torch's own library contains
-(MKL, OpenBLAS or Accelerate, whichever torch was built with), handed over as pointers, or its own
-where torch lends none.
+The kernel links against nothing. Its matrix products are those of torch's library (MKL,
+OpenBLAS or Accelerate, whichever torch was built with), passed as pointers, or the kernel's where
+torch exports none.
 """
 
 from __future__ import annotations

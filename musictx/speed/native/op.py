@@ -39,7 +39,7 @@ def _gradients(upstream: Tensor, out: Tensor, log_sum: Tensor, *inputs: Any) -> 
     batch, heads, keys, size = k.shape
     dq = torch.empty(q.shape, dtype=torch.float32)
     dk, dv = (torch.zeros(k.shape, dtype=torch.float32) for _ in range(2))
-    # For each batch row and head its own, added up below in a fixed order.
+    # One for each batch row and head, added up below in a fixed order.
     dtable = None if table is None else torch.zeros(batch, heads, keys, size)
     dbias = None if bias is None else torch.zeros(batch, heads, keys)
     problem = _problem(*inputs)
@@ -131,8 +131,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 
 def _backward(ctx: Any, upstream: Tensor, _log_sum: Tensor | None) -> tuple[Tensor | None, ...]:
     *inputs, out, log_sum = ctx.saved_tensors
-    found = attention_backward(upstream, out, log_sum, *inputs, *ctx.constants)
-    grads = [None if x is None else g.to(x.dtype) for x, g in zip(inputs, found)]
+    gradients = attention_backward(upstream, out, log_sum, *inputs, *ctx.constants)
+    grads = [None if x is None else g.to(x.dtype) for x, g in zip(inputs, gradients)]
     return (*grads, *[None] * (2 + len(ctx.constants)))
 
 

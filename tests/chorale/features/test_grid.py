@@ -50,7 +50,7 @@ def slow_age(ids: list[int], places: list[int], at: int) -> int:
 
 def slow_match(ids: list[int], places: list[int], at: int, own: bool) -> tuple[int, int]:
     """(id, steps) of the longest match that ends with ``ids[at]``."""
-    kind, stride = ("own", VOICES) if own else ("all", 1)
+    kind, stride = ("voice", VOICES) if own else ("all", 1)
     end, best, found = at - (VOICES - 1 if own else 0), 0, 0
     for lag in range(VOICES, len(ids), VOICES):
         length = 0
@@ -82,7 +82,7 @@ def test_ages_and_matches_are_what_loops_find(second: int | None, seed: int) -> 
         for at in range(len(numbers)):
             assert found[row, at] == slow_age(numbers, where, at)
     for own in (False, True):
-        whole = repeats.longest_match(ids, places, VOICES, ids.shape[1], own=own)
+        whole = repeats.longest_match(ids, places, VOICES, ids.shape[1], one_voice=own)
         for row in range(2):
             numbers, where = ids[row].tolist(), places[row].tolist()
             for at in range(len(numbers)):
@@ -90,7 +90,7 @@ def test_ages_and_matches_are_what_loops_find(second: int | None, seed: int) -> 
                 assert got == slow_match(numbers, where, at, own)
         some += int((whole.steps > 0).sum())
         for count in (1, 5):
-            last = repeats.longest_match(ids, places, VOICES, count, own=own)
+            last = repeats.longest_match(ids, places, VOICES, count, one_voice=own)
             assert last.ids.equal(whole.ids[:, -count:])
             assert last.steps.equal(whole.steps[:, -count:])
     assert some > 5

@@ -7,7 +7,7 @@ import torch
 from musictx.errors import ConfigError
 from musictx.model.features.harmony import HALF, LONGEST, NO_ROOT, Harmony
 from musictx.tokens.build import build
-from tests.model.features.test_ahead import TABLE, TOKENS, window, written
+from tests.model.features.test_lookahead import TABLE, TOKENS, window, written
 
 
 def groups_of(ids, place):

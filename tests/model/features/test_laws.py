@@ -10,12 +10,12 @@ from torch import Tensor
 
 from musictx.model.transformer import MusicTransformer
 from tests.chorale.features import test_grid, test_intervals
-from tests.model.features import test_conditions, test_echoes, test_sounding
+from tests.model.features import test_conditions, test_motif_memory, test_sounding
 
 #: Of each: a model, and a piece for a seed.
 FEATURES: dict[str, tuple[Any, Any]] = {
     "sounding": (test_sounding.model, lambda seed: test_sounding.music(1, 60, seed)),
-    "echoes": (test_echoes.model, lambda seed: test_echoes.music(1, 60, seed)),
+    "echoes": (test_motif_memory.model, lambda seed: test_motif_memory.music(1, 60, seed)),
     "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
     "conditions": (
         test_conditions.model,

@@ -118,6 +118,10 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("harmonise", none).ready, false, "no model here can");
   assert.equal(say("continue", none, pieceOf([])).ready, false);
   assert.equal(say("new", none, pieceOf([])).ready, true);
+  const chart = { ...pieceOf([]), markers: [[0, "C:maj"], [2, "A:min"]] };
+  assert.equal(say("accompany", none, pieceOf([])).ready, false);
+  assert.equal(say("accompany", none, chart).ready, true, "chords alone are enough");
+  assert.equal(say("continue", none, chart).ready, false);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
   const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
   for (const task of ["replace", "vary"]) {

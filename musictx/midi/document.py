@@ -1,0 +1,275 @@
+"""A MIDI file of which some tracks have other messages, the rest of it copied byte for byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.config.checks import DAY
+from musictx.config.limits import Limits
+from musictx.midi import scan
+from musictx.midi.clock import TickClock, clock_of
+from musictx.midi.read import FileParts
+
+#: What passed the limits of whoever read it passes here.
+ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
+END = b"\xff\x2f\0"
+#: Kinds of texts that a Score does not hold: words, copyright, instruments, cues, sequencers' data.
+_TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
+_KINDS = {0xA: "aftertouch", 0xD: "aftertouch", 0xE: "bends"}
+#: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
+OFF, THERE, ON = range(3)
+
+
+class Message(NamedTuple):
+    """A message of a track, or one to be added."""
+
+    tick: int
+    phase: int
+    body: bytes
+    """With its status byte."""
+    program: int | None = None
+    """With which a note-on is to sound; None: with that in force."""
+
+    @property
+    def channel(self) -> int | None:
+        return self.body[0] & 15 if self.body[0] < 0xF0 else None
+
+
+def controller(tick: int, channel: int, number: int, value: int, phase: int = ON) -> Message:
+    """A movement of a controller, such as 64, the sustain pedal."""
+    return Message(tick, phase, bytes([0xB0 | channel, number, value]))
+
+
+class Track:
+    """The messages of a track, to be removed, replaced, moved and joined by others."""
+
+    def __init__(self, chunk: bytes) -> None:
+        messages, self.last, self.rest = parsed(chunk)
+        #: By number: messages are removed and replaced here.
+        self.rows = dict(enumerate(messages))
+        #: The numbers of those that are in ``scan.File.events``.
+        self.events = [n for n, row in self.rows.items() if _scanned(row.body)]
+        #: Messages to be added.
+        self.new: list[Message] = []
+        self._chunk, self._before = chunk, (self.last, self.rows.copy())
+
+    def remove_meta(self, kinds: Collection[int]) -> None:
+        """Remove all meta events of some kinds."""
+        for n, row in list(self.rows.items()):
+            if row.body[0] == 0xFF and row.body[1] in kinds:
+                del self.rows[n]
+
+    def move(self, moved: Callable[[int], int]) -> None:
+        """Move each message from its tick to ``moved(tick)``, never before an earlier one's."""
+        self.rows = {n: row._replace(tick=moved(row.tick)) for n, row in self.rows.items()}
+        self.last = moved(self.last)
+
+    def content(self) -> bytes:
+        """The bytes of the track: the same where nothing has changed."""
+        if not self.new and (self.last, self.rows) == self._before:
+            return self._chunk
+        return written([*self.rows.values(), *self.new], self.last, self.rest)
+
+
+def _scanned(body: bytes) -> bool:
+    kind = body[0] >> 4
+    return kind in (8, 9, 0xC) or (kind == 0xB and body[1] == 64)
+
+
+class Document:
+    """A whole MIDI file, bare, whose tracks can be edited."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._tracks: dict[int, Track] = {}
+
+    @cached_property
+    def file(self) -> scan.File:
+        return scan.scan(self.data, limits=ANY)
+
+    @cached_property
+    def clock(self) -> TickClock:
+        return clock_of(self.file, "")[1]
+
+    @cached_property
+    def parts(self) -> FileParts:
+        return FileParts.of(self.file, self.clock, Counter())
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Where each part stands, by its number: MIDI track * 16 + channel."""
+        places: list[int] = self.parts.channels[np.argsort(self.parts.rank)].tolist()
+        return places
+
+    def moved_by(self, place: int) -> list[int]:
+        """The parts that a controller at a place moves: those there, or, where that MIDI track has
+        no notes on the channel, all on its channel."""
+        there = [part for part, its in enumerate(self.places) if its == place]
+        return there or [part for part, its in enumerate(self.places) if its % 16 == place % 16]
+
+    @cached_property
+    def chunks(self) -> list[bytes]:
+        """The contents of all tracks."""
+        return [self.data[begin:end] for begin, end in scan.track_chunks(self.data, Counter())]
+
+    def track(self, number: int) -> Track:
+        """A track for editing."""
+        if number not in self._tracks:
+            self._tracks[number] = Track(self.chunks[number])
+        return self._tracks[number]
+
+    def event(self, index: int) -> tuple[Track, int]:
+        """The track of ``file.events[index]``, and the number of its row in there."""
+        number = int(self.file.events["track"][index])
+        track = self.track(number)
+        return track, track.events[index - self._first_events[number]]
+
+    @cached_property
+    def _first_events(self) -> list[int]:
+        first = np.searchsorted(self.file.events["track"], np.arange(len(self.chunks)))
+        numbers: list[int] = first.tolist()
+        return numbers
+
+    def edited(self, more: Iterable[bytes] = ()) -> bytes:
+        """The file as edited, with ``more`` tracks after the last."""
+        opened = self._tracks
+        contents = [opened[n].content() if n in opened else c for n, c in enumerate(self.chunks)]
+        return self.with_contents([*contents, *more])
+
+    def with_contents(self, contents: Sequence[bytes]) -> bytes:
+        """The file with other tracks. Chunks of other kinds stay in their places. A file of format
+        0 becomes one of format 1 where there is more than one track."""
+        data = self.data
+        out, copied, count = [], 0, 0
+        for begin, end in scan.track_chunks(data, Counter()):
+            out.append(data[copied : begin - 8])
+            out += map(_chunk, contents[count : count + 1])
+            copied, count = end, count + 1
+        made = b"".join([*out, *map(_chunk, contents[count:]), data[copied:]])
+        if count == len(contents):
+            return made
+        kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
+        return made[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + made[12:]
+
+
+def _chunk(content: bytes) -> bytes:
+    return b"MTrk" + len(content).to_bytes(4, "big") + content
+
+
+def parsed(chunk: bytes) -> tuple[list[Message], int, bytes]:
+    """The messages of a track that is whole, each with its status byte, the tick of its end, and
+    what stands after that."""
+    rows: list[Message] = []
+    tick = 0
+    for tick, status, at, stop in of_track(chunk):
+        body = chunk[at:stop]
+        if body[:2] == END[:2]:
+            return rows, tick, chunk[stop:]
+        if status < 0xF0 and not body[0] & 0x80:
+            body = bytes([status]) + body
+        rows.append(Message(tick, THERE, body))
+    return rows, tick, b""
+
+
+def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Of a track that is whole: tick and status of each message, where it begins, without a status
+    that is left out, and where it ends."""
+    at = tick = status = 0
+    while at < len(chunk):
+        delta, at = scan.number(chunk, at)
+        tick += delta
+        begin, first = at, chunk[at]
+        if first >= 0xF0:
+            if first in (0xFF, 0xF0, 0xF7):
+                size, at = scan.number(chunk, at + 1 + (first == 0xFF))
+                at += size
+            else:
+                at += 1 + scan.SYSTEM_DATA.get(first, 0)
+            yield tick, first, begin, at
+            continue
+        if first >= 0x80:
+            status = first
+            at += 1
+        at += 1 if 0xC0 <= status < 0xE0 else 2
+        yield tick, status, begin, at
+
+
+def text_of(body: bytes) -> str:
+    """The text of a meta event, as a scan gives it."""
+    return scan.printable(body[scan.number(body, 2)[1] :])
+
+
+def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
+    """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
+    out, now = [], 0
+    for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
+        out += [_number(tick - now), body]
+        now = tick
+    return b"".join([*out, _number(max(last - now, 0)), END, rest])
+
+
+def _number(value: int) -> bytes:
+    """A variable-length quantity."""
+    out = [value & 0x7F]
+    while value := value >> 7:
+        out.append(value & 0x7F | 0x80)
+    return bytes(reversed(out))
+
+
+def _with_programs(rows: list[Message]) -> list[Message]:
+    """``rows`` with a program change before each note-on that would sound with another program than
+    it is to. A change that is there becomes that of all notes up to the next one, if they agree."""
+    if all(row.program is None for row in rows):
+        return rows
+    made: list[Message] = []
+    in_force = [0] * 16
+    notes: dict[int, list[Message]] = {}
+    after: list[list[Message]] = [[]] * len(rows)  # the note-ons that a program change is for
+    for index in range(len(rows) - 1, -1, -1):
+        channel = rows[index].body[0] & 15
+        if rows[index].body[0] >> 4 == 9 and rows[index].body[2]:
+            notes.setdefault(channel, []).append(rows[index])
+        elif rows[index].body[0] >> 4 == 0xC:
+            after[index] = notes.pop(channel, [])
+    for row, its in zip(rows, after):
+        channel = row.body[0] & 15
+        if row.body[0] >> 4 == 0xC:
+            wanted = {note.program for note in its}
+            if len(wanted) == 1 and None not in wanted and any(n.phase == THERE for n in its):
+                row = row._replace(body=bytes([row.body[0], *wanted]))  # type: ignore[list-item]
+            in_force[channel] = row.body[1]
+        elif row.program not in (None, in_force[channel]):
+            in_force[channel] = row.program or 0
+            made.append(row._replace(body=bytes([0xC0 | channel, in_force[channel]])))
+        made.append(row)
+    return made
+
+
+def unread(data: bytes) -> Counter[str]:
+    """How many messages there are of each kind that a :class:`musictx.notes.Score` leaves out."""
+    count: Counter[str] = Counter()
+    for chunk in Document(data).chunks:
+        names = 0  # that of a track without notes is in no Score
+        try:
+            for _, status, at, stop in of_track(chunk):
+                kind = status >> 4
+                names = -1 if kind == 9 or names < 0 else names + (chunk[at : at + 2] == b"\xff\3")
+                if status == 0xFF:
+                    count["texts"] += chunk[at + 1] in _TEXTS
+                elif kind == 0xF:
+                    count["SysEx messages"] += 1
+                elif kind == 0x8:
+                    count["release velocities"] += chunk[stop - 1] not in (0, 64)
+                elif kind == 0xB:
+                    count["controllers"] += chunk[stop - 2] != 64
+                elif kind in _KINDS:
+                    count[_KINDS[kind]] += 1
+        except (IndexError, ValueError):
+            pass  # the rest of a damaged track is in no Score either
+        count["texts"] += max(names, 0)
+    return count

@@ -1,0 +1,151 @@
+"""The given notes of the bar that is being written, at each of its ids (tokens/ahead.py).
+
+The groups with the given notes of a bar stand bars before it. The feature looks up for each id
+which id would follow if only given notes were written: the next given group of this bar from the
+last one on, or the bar line; and whether anything else is to be composed in this bar, or whether
+the bar is a variation of what is given. Learned weights by field score that id. The given notes of
+a bar stand before its bar line, so the lookup is causal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.model.features import group_keys as keys
+from musictx.model.features.base import NativeForm
+from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.tokens.ahead import VARIED, WHOLE
+from musictx.tokens.controls import KNOWN
+from musictx.tokens.vocab import Tokenizer
+
+#: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
+#: before there were variations have three classes.
+CLASSES = 4
+
+
+class Seen(NamedTuple):
+    """The lookup after each of (B, T) ids.
+
+    ids    (B, T): what would follow, 0 where nothing is given
+    state  (B, T): the class of the bar;  field  (B, T): which field of a group is next
+    """
+
+    ids: Tensor
+    state: Tensor
+    field: Tensor
+
+
+class Lookahead(keys.GroupFeature):
+    """Embeddings and scores of the given notes ahead.
+
+    size  how many ids there are;  classes  :data:`CLASSES`
+    harmony, meter, section   ranges of ids as in ``coordinates.ranges``
+    kinds   of place, bar, program, drums, pitch, drum, root and known
+
+    Everything begins at zero or without effect.
+    """
+
+    name = "ahead"
+    further = (KNOWN, "section")
+    products = ("stood",)
+    is_meter: Tensor
+    section: Tensor
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        harmony: list[list[int]],
+        meter: list[list[int]],
+        section: list[list[int]],
+        classes: int = 3,
+        **kinds: list[list[int]],
+    ) -> None:
+        super().__init__()
+        self.keep(
+            **keys.table(size, **kinds)._asdict(),
+            is_meter=ranges("meter", size, meter, -1) >= 0,
+            section=ranges("section", size, section, 0),
+        )
+        self.bar_id = int(torch.nonzero(self.is_bar)[0])
+        self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
+        self.classes = classes
+        self.gates = nn.Parameter(torch.zeros(classes))
+        self.state = nn.Parameter(torch.zeros(classes, width))
+        self.scores = nn.Parameter(torch.zeros(SIZE * classes, width))
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        return {**super().of_tokens(tokenizer), "classes": CLASSES}
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+        """The lookup after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
+        laid = keys.rows(ids, earlier, places)
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        of = self.table
+        groups = keys.groups(rows, of)
+        piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
+        written = piece + groups.bar
+        given = keys.given_keys(rows, groups, written, of, self.is_meter)
+
+        last = (number - 1).clamp(min=0)
+        some = number > begins
+        lines = self.is_bar[rows[:, :, 1]]
+        bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
+        within = torch.where(some, groups.key.gather(1, last) % BAR, BAR - 1)
+        least, below = keys.spans(rows, bar * BAR + within + 1, bar, of)
+        index = torch.searchsorted(given, least.flatten(1)).view_as(least)
+        key = at(given, index)
+        inside = (key >= least) & (key < below)
+        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
+        now = torch.where(lines, bar + 1, bar)[:, :, None].expand(-1, -1, SIZE).contiguous()
+        now[:, :, 0] = bar
+        line = torch.searchsorted(given, (now * BAR).flatten(1)).view_as(now)
+        is_given = at(given, line) == now * BAR
+        section = self.section[at(groups.ids[:, :, 3], line)]
+        kind = 1 + (section == WHOLE).long()
+        if self.classes > VARIED + 1:
+            kind = torch.where(section == VARIED, VARIED + 1, kind)
+        field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
+        line_next = (field == 0) & ~inside & is_given
+        following = torch.where(
+            inside & is_given, following, torch.where(line_next, self.bar_id, 0)
+        )
+        state = torch.where(is_given, kind, 0)
+        return Seen(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
+
+    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+        """``x`` (B, T, width) and the vectors of what is given here."""
+        gates = self.gates[seen.state] * (seen.ids > 0)
+        ids = seen.ids.clamp(max=len(self.stood) - 1)
+        predicted = F.embedding(ids, self.stood) * gates[..., None]
+        return x + (predicted + F.embedding(seen.state, self.state)).to(x.dtype)
+
+    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+        """``logits`` (B, T, vocab) plus the scores of the given ids."""
+        scores = F.linear(x, self.scores).float()
+        rows = (seen.field * self.classes + seen.state)[..., None]
+        scores = scores.gather(2, rows) * (seen.ids > 0)[..., None]
+        return logits.scatter_add(2, seen.ids[..., None], scores)
+
+    def native(self) -> NativeForm:
+        names = (*keys.Table._fields, "is_meter", "section", "gates", "stood", "state")
+        return NativeForm(
+            Path(__file__).with_name("lookahead.h"),
+            "Ahead",
+            {
+                **{name: getattr(self, name) for name in names},
+                "bar_id": self.bar_id,
+                "size": len(self.stood),
+                "classes": self.classes,
+            },
+            scores=self.scores,
+        )

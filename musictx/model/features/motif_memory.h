@@ -1,0 +1,70 @@
+// For one new token what motif_memory.py computes, and what it is compared with.
+#pragma once
+#include <algorithm>
+
+#include "feature.h"
+
+namespace {
+
+struct Echoes : Feature {
+  // As constants of motif_memory.py.
+  static constexpr int64_t LENGTHS[] = {3, 4, 6, 8, 12, 16, 32}, CLASSES = 8;
+  static constexpr int64_t MOST_NOTES = 32, FARTHEST = 1024;
+
+  struct Seen {
+    int64_t length = 0, pitch = 0, steps = 0, level = 0;
+  };
+  // scores: of pitch, steps and level by length
+  const int64_t *steps, *starts, *loud;  // by id
+  const int64_t* time_class;
+  const int64_t *on_id, *step_id, *loud_id;  // by pitch, steps, level
+  const float *in_length, *in_pitch, *in_steps, *in_level;
+  int64_t longest, times;
+
+  struct Note {
+    int64_t pitch, time, level;
+  };
+  void read(const Known& known, Seen& seen) const {
+    seen = {};
+    std::vector<Note> notes;
+    int64_t time = 0, level = 0;
+    for (int64_t n = std::max<int64_t>(known.count - 1 - known.place, 0); n < known.count; n++) {
+      const int64_t id = known.ids[n];
+      time += steps[id];
+      if (loud[id] > 0) level = loud[id];
+      if (starts[id] >= 0) notes.push_back({starts[id], time, level});
+    }
+    const int64_t last = static_cast<int64_t>(notes.size()) - 1;
+    int64_t best = 0, lag_of = 1;
+    for (int64_t lag = 1; lag <= std::min(last, FARTHEST); lag++) {
+      int64_t run = 0;
+      while (run < MOST_NOTES && last - run >= lag &&
+             notes[last - run].pitch == notes[last - run - lag].pitch)
+        run++;
+      if (run > best) best = run, lag_of = lag;
+    }
+    while (seen.length < CLASSES - 1 && best >= LENGTHS[seen.length]) seen.length++;
+    if (!seen.length) return;
+    const Note& then = notes[last + 1 - lag_of];
+    const int64_t gap = then.time - notes[last - lag_of].time;
+    seen.pitch = then.pitch;
+    seen.steps = std::max<int64_t>(gap - (time - notes[last].time), 0);
+    seen.level = then.level;
+  }
+  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+    if (!seen.length) return;
+    add(x, in_pitch + seen.pitch * width, width);
+    add(x, in_level + seen.level * width, width);
+    add(x, in_steps + time_class[std::min(seen.steps, times - 1)] * width, width);
+    add(x, in_length + seen.length * width, width);
+  }
+  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
+    if (!seen.length) return;
+    const int64_t ids[] = {on_id[seen.pitch], step_id[std::min(seen.steps, longest)],
+                           loud_id[seen.level]};
+    for (int64_t kind = 0; kind < 3; kind++)
+      if (ids[kind]) logits[ids[kind]] += scored[kind * CLASSES + seen.length];
+  }
+};
+
+}  // namespace

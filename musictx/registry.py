@@ -1,0 +1,86 @@
+"""The registry: what the optional components of musictx add, by import path.
+
+``chorale``, ``live``, ``mcp``, ``render``, ``speed`` and ``studio`` are optional components: the
+core never imports them (``lint-imports`` checks this) and works without their folders. What they
+add stands in the tables below, name -> ``package.module:Name`` or ``package.module``, and is
+imported when it is first used. The tables hold what is there: where a folder is missing, so are its
+entries.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+
+
+def _present(table: dict[str, str]) -> dict[str, str]:
+    """The entries whose component has its folder."""
+    return {n: path for n, path in table.items() if (_HERE / path.split(".")[1]).is_dir()}
+
+
+#: Classes for ``tokenizer.name``.
+TOKENIZERS = _present({"chorale": "musictx.chorale.tokenizer:ChoraleTokenizer"})
+#: Classes for ``corpus.name``.
+CORPORA = _present(
+    {"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"}
+)
+#: Classes for the names in ``model.features``.
+FEATURES = _present(
+    {
+        "intervals": "musictx.chorale.features.intervals:Intervals",
+        "ages": "musictx.chorale.features.note_ages:NoteAges",
+        "repeats": "musictx.chorale.features.repeats:Repeats",
+        "counterpoint": "musictx.chorale.features.counterpoint:Counterpoint",
+        "token_noise": "musictx.chorale.features.noise:TokenNoise",
+        "calibration": "musictx.chorale.features.calibration:Calibration",
+    }
+)
+#: Modules for ``model.attention``, the fastest first (``attention/api.py`` says what they have).
+ATTENTION = _present({"native": "musictx.speed.native", "fused": "musictx.speed.fused"})
+#: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
+STEPS = _present({"native": "musictx.speed.step:NativeStep"})
+#: Commands (``config.command.Command``).
+COMMANDS = _present(
+    {
+        "harmonise": "musictx.chorale.command:HARMONISE",
+        "play": "musictx.live.command:PLAY",
+        "jam": "musictx.live.command:JAM",
+        "mcp": "musictx.mcp.command:MCP",
+        "render": "musictx.render.command:RENDER",
+        "studio": "musictx.studio.command:STUDIO",
+    }
+)
+#: Tokenizer -> the function that fills gaps of a piece with it (``apps.infill.Filler``).
+FILLERS = _present({"chorale": "musictx.chorale.app:filled"})
+#: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
+#: a picture takes ``seam``, the second at which new music begins.
+WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
+#: Classes of ``apps.measures.Measures``, for compare.
+MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
+#: Tasks of compare that only certain measures have -> the class of these.
+TASKS = _present({"harmonise": "musictx.chorale.evaluation:ChoraleMeasures"})
+#: What doctor calls it -> function that says in a sentence what this machine has.
+CHECKS = _present(
+    {
+        "MIDI ports": "musictx.live.ports:check",
+        "C++": "musictx.speed.native:check",
+        "compiler": "musictx.speed.native.build:check",
+        "browser": "musictx.studio.program:check",
+    }
+)
+#: Folders of YAML files, which join those of ``conf/``.
+CONF = [folder for folder in (_HERE / "chorale" / "conf",) if folder.is_dir()]
+#: Folders of model folders.
+MODELS = [folder for folder in (_HERE / "chorale" / "models",) if folder.is_dir()]
+
+
+def load(path: str) -> Any:
+    """The object at an import path ``package.module:Name``, or the module ``package.module``.
+
+    Raises ``ImportError`` or ``AttributeError`` as Python does."""
+    module, _, attribute = path.partition(":")
+    loaded = importlib.import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded

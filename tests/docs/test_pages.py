@@ -1,0 +1,199 @@
+"""The pages: their Python runs from top to bottom, their commands parse, their links lead
+somewhere, and their lists of schemes, names and keys are complete."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import musictx
+from musictx import cli, options
+from musictx.compose import words as words_of_train
+from musictx.config import SCHEMES
+from musictx.mcp.places import Places
+from tests.docs.blocks import BLOCK, execute
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+#: Its examples need a studio that runs: test_http_page.py. Lightning warns those who use it bare.
+SERVED, WARNING = "http.md", "training.md"
+#: (page, command, the cell after it) of each row of a table that has a command in a cell.
+ROWS = [
+    (page, command, what)
+    for page in ("composing", "daw", "studio", "training")
+    for command, what in re.findall(r"^\|(?: [^|]+ \|)? `(musictx [^`]+)` \|(.*)", DOCS[page], re.M)
+]
+#: A line of a block of code, fenced or indented, as a shell takes it.
+LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
+TASKS = [
+    (line, at) for page, line, at in ROWS if page in ("composing", "daw") and "PORT" not in line
+]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if BLOCK.search(page.read_text()) and page.name != SERVED],
+    ids=lambda page: page.name,
+)
+def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):
+    execute(page, warnings_are="ignore" if page.name == WARNING else "error")
+
+
+def shown() -> dict[str, list[str]]:
+    """musictx, make, python -> the lines that begin so in the blocks of code of all pages."""
+    lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
+    for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
+        fenced = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith("```"):
+                fenced = not fenced
+            elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
+                command = match[1].split("  #")[0].split(" # ")[0].rstrip()
+                lines[command.split()[0]].append(command)
+    return {name: list(dict.fromkeys(some)) for name, some in lines.items()}
+
+
+SHOWN = shown()
+
+
+def test_the_pages_show_every_command_but_prepare():
+    assert {shlex.split(line)[1] for line in SHOWN["musictx"]} >= set(cli.COMMANDS) - {"prepare"}
+
+
+@pytest.mark.parametrize("line", SHOWN["musictx"])
+def test_the_commands_of_the_pages_are_understood(line, here, monkeypatch):
+    for plugin, kind in (("optuna", "sweeper"), ("joblib", "launcher")):
+        if f"{kind}={plugin}" in line:
+            reason = f"Hydra's plugin {plugin} is not installed"
+            pytest.importorskip(f"hydra_plugins.hydra_{plugin}_{kind}", reason=reason)
+    monkeypatch.setattr(cli, "_run", lambda command, config: None)
+    for module in (options, words_of_train):  # other people's files
+        monkeypatch.setattr(module, "check_path", lambda *_: None)
+    (here / "my_pieces").mkdir()
+    assert cli.main(shlex.split(line)[1:]) == 0
+
+
+def test_the_targets_and_scripts_of_the_pages_are_there():
+    makefile = (ROOT / "Makefile").read_text()
+    for line in SHOWN["make"]:
+        assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
+    for line in SHOWN["python"]:
+        _, script, *words = line.split()
+        if script == "-m" and words[0].startswith("scripts."):
+            script = words[0].replace(".", "/") + ".py"
+        assert (ROOT / script).is_file() or script in ("-m", "-c", "-"), line
+    for page in PAGES:  # those in the text, too
+        for name in re.findall(r"python -m (scripts\.[a-z_.]+)", page.read_text("utf-8")):
+            file = ROOT / f"{name.replace('.', '/')}.py"
+            assert file.is_file() or page.name == "CHANGELOG.md", (page, name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_the_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(("page", "line", "what"), ROWS)
+def test_the_commands_of_the_tables_parse(page, line, what, here, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_run", lambda command, config: None)
+    refused = what.strip().startswith("status 2") and "logger" not in line
+    words = [word.replace("$PWD", str(here)) for word in shlex.split(line)[1:]]
+    assert cli.main(words) == (2 if refused else 0)
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == refused or page != "training"
+    for name in re.findall(r"`([a-z_.]+)`", what) if refused else ():
+        assert name in errors
+
+
+def shorter(words: list[str]) -> list[str]:
+    """The same command for a second or two of music, two samples, sections of a bar."""
+    small = {"seconds": "2" if {"end=natural", "model=song"} & set(words) else "0.5"}
+    small |= {"samples": "2"} | ({"bars": "1"} if any("form=" in word for word in words) else {})
+    pairs = [word.partition("=") for word in words]
+    result = [n + e + (small.get(n, v) if v != "3" else v) for n, e, v in pairs]
+    names = {name for name, *_ in pairs}
+    result += ["particles=2"] * (words[0] == "harmonise")
+    result += ["seconds=0.5"] * (words == ["generate", "model=chorale"])
+    composing = words[0] not in ("compare", "render", "chords")
+    return result + ["seed=1"] * (composing and "seed" not in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "grid"), TASKS)
+def test_the_command_of_each_task_writes_music(command, grid, here, capsys):
+    words = shorter(shlex.split(command)[1:])
+    before = set(here.rglob("*"))
+    assert cli.main(words) == 0
+    made = set(here.rglob("*")) - before
+    options = dict(word.split("=", 1) for word in words if "=" in word)
+    assert all(here / options[name] in made for name in ("out", "output") if name in options)
+    music = [musictx.read(path) for path in made if path.suffix in (".mid", ".musicxml")]
+    if words[0] == "compare":
+        assert re.search(r"^ +samples +real +unit$", capsys.readouterr().out, re.MULTILINE)
+    elif words[0] == "render":
+        assert {path.suffix for path in made} == {".png", ".wav"}
+    else:
+        assert len(music) == int(options.get("samples", 1))
+        assert all(len(score) for score in music)
+    if grid.strip().startswith(("that of `song.mid`", "the same")):
+        given = musictx.read(here / "song.mid")
+        for score in music:
+            assert score.tempos["bpm"].tolist() == given.tempos["bpm"].tolist()
+            assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
+            assert score.ticks_per_quarter % given.ticks_per_quarter == 0
+            if "quantise=16" in command:
+                sixteenths = score.notes["start"][score.notes["start"] > given.duration] * 96 / 15
+                assert np.abs(sixteenths - np.round(sixteenths)).max(initial=0) < 0.02
+
+
+def test_the_configuration_of_an_assistant_starts_a_server(here, monkeypatch):
+    server = json.loads(re.search(r"```json\n(.*?)```", DOCS["daw"], re.DOTALL)[1])
+    started = []
+    monkeypatch.setattr(cli, "_run", lambda command, config: started.append((command, config)))
+    assert cli.main(server["mcpServers"]["musictx"]["args"]) == 0
+    ((command, config),) = started
+    assert command == "mcp"
+    assert Places(config.out, config.read).out == here / "Music" / "composed"
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_is_on_the_page_and_in_conf(name):
+    assert f"`{name}`" in DOCS["attention"]
+    assert (ROOT / "conf" / "position" / f"{name}.yaml").is_file()
+
+
+@pytest.mark.parametrize("name", sorted({*musictx.__all__} - {"__version__"}))
+def test_every_public_name_is_on_the_page(name):
+    assert f"`{name}" in DOCS["python"]
+
+
+#: How the page of the docs writes keys that the program names in words.
+KEYS = {"←": "ArrowLeft", "→": "ArrowRight", "↑": "ArrowUp", "↓": "ArrowDown"}
+KEYS |= {"Del": "Delete", "\N{MINUS SIGN}": "-"}
+
+
+def keys_of_the_table() -> set[str]:
+    """Keys of the first column: one or more to a comma, "Alt+← →" for "Alt+←" and "Alt+→"."""
+    table = DOCS["studio"].partition("## Keys\n")[2].partition("\n## ")[0]
+    keys = set()
+    for cell in re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]:
+        for words in map(str.split, cell.split(",")):
+            held = words[0].rpartition("+")[0] if len(words[0]) > 1 else ""
+            held += "+" if held else ""
+            names = [words[0].removeprefix(held), *words[1:]]
+            keys |= {held + KEYS.get(name, name) for name in names}
+    return keys
+
+
+def test_every_key_of_the_table_has_a_command_in_the_page():
+    folder = ROOT / "musictx" / "studio" / "page" / "js"
+    code = "".join(p.read_text("utf-8") for p in folder.glob("*/commands.js"))
+    lists = re.findall(r"\bkeys: \[([^\]]+)\]", code)
+    keys = keys_of_the_table()
+    assert keys
+    assert sorted(keys - {key for keys in lists for key in re.findall(r'"([^"]+)"', keys)}) == []

@@ -1,0 +1,124 @@
+"""What followed the last time, against a plain loop over events."""
+
+import pytest
+import torch
+
+from musictx.errors import ConfigError
+from musictx.model.features import with_tokens
+from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
+from musictx.model.transformer import MusicTransformer
+from musictx.tokens.build import build
+from tests.model.features.test_sounding import EVENTS, VOCAB
+
+GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
+
+
+def echoes(width=8):
+    torch.manual_seed(0)
+    found = MotifMemory(VOCAB, width, **GIVEN)
+    for parameter in found.parameters():  # they begin at zero
+        torch.nn.init.normal_(parameter)
+    return found.double()
+
+
+FEATURE = echoes()
+
+
+def music(rows, count, seed=2):
+    """Events that come back: a theme of a few notes between random ones."""
+    draw = torch.Generator().manual_seed(seed)
+    some = torch.randint(4, VOCAB, (rows, count), generator=draw)
+    theme = torch.randint(4, VOCAB, (30,), generator=draw)
+    theme[::2] = torch.randint(4, 12, (15,), generator=draw)
+    for row in some:
+        for at in range(int(torch.randint(20, (1,), generator=draw)), count - 30, 41):
+            row[at : at + 30] = theme
+    return some
+
+
+def expected(ids):
+    """(class of the run, pitch, steps, level) after the last of ``ids``, a piece so far."""
+    notes, time, level = [], 0, 0
+    for token in ids:
+        if 20 <= token < 60:
+            time += token - 19
+        if token >= 60:
+            level = token - 59
+        if 4 <= token < 12:
+            notes.append((token - 4, time, level))
+    best, lag = 0, 1
+    for back in range(1, min(len(notes) - 1, FARTHEST) + 1):
+        run = 0
+        while run < MOST_NOTES and run + back < len(notes):
+            if notes[-1 - run][0] != notes[-1 - run - back][0]:
+                break
+            run += 1
+        if run > best:
+            best, lag = run, back
+    kind = sum(best >= edge for edge in LENGTHS)
+    if not kind:
+        return 0, 0, 0, 0
+    pitch, when, loud = notes[len(notes) - lag]
+    left = when - notes[len(notes) - lag - 1][1] - (time - notes[-1][1])
+    return kind, pitch, max(left, 0), loud
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_finds_what_a_loop_finds(seed):
+    ids = music(2, 160, seed)
+    places = torch.cat([torch.arange(60), torch.arange(100)]).expand(2, -1)
+    seen = FEATURE.read(ids, ids[:, :0], places)
+    for row in range(2):
+        for at in range(160):
+            begin = 0 if at < 60 else 60
+            got = tuple(int(each[row, at]) for each in seen)
+            assert got == expected(ids[row, begin : at + 1].tolist()), at
+    assert (seen.length > 0).float().mean() > 0.15  # else the test could not tell
+    for at in (3, 59, 60, 61, 120, 159):
+        part = FEATURE.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
+        assert all(torch.equal(whole[:, at : at + 1], one) for whole, one in zip(seen, part))
+
+
+def test_what_followed_is_likelier_by_a_number_of_its_own():
+    ids = music(1, 160, 1)
+    places = torch.arange(160)[None]
+    x, logits = torch.randn(1, 160, 8).double(), torch.randn(1, 160, VOCAB).double()
+    seen = FEATURE.read(ids, ids[:, :0], places)
+    told, scored = FEATURE.embed(x, seen) - x, FEATURE.score(logits, x, seen) - logits
+    for at in range(160):
+        kind, pitch, steps, level = expected(ids[0, : at + 1].tolist())
+        want = torch.zeros(VOCAB).double()
+        if not kind:
+            assert not told[0, at].any()
+            assert not scored[0, at].any()
+            continue
+        worth = (FEATURE.scores @ x[0, at]).reshape(3, -1)[:, kind]
+        want[4 + pitch] = worth[0]
+        if steps:
+            want[19 + min(steps, 40)] = worth[1]
+        if level:
+            want[59 + level] = worth[2]
+        torch.testing.assert_close(scored[0, at], want, rtol=1e-6, atol=1e-6)
+        vector = FEATURE.in_length[kind] + FEATURE.in_pitch[pitch] + FEATURE.in_level[level]
+        vector = (
+            vector + FEATURE.in_steps[FEATURE.time_class[min(steps, len(FEATURE.time_class) - 1)]]
+        )
+        torch.testing.assert_close(told[0, at], vector)
+
+
+def model(name="huang", **more):
+    torch.manual_seed(1)
+    found = MusicTransformer(
+        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
+        features=[{"name": "echoes", **GIVEN} | more],
+    )  # fmt: skip
+    for parameter in found.echoes.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return found.double().eval()
+
+
+def test_it_wants_notes_that_start_and_end():
+    with pytest.raises(ConfigError, match="expected tokenizer=performance"):
+        with_tokens([{"name": "echoes"}], build("notes"))
+    told = with_tokens([{"name": "echoes"}], build("performance"))[0]
+    assert set(told.arguments) == {"steps", "starts", "loudness"}

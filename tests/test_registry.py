@@ -1,0 +1,114 @@
+"""The core works without any optional component, and the registry names what is there."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from musictx import registry
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ["chorale", "live", "mcp", "render", "speed", "studio"]
+#: Its tables.
+TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
+TABLES = {name: table for name, table in TABLES.items() if name.isupper()}
+#: What is run without components: imports and help; without any of them also prepare, one step of
+#: training, likelihood and music.
+PROGRAM = """
+import importlib, pathlib, pkgutil, sys
+import musictx
+from musictx import cli, midi, registry
+from musictx.notes import Score
+
+for table in (table for table in vars(registry).values() if isinstance(table, dict)):
+    if table is not registry.__builtins__:
+        assert not set(sys.argv[1:]) & {path.split(".")[1] for path in table.values()}, table
+gpu = "musictx.speed.fused"  # it needs Triton
+for module in pkgutil.walk_packages(musictx.__path__, "musictx."):
+    name = module.name
+    if not name.startswith(gpu) and not name.endswith("__main__"):
+        if name.split(".")[1] not in pathlib.Path("components").read_text().split():
+            importlib.import_module(name)
+
+def run(*words):
+    assert cli.main(words) == 0, words
+
+run("--help")
+for command in cli.COMMANDS:
+    run(command, "--help=all")
+if set(sys.argv[1:]) != set(pathlib.Path("components").read_text().split()):
+    sys.exit()
+for number in range(6):
+    notes = [(n / 4, n / 4 + 0.2, 60 + (n * number) % 12, 80, 0, False, 0) for n in range(90)]
+    midi.write(Score(notes), f"midi/{number}.mid")
+corpus = ("midi", "corpus.shards=shards", "corpus.workers=1")
+run("prepare", *corpus)
+tiny = ("model=tiny", "model.layers=1", "model.width=16", "model.context=32", "data.batch_size=2")
+run("train", *corpus, *tiny, "trainer.max_steps=1", "trainer.accelerator=cpu", "out=run",
+    "data.validation_windows=2", "callbacks=quiet", "data.num_workers=0")
+run("generate", "midi/1.mid", "model=run", "tokens=20", "out=music", "device=cpu", "seed=1")
+run("evaluate", "model=run", "windows=2", "device=cpu")
+run("compare", "midi", "against=midi", "seconds=5")
+try:
+    musictx.write(midi.read("midi/1.mid"), "x.wav")
+except musictx.UserError as error:
+    assert str(error) == "x.wav: cannot write .wav; use .mid, .midi or .musicxml", error
+assert cli.main(("generate", "model=run", "tokens=9", "render=true", "out=sound")) == 2
+assert not pathlib.Path("sound").exists() and not pathlib.Path("x.wav").exists()
+"""
+
+
+def without(names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """The program in a copy of the package that lacks these components."""
+    skipped = shutil.ignore_patterns("__pycache__", "page")
+    shutil.copytree(ROOT / "musictx", folder / "copy" / "musictx", ignore=skipped)
+    shutil.copytree(ROOT / "conf", folder / "copy" / "conf")
+    for name in names:
+        shutil.rmtree(folder / "copy" / "musictx" / name)
+    (folder / "here" / "midi").mkdir(parents=True)
+    (folder / "here" / "components").write_text(" ".join(NAMES))
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *names],
+        cwd=folder / "here",
+        env={**os.environ, "PYTHONPATH": str(folder / "copy"), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_the_registry_names_is_there():
+    assert {path.split(".")[1] for table in TABLES.values() for path in table.values()} == {*NAMES}
+    for path in {path for table in TABLES.values() for path in table.values()}:
+        assert registry.load(path) is not None
+    assert all(folder.is_dir() for folder in (*registry.CONF, *registry.MODELS))
+
+
+def test_the_import_contract_names_every_component_and_all_of_the_core():
+    """``lint-imports`` keeps the core from importing what it works without."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (core,) = (c for c in contracts["contracts"] if "no optional component" in c["name"])
+    components = {f"musictx.{name}" for name in NAMES}
+    assert set(core["forbidden_modules"]) == components
+    modules = {f"musictx.{module.name}" for module in pkgutil.iter_modules([ROOT / "musictx"])}
+    assert set(core["source_modules"]) >= modules - components - {"musictx.__main__"}
+
+
+def test_commands_of_components_are_called_as_the_registry_calls_them():
+    assert {name: registry.load(path).name for name, path in registry.COMMANDS.items()} == {
+        name: name for name in registry.COMMANDS
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [*([name] for name in NAMES), NAMES], ids="-".join)
+def test_the_core_works_without_it(names, tmp_path):
+    done = without(names, tmp_path)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
