@@ -89,8 +89,9 @@ def generate(
     if music == []:
         raise UserError("primer=[]: expected a piece of music, or several")
     first = music[0] if isinstance(music, list) else music
+    counted = config.form is not None or (first is None and config.bars is not None)
     return generating.generate(
-        model_of(model, score=first, on_beats=config.form is not None),
+        model_of(model, score=first, on_beats=counted),
         config,
         music,
         seed=_seeds(seed, music),
@@ -154,7 +155,7 @@ def infill(
     develop many ways side by side, report no events.
     Raises :class:`UserError` for wrong arguments and for another model.
     """
-    config = request("infill", {"from": begin, "to": end, **options}, without=BY_ARGUMENT)
+    config = request("infill", {"begin": begin, "end": end, **options}, without=BY_ARGUMENT)
     return _composed_around(music_of(music, "music"), model, config, seed, progress, on_event)
 
 
@@ -190,7 +191,7 @@ def _composed_around(
     from musictx.apps.infill import composed
     from musictx.apps.tasks import task_of
 
-    task = task_of(config, score)
+    task = task_of(config, score, ("begin", "end"))
     more = {"progress": function_of("progress", progress)}
     more["on_event"] = function_of("on_event", on_event)
     with_chords = getattr(config, "chords", None) is not None or is_chart(score)

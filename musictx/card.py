@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -33,7 +34,7 @@ class Corpus:
     """The corpus that a model was trained on (``training/card.py``)."""
 
     name: str
-    path: str
+    path: str | list[str]
     shards: str
     programs: dict[str, Program]
     tasks: Tasks
@@ -156,6 +157,8 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
     if origin is list:
         return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+    if origin is UnionType:
+        return any(_fits(value, one) for one in inner)
     if origin is tuple:
         same = isinstance(value, list) and len(value) == len(inner)
         return same and all(map(_fits, value, inner))

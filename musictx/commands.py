@@ -39,6 +39,7 @@ CORE = (
         about="Train a model on a folder of music. Run the same line again to resume.",
         examples=(
             "musictx train ~/midi",
+            "musictx train ~/midi ~/more",
             "musictx train corpus=bach model=tiny",
             "musictx train ~/my_pieces init=piano",
             "musictx train -m corpus=bach position=huang,rotary",

@@ -156,8 +156,11 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     kinds = kinds_of(field)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if isinstance(value, os.PathLike) and field.metadata.get("path"):
-        value = os.fspath(value)
+    if field.metadata.get("path"):
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        elif isinstance(value, list | tuple):
+            value = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in value]
     if (value is None and "None" in kinds) or "Any" in kinds:
         return value
     if field.metadata.get("level"):
@@ -176,6 +179,12 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
         elif not isinstance(value, Mapping):
             several = value if isinstance(value, list | tuple | range) else [value]
             return [converted(name, part, one) for one in several]
+    elif "list[str]" in kinds:  # one name, or several
+        literal = isinstance(value, str) and os.path.exists(os.path.expanduser(value))
+        value = value if literal else _flow(name, value)
+        several = value if isinstance(value, list) else [value]
+        if several and all(isinstance(one, str) for one in several):
+            return several if len(several) > 1 else several[0]
     elif "str" in kinds:
         empty = isinstance(value, list | tuple) and not value
         several = [value] if empty or field.metadata.get("path") else value
@@ -194,7 +203,9 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             number = float(number)
         if isinstance(number, int) or (isinstance(number, float) and "float" in kinds):
             return number
-    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}")
+    several = isinstance(value, str) and "," in value and not kinds[0].startswith(("list", "dict"))
+    alone = ", one value alone" if several else ""
+    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}{alone}")
 
 
 def kinds_of(field: dataclasses.Field) -> list[str]:
@@ -247,8 +258,8 @@ def _paths(name: str, field: dataclasses.Field, value: Any) -> Any:
     if not field.metadata.get("path") or value is None:
         return value
     if isinstance(value, list):
-        return [home(one) for one in value]
-    if field.metadata["path"] == "in":
+        return [_paths(name, field, one) for one in value]
+    if field.metadata["path"] == "in" and not kinds_of(field)[0].startswith("list"):
         check_path(name, field, value)
     return home(value)
 
@@ -272,8 +283,9 @@ def _positional(command: str, bare: Sequence[str]) -> dict[str, Any]:
     if not bare:
         return {}
     field = known_options(command)[option]
-    if kinds_of(field)[0].startswith("list"):
-        return {option: [home(one) for one in bare]}
+    kinds = kinds_of(field)
+    if kinds[0].startswith("list") or ("list[str]" in kinds and len(bare) > 1):
+        return {option: _paths(option, field, [*bare])}
     if len(bare) > 1:
         raise ConfigError(
             f"{shown(bare[1])}: expected one file, {shown(bare[0])} is given already; "
@@ -373,10 +385,16 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{','.join(map(_word, value))}]"
+        return f"[{','.join(map(_element, value))}]"
     if isinstance(value, str) and (value in ("null", "") or unquoted(value) != value):
         return f"'{value}'"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_word(one)}" for name, one in value.items()) + "}"
     short = f"{value:g}" if isinstance(value, float) else str(value)
     return repr(value) if isinstance(value, float) and float(short) != value else short
+
+
+def _element(value: Any) -> str:
+    """A word in a list: texts that YAML would read otherwise are in quotes."""
+    plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", value)
+    return _word(value) if plain else "'" + value.replace("'", "''") + "'"

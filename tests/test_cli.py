@@ -77,7 +77,7 @@ def test_help_names_what_comes_with_musictx(capsys):
 def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("midi/x", "my_pieces/x", "runs/bach-1a2b3c4d/model/x"):
+    for name in ("midi/x", "more/x", "my_pieces/x", "runs/bach-1a2b3c4d/model/x"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("melody.mid", "tune.mid", "song.mid"):
         (tmp_path / name).touch()
@@ -111,7 +111,9 @@ def test_version(capsys):
             ["generate", "--cfg=all"],
             "--cfg=all: expected job; Hydra has no part in musictx generate",
         ),
-        (["generate", "-m", "seed=1,2"], "--multirun: a flag of Hydra's, which composes"),
+        (["generate", "-m", "seed=1,2"], "--multirun: a flag of musictx train"),
+        (["generate", "-m"], "samples=N writes several pieces"),
+        (["generate", "seed=1,2"], "seed=1,2: expected a whole number or null, one value alone"),
         (["doctor", "~seed"], "~seed: expected name=value"),
         (["train", "--resolve"], "--resolve: has an effect only with --cfg"),
     ],

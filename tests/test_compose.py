@@ -121,6 +121,9 @@ def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
     assert finetuning.train_words([f"corpus.path={piano}"])[1].startswith(
         "start   from the model piano"
     )
+    together = f"corpus.path=[{words[0].partition('=')[2]},{piano}]"  # one note of four and all
+    line = finetuning.train_words([together])[1]
+    assert "60 % of the notes in 5 files are not a piano's" in line
     (tmp_path / "c").mkdir()
     songs = corpus(tmp_path / "c", 0, None, 24, 24, beats=True)
     assert c.compose("train", [songs]).init == "song"

@@ -270,7 +270,42 @@ def test_bare_words_are_files(monkeypatch, tmp_path):
         assert cli.main([command, "my midi, ${x} [2]"]) == 0
         assert seen[-1].corpus.path == "my midi, ${x} [2]"
     with pytest.raises(ConfigError, match="expected one file"):
-        compose("generate", ["a=b.mid", "c.mid"])
+        compose("infill", ["a=b.mid", "c.mid"])
+
+
+SEVERAL = ["a", "my midi, ${x} [2]", "it's", "c=d", "é: #1"]
+
+
+def test_several_folders_and_primers(monkeypatch, tmp_path):
+    """As bare words, as a list and from Python: whatever their names are."""
+    monkeypatch.chdir(tmp_path)
+    for name in SEVERAL:
+        (tmp_path / name).mkdir()
+    for command, option in (("train", "corpus.path"), ("prepare", "corpus.path")):
+        assert compose(command, SEVERAL).corpus.path == SEVERAL
+        assert compose(command, [f"{option}=[a,c=d]"]).corpus.path == ["a", "c=d"]
+        assert compose(command, [f"{option}=[a]"]).corpus.path == "a"
+        with pytest.raises(ConfigError, match=rf"{option}=nowhere: no such file or folder"):
+            compose(command, ["a", "nowhere"])
+        with pytest.raises(ConfigError, match=rf"{option}=nowhere: no such file or folder"):
+            compose(command, [f"{option}=[a,nowhere]"])
+    assert compose("generate", SEVERAL).primer == SEVERAL
+    assert compose("generate", ["primer=[a,'it''s']"]).primer == ["a", "it's"]
+    assert compose("evaluate", ["corpus.path=[a,c=d]"]).corpus.path == ["a", "c=d"]
+    made = request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]})
+    assert made.corpus.path == [str(tmp_path / "a"), "c=d"]
+    for command in ("evaluate", "prepare", "generate"):
+        option = "primer" if command == "generate" else "corpus.path"
+        made = request(command, {option: SEVERAL})
+        assert request(command, parse(command, words(command, made))) == made
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = [str(tmp_path / "a"), "c=d"]
+    assert compose("train", ["~/a", "c=d"]).corpus.path == home
+    assert compose("train", ["corpus.path=[~/a,c=d]"]).corpus.path == home
+    assert compose("prepare", ["corpus.path=[~/a,c=d]"]).corpus.path == home
+    (tmp_path / "[a,b]").mkdir()
+    for command in ("train", "prepare"):
+        assert compose(command, ["corpus.path=[a,b]"]).corpus.path == "[a,b]"
 
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from musictx import musicxml, registry
+from musictx import formats, musicxml, registry
 from musictx.apps import form, parts
 from musictx.apps.results import (
     Notice,
     Result,
     Work,
     check_notation,
+    fresh_seed,
     new_notes,
     notice_of_beats,
     progress_of,
@@ -122,11 +124,51 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
 
     Everything that can be wrong is found before the model is run: primer, model folder, name and
     the folder for the results. After Ctrl-C the pieces are written as far as they have come.
+    Of several primers each is continued by itself; what is wrong with some is raised at the end.
     """
-    score = None
-    if config.primer is not None:
+    primers = _primers(config.primer)
+    if len(primers) < 2:
+        yield from _of_one(replace(config, primer=next(iter(primers), None)), notice)
+        return
+    if config.seed is None:
+        config = replace(config, seed=fresh_seed())
+        notice(f"seed: {config.seed}")
+    failed: list[str] = []
+    for index, primer in enumerate(primers):
+        try:
+            for result in _of_one(replace(config, primer=primer), notice):
+                yield replace(result, number=index * config.samples + result.number)
+        except UserError as error:
+            if error.status != UserError.status:  # a full disk is so for all
+                raise
+            failed.append(str(error))
+    if failed:
+        why = "; ".join(dict.fromkeys(failed))
+        raise UserError(f"{len(failed)} of {len(primers)} files not continued: {why}")
+
+
+def _primers(primer: str | list[str] | None) -> list[str]:
+    """The files of ``primer``, those in it where it is a folder."""
+    names = primer if isinstance(primer, list) else [primer] if primer is not None else []
+    files: list[str] = []
+    for name in names:
+        folder = Path(name).expanduser()
+        inside = [str(file) for file in formats.find(folder)] if folder.is_dir() else [name]
+        if not inside:
+            raise UserError(
+                f"primer={name}: no music in this folder, expected {', '.join(formats.SUFFIXES)}"
+            )
+        files += inside
+    return files
+
+
+def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
+    """:func:`results` of one primer, or of none."""
+    score, name = None, config.primer
+    assert not isinstance(name, list)
+    if name is not None:
         score = read_music(
-            config.primer,
+            name,
             "primer",
             "to continue",
             config.limits,
@@ -134,11 +176,11 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             notice=notice,
         )
     values = controls_of(config)
-    beats = score is not None and grid_of(score).on_beats
     planned = config.form is not None
-    work = Work.of(config, config.primer, notice, on_beats=beats or planned)
+    beats = grid_of(score).on_beats if score is not None else config.bars is not None
+    work = Work.of(config, name, notice, on_beats=beats or planned, done="continued")
     bundle = work.bundle
-    primer = primer_of(bundle, score, config, config.primer or "")
+    primer = primer_of(bundle, score, config, name or "")
     steer = steering(bundle, values, config.guidance, like=primer.score)
     if primer.score is not None and (bundle.tokenizer.beats or config.quantise != "none"):
         notice_of_beats(primer.score, notice)

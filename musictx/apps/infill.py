@@ -314,7 +314,8 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     task = task_of(config, score)
     controls_of(config)  # what is wrong is said before the model is loaded
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
-    work = Work.of(config, path or "chords", notice, on_beats=beats)
+    done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
+    work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
     beats = work.bundle.tokenizer.beats or config.quantise != "none"
     if beats:
         task = task.in_time()

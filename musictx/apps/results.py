@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,8 +31,8 @@ WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
-#: Endings of files of music, sound and pictures that are not written under the name given.
-OTHER_FILES = {".xml", ".mxl", ".wav", ".mp3", ".ogg", ".flac", ".png", ".svg", ".mp4", ".pdf"}
+#: What looks like the ending of a file, not like a part of the name of a folder (v2, 2026.11).
+FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
 #: Told what a person should know before the music comes, in a line.
 Notice = Callable[[str], None]
@@ -135,10 +136,11 @@ def is_file(out: str | Path) -> bool:
 
 def _check_out(out: str) -> None:
     """Refuse the name of a file that these commands do not write: it would become a folder."""
-    if Path(out).suffix.lower() in OTHER_FILES and not Path(out).is_dir():
+    folder = is_file(out) or Path(out).is_dir() or out.endswith(("/", os.sep))
+    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(
-            f"out={out}: expected a folder, or a file that ends in .mid or .musicxml; "
-            "render=true writes sound and a picture beside it"
+            f"out={out}: expected a file that ends in .mid or .musicxml, or a folder, which is "
+            f"there or ends in /; render=true writes sound and a picture beside it"
         )
 
 
@@ -147,11 +149,13 @@ def fresh_seed() -> int:
     return secrets.randbelow(10**6)
 
 
-def file_name(source: str | Path, seed: int) -> str:
-    """NAME-SEED, to which the number of the piece is added: the name of the music or model
-    ``source``."""
-    name = shipped.name_of(source.resolve()) if isinstance(source, Path) else Path(source).stem
-    return f"{os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors='ignore')}-{seed}"
+def file_name(source: str | Path, done: str, seed: int) -> str:
+    """NAME-DONE-SEED, to which the number of the piece is added: the name of the music ``source``
+    and what was ``done`` with it; NAME-SEED of new music by the model ``source``, a Path."""
+    new = isinstance(source, Path)
+    name = shipped.name_of(source.resolve()) if new else Path(source).stem
+    name = os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore")
+    return f"{name}-{seed}" if new else f"{name}-{done}-{seed}"
 
 
 @dataclass(frozen=True)
@@ -166,10 +170,17 @@ class Work:
 
     @classmethod
     def of(
-        cls, config: Written, source: str | None, notice: Notice = say, on_beats: bool = False
+        cls,
+        config: Written,
+        source: str | None,
+        notice: Notice = say,
+        on_beats: bool = False,
+        *,
+        done: str,
     ) -> Work:
-        """As ``config`` says; ``source`` is the file it works on, if any, and whether its music
-        keeps to its beats. ``notice`` is told a model and a seed that were not named."""
+        """As ``config`` says; ``source`` is the file it works on, if any, ``on_beats`` whether its
+        music keeps to its beats, and ``done`` what becomes of it, for the names of the files.
+        ``notice`` gets a model and a seed that were not named."""
         _check_out(config.out)
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
@@ -178,7 +189,7 @@ class Work:
             )
         where = choose(config, notice, on_beats)
         seed = fresh_seed() if config.seed is None else config.seed
-        stem = Path(config.out) / file_name(source or where, seed)
+        stem = Path(config.out) / file_name(source or where, done, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")
         bundle = load(where, config.device)
         if config.seed is None:
@@ -194,7 +205,7 @@ class Work:
 
 def new_notes(sample: Sample) -> str:
     """How many, in a line."""
-    return f"{sample.notes:,} new notes in {sample.seconds:.1f} s"
+    return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"
 
 
 def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:

@@ -61,30 +61,37 @@ class Task:
         return replace(self, score=score, known=replace(self.known, pulse=score.pulse))
 
 
-def task_of(request: InfillConfig | AccompanyConfig, score: Score) -> Task:
-    """What ``request`` asks to be composed for the music in its file."""
+def task_of(
+    request: InfillConfig | AccompanyConfig,
+    score: Score,
+    names: tuple[str, str] = ("from", "to"),
+) -> Task:
+    """What ``request`` asks to be composed for the music in its file; ``names`` are what the caller
+    calls the ends of a gap, for errors."""
     if isinstance(request, AccompanyConfig):
         return under(score, request)
-    return gap(score, request)
+    return gap(score, request, names)
 
 
-def gap(score: Score, request: InfillConfig) -> Task:
+def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "to")) -> Task:
     """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
     ``request.tracks`` or, by default, in all but drums."""
+    first, last = names
     clock = in_time(score, tracking=False).beats  # bars are counted as its file has them
-    start, stop = moment("from", request.begin, clock), moment("to", request.end, clock)
+    start = moment(first, request.begin, clock, begins=True)
+    stop = moment(last, request.end, clock, begins=False)
     if not 0 <= start < stop:
-        raise UserError(f"to={request.end}: expected a place after from={request.begin}")
+        raise UserError(f"{last}={request.end}: expected a place after {first}={request.begin}")
     if start >= score.duration - 1e-6:
         bars = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
         raise UserError(
-            f"from={request.begin}: the file ends before that, after {score.duration:.1f} s, in "
+            f"{first}={request.begin}: the file ends before that, after {score.duration:.1f} s, in "
             f"bar {bars}"
         )
     if stop > score.duration + AFTER_SECONDS:
         raise UserError(
-            f"to={request.end}: that is {stop - score.duration:.0f} s after the end of the file, "
-            f"expected at most {AFTER_SECONDS:.0f}"
+            f"{last}={request.end}: that is {stop - score.duration:.0f} s after the end of the "
+            f"file, expected at most {AFTER_SECONDS:.0f}"
         )
     notes = score.notes
     if request.tracks is None:
@@ -179,15 +186,15 @@ def _sheet_text(chords: str) -> str:
         raise UserError(f"chords={chords}: expected a text file, such as | C | Am7 F |") from None
 
 
-def moment(option: str, place: str | None, clock: Beats) -> float:
-    """A bar or ``12.5s`` as seconds: where a bar begins (``from``) or ends (``to``)."""
+def moment(option: str, place: str | None, clock: Beats, *, begins: bool) -> float:
+    """A bar or ``12.5s`` as seconds: where the bar ``begins``, or where it ends."""
     text = (place or "").strip()
     if seconds := re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*s", text):
         return float(seconds[1])
     if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
         came = ": missing; give" if place is None else f"={shown(place)}: expected"
         raise UserError(f"{option}{came} a bar, {option}=5, or seconds, {option}=12.5s")
-    bars = int(text) - (option == "from")
+    bars = int(text) - begins
     return max(float(clock.seconds(clock.bar_line(0.0, bars))), 0.0)  # music may be early
 
 

@@ -33,7 +33,7 @@ from musictx.training.card import best, card
 from musictx.training.clock import clock
 from musictx.training.ema import Ema, averaged
 from musictx.training.lit import LitMusicTransformer
-from musictx.training.network import build_model, take_over
+from musictx.training.network import build_model, freeze, take_over
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress
 from musictx.training.run_folder import RunFolder
@@ -123,6 +123,9 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
         loaded = bundle.load(config.init)
         tokenizer, model, added = take_over(loaded, config)
         more = f"; new in it: {', '.join(added)}" if added else ""
+        if config.freeze:
+            freeze(model, config.freeze)
+            more += f"; its first {config.freeze} of {len(model.blocks)} layers stay"
         say(
             f"init    {loaded.folder}: its weights, and its tokenizer, model and position "
             f"settings instead of those given here{more}"

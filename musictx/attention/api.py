@@ -8,7 +8,7 @@ chunked     linear in memory: consecutive positions, one axis by order, and any 
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
             sdpa, else what optional components add, chunked, reference. ``torch.export`` records
-            operations of torch only
+            reference, whose operations every compiler knows
 
 Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
@@ -24,6 +24,7 @@ for auto, for chunked and for the added ones.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -65,6 +66,7 @@ def attend(
     causal: bool = True,
     query_pieces: Tensor | None = None,
     key_pieces: Tensor | None = None,
+    hidden: Tensor | None = None,
     dropout: float = 0.0,
     implementation: str = "auto",
 ) -> Tensor:
@@ -76,6 +78,8 @@ def attend(
                      both None: keys stand at 0, 1, 2, ..., and the queries are the last of them
     causal           hide keys whose first coordinate is greater than the query's
     query_pieces     int64 (B, Tq), key_pieces (B, Tk): hide keys of other pieces; both or neither
+    hidden           bool (Tq, Tk) or whatever broadcasts to (B, H, Tq, Tk): True hides the key from
+                     the query. Only ``reference`` computes it, so memory is Tq x Tk
     dropout          share of attention weights set to 0, the others scaled up; give 0 when not
                      training
     implementation   one of ``IMPLEMENTATIONS`` (musictx/config/model.py)
@@ -94,7 +98,9 @@ def attend(
         query_positions = (Span(count - q.shape[2], q.shape[2]),) * terms.coordinates
     # Coordinates that no axis measures are dropped: implementations see those that are measured.
     at, over = terms.needed(query_positions), terms.needed(key_positions)
-    setting = Setting(at, over, causal, query_pieces, key_pieces, dropout)
+    if hidden is not None:
+        hidden = _mask(hidden, q.shape[:3] + k.shape[2:3])
+    setting = Setting(at, over, causal, query_pieces, key_pieces, dropout, hidden)
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
@@ -138,6 +144,9 @@ def chosen(implementation: str, job: Job) -> str:
 
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
+    if job.masked:
+        reason = "it knows no mask of single keys, only causal, pieces and blocks"
+        return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
         reason = _MODULES[implementation].supports(job)
         left = job.one and implementation not in ("reference", "skew", "sdpa")
@@ -151,7 +160,7 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         able = job.device is not None and not _MODULES[name].supports(job)
         if able and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
-    untried = job.device not in _CHUNKED_DEVICES
+    untried = exported or job.device not in _CHUNKED_DEVICES
     return "reference" if untried or chunked.supports(job) else "chunked", None
 
 
@@ -187,6 +196,19 @@ def _check_name(implementation: str) -> None:
         raise ValueError(
             f"implementation={implementation}: expected one of " + ", ".join(IMPLEMENTATIONS)
         )
+
+
+def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
+    """``hidden`` with four dimensions; ``shape`` is (B, H, Tq, Tk)."""
+    fits = hidden.dim() <= 4 and all(
+        size in (1, whole) for size, whole in zip(reversed(hidden.shape), reversed(shape))
+    )
+    if hidden.dtype != torch.bool or not fits or hidden.dim() < 2:
+        raise ValueError(
+            f"attend: hidden is {hidden.dtype} {tuple(hidden.shape)}, expected torch.bool "
+            f"{tuple(shape)}, or what broadcasts to it; True hides a key"
+        )
+    return hidden[(None,) * (4 - hidden.dim())]
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> None:

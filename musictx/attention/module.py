@@ -24,6 +24,7 @@ class RelativeAttention(nn.Module):
 
         layer = RelativeAttention(256, 4, position={"name": "shaw"}, causal=False)
         y = layer(x, pieces=pieces)                                          # packed sequences
+        y = layer(x, key_padding_mask=padding)                               # as torch calls it
 
         cross = RelativeAttention(256, 4, position="t5", causal=False)
         y = cross(x, memory)                                                 # over other tokens
@@ -36,8 +37,7 @@ class RelativeAttention(nn.Module):
     dropout         on attention weights, in training
     implementation  as of :func:`attend`
 
-    ``pieces`` (B, T) numbers sequences that do not see each other. It takes the place of a
-    ``key_padding_mask``: padding is a separate piece.
+    ``pieces`` (B, T) numbers sequences that do not see each other: several in a row need no mask.
 
     Raises ``ConfigError`` for a scheme or an option that cannot be.
     """
@@ -85,16 +85,24 @@ class RelativeAttention(nn.Module):
         x: Tensor,
         memory: Tensor | None = None,
         *,
+        key_padding_mask: Tensor | None = None,
+        attn_mask: Tensor | None = None,
         pieces: Tensor | None = None,
         memory_pieces: Tensor | None = None,
         start: int = 0,
     ) -> Tensor:
-        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). Both may
+        """x (B, T, width) over itself or over ``memory`` (B, S, width): (B, T, width). All may
         come without B.
 
+        key_padding_mask  bool (B, S): True hides a token of ``memory``, or of x without it, from
+                          all, as in ``nn.MultiheadAttention``
+        attn_mask         bool (T, S) or (B * heads, T, S): True hides a token from another, as
+                          there; beside ``causal``, which needs none. Memory becomes T x S
         pieces  (B, T) int64: tokens see those of equal number only; with ``memory`` also
                 ``memory_pieces`` (B, S)
         start   the position of the first of x, when that of the first of ``memory`` is 0
+
+        A token that sees none gets zeros from attention, where torch gives NaN.
 
         ``qkv`` and ``out`` are called once each, as modules: what wraps them or hooks into them has
         its effect. With ``memory``, ``qkv`` runs over x and ``memory`` in a row; the queries of
@@ -103,12 +111,12 @@ class RelativeAttention(nn.Module):
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
-        if x.dim() == 2:
-            others = (
-                None if each is None else each[None] for each in (memory, pieces, memory_pieces)
-            )
-            return self._mixed(x[None], *others, start=start)[0]
-        return self._mixed(x, memory, pieces, memory_pieces, start=start)
+        others = (memory, pieces, memory_pieces, key_padding_mask)
+        single = x.dim() == 2
+        if single:
+            x, others = x[None], tuple(None if each is None else each[None] for each in others)
+        mixed = self._mixed(x, *others, attn_mask=attn_mask, start=start)
+        return mixed[0] if single else mixed
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""
@@ -130,7 +138,9 @@ class RelativeAttention(nn.Module):
         memory: Tensor | None,
         pieces: Tensor | None,
         memory_pieces: Tensor | None,
+        key_padding_mask: Tensor | None,
         *,
+        attn_mask: Tensor | None,
         start: int,
     ) -> Tensor:
         """As :meth:`forward`, of batches."""
@@ -145,6 +155,9 @@ class RelativeAttention(nn.Module):
             k, v = map(self._split, both[:, count:, self.width :].chunk(2, dim=2))
         q, _ = self.position.rotate(q, q, at, at)
         k, _ = self.position.rotate(k, k, over, over)
+        key_pieces = pieces if memory is None else memory_pieces
+        if key_padding_mask is not None:
+            pieces, key_pieces = _without(key_padding_mask, x.shape[:2], k, pieces, key_pieces)
         reach = max(at.stop, over.stop) - min(at.start, over.start)
         mixed = attend(
             q,
@@ -155,7 +168,8 @@ class RelativeAttention(nn.Module):
             key_positions=(over, over),
             causal=self.causal,
             query_pieces=pieces,
-            key_pieces=pieces if memory is None else memory_pieces,
+            key_pieces=key_pieces,
+            hidden=None if attn_mask is None else self._hidden(attn_mask, x.shape[0]),
             dropout=self.dropout if self.training else 0.0,
             implementation=self.implementation,
         )
@@ -165,3 +179,36 @@ class RelativeAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, width) -> (B, heads, T, head_dim)."""
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def _hidden(self, attn_mask: Tensor, batch: int) -> Tensor:
+        """torch's ``attn_mask`` as the ``hidden`` of :func:`attend`."""
+        if attn_mask.dtype != torch.bool:
+            raise ValueError(
+                f"RelativeAttention: attn_mask is {attn_mask.dtype}, expected torch.bool, True "
+                "where a token is hidden (mask == -inf, for a mask of numbers)"
+            )
+        if attn_mask.dim() == 3 and len(attn_mask) == batch * self.heads:
+            return attn_mask.unflatten(0, (batch, self.heads))
+        if attn_mask.dim() != 2:
+            raise ValueError(
+                f"RelativeAttention: attn_mask has shape {tuple(attn_mask.shape)}, expected "
+                f"(tokens, keys) or ({batch * self.heads}, tokens, keys)"
+            )
+        return attn_mask
+
+
+def _without(
+    padding: Tensor, shape: torch.Size, k: Tensor, pieces: Tensor | None, key_pieces: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The pieces of the queries, of ``shape``, and of the keys ``k``, so that no query sees a key
+    where ``padding`` is True: such keys are a piece that no query is of."""
+    expected = (k.shape[0], k.shape[2])
+    if padding.dtype != torch.bool or padding.shape != expected:
+        raise ValueError(
+            f"RelativeAttention: key_padding_mask is {padding.dtype} {tuple(padding.shape)}, "
+            f"expected torch.bool {expected}, True where a key is padding"
+        )
+    pieces = torch.zeros(shape, dtype=torch.int64, device=k.device) if pieces is None else pieces
+    if key_pieces is None:
+        key_pieces = torch.zeros(expected, dtype=torch.int64, device=k.device)
+    return pieces, torch.where(padding, pieces.amin() - 1, key_pieces)

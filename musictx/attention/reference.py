@@ -30,7 +30,7 @@ def coordinates(positions: tuple[Positions, ...], device: torch.device) -> list[
 
 
 def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None) -> Tensor:
-    """Which query may look at which key: bool (1 or B, 1, Tq, Tk)."""
+    """Which query may look at which key: bool (1 or B, 1 or H, Tq, Tk)."""
     queries = [x[:, None, :, None] for x in coordinates(setting.query_positions, device)]
     keys = [x[:, None, None, :] for x in coordinates(setting.key_positions, device)]
     query, key = queries[0], keys[0]
@@ -40,7 +40,8 @@ def visible(setting: Setting, device: torch.device, blocks: Blocks | None = None
         block_of_key = keys[blocks.coordinate] // blocks.length
         seen = seen & ((block_of_query - block_of_key).abs() <= 1)
     same_piece = setting.same_piece()
-    return seen if same_piece is None else seen & same_piece
+    seen = seen if same_piece is None else seen & same_piece
+    return seen if setting.hidden is None else seen & ~setting.hidden
 
 
 def distance_rows(terms: Terms, setting: Setting, device: torch.device) -> list[Tensor]:

@@ -25,6 +25,7 @@ class Setting:
 
     query_positions, key_positions  an entry for each coordinate that the terms measure
     query_pieces, key_pieces        int64 (B, Tq) and (B, Tk), or both None
+    hidden                          bool (1 or B, 1 or H, Tq, Tk): keys that queries must not see
     """
 
     query_positions: tuple[Positions, ...]
@@ -33,6 +34,7 @@ class Setting:
     query_pieces: Tensor | None = None
     key_pieces: Tensor | None = None
     dropout: float = 0.0
+    hidden: Tensor | None = None
 
     @property
     def offset(self) -> int:
@@ -71,6 +73,7 @@ class Job(NamedTuple):
     device, dtype, size   of the queries; None: not looked at, nor what the machine has
     packed, dropout       whether pieces are kept apart, whether weights are dropped
     tangents              whether an input carries a derivative in forward mode, or torch.func works
+    masked                whether a mask hides keys one by one
     deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits
     """
 
@@ -90,6 +93,7 @@ class Job(NamedTuple):
     packed: bool = False
     dropout: bool = False
     tangents: bool = False
+    masked: bool = False
     deterministic: bool = False
 
     @classmethod
@@ -115,6 +119,7 @@ class Job(NamedTuple):
             size=None if q is None else q.shape[-1],
             packed=setting.query_pieces is not None,
             dropout=setting.dropout > 0,
+            masked=setting.hidden is not None,
             deterministic=torch.are_deterministic_algorithms_enabled(),
         )
 

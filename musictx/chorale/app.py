@@ -80,7 +80,7 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     tune = tune_of(music, config)
     beats = musicxml.has_notation(tune.harmonised(tune.given))
     check_notation(config.out, beats, "give a melody that keeps to its tempo marks")
-    work = Work.of(config, config.melody, notice)
+    work = Work.of(config, config.melody, notice, done="harmonised")
     for remark in tune.remarks():
         notice(remark)
     with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:

@@ -36,10 +36,9 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
     was."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
     paths = split(options.get("corpus.path", ""))  # several in a sweep
-    paths = [re.sub(r"^(['\"])(.*)\1$", r"\2", path).replace(r"\${", "${") for path in paths]
     if _is_decided(options) or not {"", "null"}.isdisjoint(paths):
         return list(words), None
-    choices = {nearest_model(contents_of(path)) for path in paths}
+    choices = {nearest_model(contents_of(_folders(path))) for path in paths}
     model, why = choices.pop()
     if choices or model not in shipped.models():
         why = why if not choices else "the folders hold music of different kinds"
@@ -56,7 +55,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
-    model, why = nearest_model(contents_of(path))
+    model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None
     folder, fields = shipped.models()[model], dataclasses.fields(TokenizerConfig)
@@ -72,9 +71,15 @@ def _is_decided(names: Iterable[str]) -> bool:
     return any(name in DECIDED or name.split(".")[0] in GROUPS for name in names)
 
 
+def _folders(path: str) -> list[str]:
+    """The folders that a value of ``corpus.path`` in the words for Hydra names."""
+    several = split(path[1:-1]) if path.startswith("[") else [path]
+    return [re.sub(r"^(['\"])(.*)\1$", r"\2", one).replace(r"\${", "${") for one in several]
+
+
 class FolderContents(NamedTuple):
-    """How many files of music a folder holds; of those examined, how many could be read and are on
-    a beat grid, their notes, how many of these are piano notes, and their seconds."""
+    """How many files of music some folders hold; of those examined, how many could be read and are
+    on a beat grid, their notes, how many of these are piano notes, and their seconds."""
 
     files: int
     read: int
@@ -84,17 +89,19 @@ class FolderContents(NamedTuple):
     seconds: float
 
 
-def contents_of(folder: str) -> FolderContents:
-    """Statistics of ``folder`` from :data:`FILES_READ` of its files."""
+def contents_of(folders: Sequence[str]) -> FolderContents:
+    """Statistics of ``folders`` from :data:`FILES_READ` of their files."""
     import numpy as np  # a fifth of a second with what reads music; help has none to spare
 
     from musictx import formats
     from musictx.grid import grid_of
 
-    root, notes, pianos, read, on_beats, seconds = Path(folder).expanduser(), 0, 0, 0, 0, 0.0
-    files = sum(1 for _ in formats.walk(root, formats.SUFFIXES))
+    roots = dict.fromkeys((Path(folder).expanduser() for folder in folders), "")
+    notes, pianos, read, on_beats, seconds = 0, 0, 0, 0, 0.0
+    files = sum(1 for _ in formats.walk_several(roots, formats.SUFFIXES))
     stride = max(1, files // FILES_READ)
-    for file in islice(formats.walk(root, formats.SUFFIXES), 0, stride * FILES_READ, stride):
+    every = formats.walk_several(roots, formats.SUFFIXES)
+    for file in islice(every, 0, stride * FILES_READ, stride):
         try:
             score = formats.read(file.path)
         except UserError:  # preparing will say what is wrong

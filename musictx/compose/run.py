@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import registry
-from musictx.commands import COMMANDS, conf_dir
+from musictx.commands import COMMANDS, conf_dir, known_options
 from musictx.compose import finetuning, passthrough, sweep
 from musictx.compose.problems import translated
 from musictx.compose.words import normalise
@@ -63,7 +63,10 @@ def run(
         return
     for flag in flags:
         if flag.startswith("-") and flag not in FLAGS:
-            raise ConfigError(f"{flag}: a flag of Hydra's, which composes musictx train only")
+            more = (
+                "; samples=N writes several pieces" if "samples" in known_options(command) else ""
+            )
+            raise ConfigError(f"{flag}: a flag of musictx train, as Hydra composes it alone{more}")
     shows = "--cfg" in flags
     if shows and (part := flags[flags.index("--cfg") + 1]) != "job":
         raise ConfigError(f"--cfg={part}: expected job; Hydra has no part in musictx {command}")
@@ -159,6 +162,8 @@ def _expanded(node: Any) -> Any:
             _expanded(value)
         elif f.metadata.get("path") and isinstance(value, str):
             setattr(node, f.name, home(value))
+        elif f.metadata.get("path") and isinstance(value, list):
+            setattr(node, f.name, [home(one) for one in value])
     return typing.cast(Any, node)
 
 

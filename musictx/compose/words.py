@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from musictx.commands import free_form, groups, known_options, parts
 from musictx.compose import passthrough
@@ -44,6 +45,8 @@ def normalise(
     custom_tokenizer = any(re.match(r"\+*tokenizer\.name=.*:", w) for w in named)
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
     words = [f"corpus.path={quote(one)}" for one in folder]
+    if len(words) > 1:
+        words = [f"corpus.path={_listed(folder)}"]
     group_words: dict[str, str] = {}
     for word in named:
         sign, name, equals, value = _split(word)
@@ -111,7 +114,7 @@ def _is_custom_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
 
 
 def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The folder of music, a bare word, if there is one; and the other words."""
+    """The folders of music, bare words; and the other words."""
     bare: list[str] = []
     rest: list[str] = []
     for word in typed:
@@ -120,11 +123,6 @@ def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], 
         path = (not sign or word.startswith("~/") or os.path.exists(word)) and not is_option
         there = os.path.exists(os.path.expanduser(word))
         (bare if path and (not equals or there) else rest).append(word)
-    if len(bare) > 1:
-        raise ConfigError(
-            f"{shown(bare[1])}: expected one folder, {shown(bare[0])} is given already; "
-            "options are written name=value"
-        )
     for folder in bare:
         check_path("corpus.path", known_options("train")["corpus.path"], folder)
     return bare, rest
@@ -163,16 +161,25 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
         bare = unquoted(one)
         if bare == "":
             raise ConfigError(f"{name}=: the value is missing; expected {kind_of(field)}")
+        made: Any = bare
         if "${" not in bare:
             try:
-                converted(name, field, None if bare == "null" else bare)
+                made = converted(name, field, None if bare == "null" else bare)
             except ConfigError as error:
                 more = "; add -m to run each of these values" if "," in one and not sweep else ""
                 raise ConfigError(f"{error}{more}") from None
-        if field.metadata.get("path") == "in" and bare != "null" and bare[:1] != "[":
-            check_path(name, field, bare)
-        checked.append(quote(one) if "str" in kinds else one)
+        several = isinstance(made, list) and "str" in kinds
+        if "list[str]" in kinds and bare[:1] == "[" and isinstance(made, str):
+            bare = one = made  # a list of one
+        if field.metadata.get("path") == "in" and bare != "null":
+            for path in made if several else [bare]:
+                check_path(name, field, path)
+        checked.append(_listed(made) if several else quote(one) if "str" in kinds else one)
     return ",".join(checked)
+
+
+def _listed(values: Sequence[str]) -> str:
+    return f"[{','.join(map(quote, values))}]"
 
 
 def split(value: str) -> list[str]:

@@ -37,6 +37,7 @@ def option(
     names: str | None = None,
     spoken: str | None = None,
     rare: bool = False,
+    kind: str = "",
 ) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
     default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
@@ -50,10 +51,11 @@ def option(
     that come with musictx.
 
     ``spoken`` is what people type for it where that is no name in Python ("from"); what is ``rare``
-    only the full help shows.
+    only the full help shows. ``kind`` is its type where the dataclass has to say ``Any``, since
+    OmegaConf has no such type.
     """
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"spoken": spoken, "rare": rare}
+    metadata |= {"spoken": spoken, "rare": rare, "kind": kind}
     metadata |= {"bounds": (low, above, high, below), "level": level}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -205,7 +207,7 @@ def spoken(name: str, field: dataclasses.Field) -> str:
 def type_of(field: dataclasses.Field) -> str:
     """The type of an option as it is written, such as "int | None", whether or not the module of
     its dataclass keeps annotations as text."""
-    kind: Any = field.type
+    kind: Any = field.metadata.get("kind") or field.type
     return kind if isinstance(kind, str) else inspect.formatannotation(kind)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from musictx import registry
 from musictx.config.checks import check, option, require
@@ -44,10 +45,12 @@ class CorpusConfig:
         f"folder (your MIDI files), maestro (with its split), {', '.join(registry.CORPORA)}, or "
         "package.module:Class of your own",
     )
-    path: str | None = option(
+    path: Any = option(
         None,
-        "folder of MIDI or MusicXML files, at any depth, or the file of a corpus that is one",
+        "folder of MIDI or MusicXML files, at any depth, or several, [a,b], or the file of a "
+        "corpus that is one",
         path="in",
+        kind="str | list[str] | None",
     )
     validation: float = option(
         0.1, "share of the pieces held out to measure progress while training", low=0, below=1
@@ -82,6 +85,8 @@ class CorpusConfig:
             is_name = self.name in (*CORE, *registry.CORPORA)
             every = self.name if is_name else ", ".join([*CORE, *registry.CORPORA])
             require(is_name, "corpus.name", self.name, f"one of {every}")
+        if isinstance(self.path, list) and len(self.path) == 1:
+            self.path = self.path[0]
         check(self, "corpus")
         require(
             self.validation + self.test < 1.0,

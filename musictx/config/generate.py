@@ -13,9 +13,10 @@ from musictx.config.composing import Steered
 class GenerateConfig(Steered):
     """musictx generate: a model folder -> new music."""
 
-    primer: str | None = option(
+    primer: str | list[str] | None = option(
         None,
-        "MIDI or MusicXML file to continue, or an example that comes with musictx",
+        "MIDI or MusicXML file to continue, or an example that comes with musictx; of several, or "
+        "of a folder, each",
         path="in",
         names="examples",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, check, option
+from musictx.config.checks import LARGEST_SEED, check, option, require
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -40,6 +40,12 @@ class TrainConfig:
         path="in",
         names="models",
     )
+    freeze: int = option(
+        0,
+        "fine-tuning: so many layers, from the first, stay as they are in the model of init",
+        low=0,
+        high=1000,
+    )
     out: str | None = option(
         None,
         "run folder; default runs/CORPUS-MODEL-seedSEED-KEY, resumed if it is there",
@@ -50,5 +56,11 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check(self)
         self.position = checked(self.position)
+        require(
+            self.init is not None or not self.freeze,
+            "freeze",
+            self.freeze,
+            "init=MODEL with it: layers of a new model have learned nothing",
+        )
         if self.init is None and self.model.dropout is None:
             self.model = replace(self.model, dropout=0.1)

@@ -17,6 +17,7 @@ import numpy as np
 from musictx import registry
 from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
+from musictx.errors import UserError, shown
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
@@ -53,6 +54,7 @@ class Corpus(Protocol):
     label      the corpus in a word, for reports and the default folder
     published  every piece is in the split of its item and none is taken for another's duplicate
     needs_path whether ``corpus.path`` is required; default no
+    several    whether it may be a list of paths; default no
     """
 
     label: str
@@ -78,7 +80,10 @@ def find(config: CorpusConfig) -> Corpus:
 
     Raises ``ConfigError`` for a name that leads nowhere, and ``UserError`` where the corpus is not.
     """
-    made: Corpus = _kind(config.name)(config.path)
+    kind = _kind(config.name)
+    if isinstance(config.path, list) and not getattr(kind, "several", False):
+        raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
+    made: Corpus = kind(config.path)
     return made
 
 

@@ -17,43 +17,60 @@ from musictx.data.corpora import Item, canonical
 from musictx.data.encode import read_file
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError
-from musictx.formats import SUFFIXES, File, walk
+from musictx.formats import SUFFIXES, File, is_below, walk, walk_several
 
 
 class Folder:
-    """All MIDI and MusicXML files under ``path`` at any depth, sorted by name.
+    """All MIDI and MusicXML files under ``path`` at any depth, sorted by name; or under several
+    folders, each of whose files has the folder's name in front of its name.
 
     Names that begin with a dot are left out (macOS adds a ``._x.mid`` that is no MIDI to each x.mid
-    on foreign disks), and links to folders are not followed. Raises ``UserError`` naming
-    ``corpus.path`` if it is missing, not there, or without such files.
+    on foreign disks); links to folders are followed, and each folder counts once, in whatever order
+    and however often it is given. Raises ``UserError`` naming ``corpus.path`` if it is missing, not
+    there, or without such files.
     """
 
     published = False
     needs_path = True
+    several = True
     read = staticmethod(read_file)
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | list[str] | None) -> None:
         if not path:
             raise UserError(
                 "corpus.path is missing: give the folder of your MIDI files, corpus.path=DIR"
             )
-        self.root = Path(path).expanduser()
-        if not self.root.exists():
+        roots = [self._root(one) for one in ([path] if isinstance(path, str) else path)]
+        #: folder -> what stands in front of the names of its files
+        self.roots = _prefixes(roots)
+        names = [prefix[:-1] or root.resolve().name for root, prefix in self.roots.items()]
+        more = f"+{len(names) - 2}-more" if len(names) > 3 else "".join(f"+{n}" for n in names[2:])
+        self.label = "+".join(names[:2]) + more
+        self._count = sum(1 for _ in self.files())
+
+    @staticmethod
+    def _root(path: str) -> Path:
+        root = Path(path).expanduser()
+        if not root.exists():
             raise UserError(f"corpus.path={path}: there is no such folder")
-        if not self.root.is_dir():
+        if not root.is_dir():
             raise UserError(f"corpus.path={path}: this is a file; give the folder it lies in")
-        self.label = self.root.resolve().name
-        self._count = sum(1 for _ in walk(self.root, SUFFIXES))
-        if not self._count:
+        if next(walk(root, SUFFIXES), None) is None:
             raise UserError(
                 f"corpus.path={path}: no MIDI file in this folder or below "
                 "(looked for .mid, .midi, .kar and .rmi, and for MusicXML: .mxl, .musicxml, .xml)"
             )
+        return root
+
+    def files(self) -> Iterator[File]:
+        """Every file of music, by its name in the corpus."""
+        return walk_several(self.roots, SUFFIXES)
 
     @cached_property
     def official(self) -> dict[str, str]:
-        """Name -> split of the files that a table in the folder names, such as MAESTRO's."""
-        return official(self.root)
+        """Name -> split of the files that a table in a folder names, such as MAESTRO's."""
+        tables = {prefix: official(root) for root, prefix in self.roots.items()}
+        return {prefix + name: split for prefix, of in tables.items() for name, split in of.items()}
 
     def __len__(self) -> int:
         return self._count
@@ -61,20 +78,38 @@ class Folder:
     def identity(self) -> str:
         """By names, sizes and times, so that files are read once, when they are encoded."""
         seen = hashlib.sha256()
-        for file in walk(self.root, SUFFIXES):
+        for file in self.files():
             split = self.official.get(file.name)
             seen.update(canonical([file.name, [file.size, file.mtime_ns], split]) + b"\n")
         return seen.hexdigest()
 
     def items(self) -> Iterator[Item]:
-        for file in walk(self.root, SUFFIXES):
+        for file in self.files():
             yield Item(file.name, file.path, file.size, self.official.get(file.name))
+
+
+def _prefixes(roots: list[Path]) -> dict[Path, str]:
+    """The folders ``roots`` in order of their names, each once and none that lies in another, and
+    "NAME/" in front of the names of its files; "" if there is one folder."""
+    by_place = {root.resolve(): root for root in roots}
+    places = [str(place) for place in by_place]
+    outer = [place for place in by_place if not is_below(str(place), places)]
+    if len(outer) == 1:
+        return {by_place[outer[0]]: ""}
+    prefixes: dict[Path, str] = {}
+    for place in sorted(outer, key=lambda place: (place.name, place)):
+        name, number = place.name, 1
+        while f"{name}/" in prefixes.values():
+            number += 1
+            name = f"{place.name}-{number}"
+        prefixes[by_place[place]] = f"{name}/"
+    return prefixes
 
 
 class Maestro(Folder):
     """MAESTRO: a folder with its table of the official split, which must be there."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | list[str] | None) -> None:
         super().__init__(path)
         if not self.official:
             raise UserError(

@@ -2,5 +2,6 @@
 
 from musictx.model.cache import KVCache
 from musictx.model.transformer import MusicTransformer
+from musictx.model.weights import attention_weights
 
-__all__ = ["KVCache", "MusicTransformer"]
+__all__ = ["KVCache", "MusicTransformer", "attention_weights"]

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention import attend
+from musictx.attention import attend, reference
 from musictx.attention.positions import PositionScheme
+from musictx.attention.setting import Setting
 from musictx.attention.terms import Positions
 from musictx.model.cache import KVCache
 
@@ -67,8 +68,7 @@ class Attention(nn.Module):
         """(rows, count, width) -> the same. ``first`` is a list that all layers of one pass share:
         the first layer puts its values into it."""
         rows, count, width = x.shape
-        qkv = self.qkv(x).view(rows, count, 3, self.heads, width // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each (rows, heads, count, head_dim)
+        q, k, v = self._heads(x)
         if not first:
             first.append(v)
         elif self.first_values is not None:
@@ -94,6 +94,21 @@ class Attention(nn.Module):
             mixed = mixed * gates[..., None].to(mixed.dtype)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(rows, count, width))
         return out
+
+    def weights(self, x: Tensor, scheme: PositionScheme, layer: int, where: Where) -> Tensor:
+        """What :meth:`forward` weighs values with, without a cache, before dropout: (rows, heads,
+        count, count), dense."""
+        q, k, _ = self._heads(x)
+        q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
+        terms = scheme.terms(layer, reach=where.reach)
+        at, over = terms.needed(where.queries), terms.needed(where.keys)
+        setting = Setting(at, over, query_pieces=where.pieces, key_pieces=where.pieces)
+        return reference.attention_weights(q, k, terms, setting)
+
+    def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values of (rows, count, width): each (rows, heads, count, head_dim)."""
+        qkv = self.qkv(x).unflatten(2, (3, self.heads, -1))
+        return tuple(qkv.permute(2, 0, 3, 1, 4).unbind(0))
 
 
 class Block(nn.Module):

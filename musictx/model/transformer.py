@@ -333,7 +333,9 @@ class MusicTransformer(nn.Module):
         if cache is not None:
             as_key = cache.note(ids, as_key)
         assert len(queries) == FURTHER
-        queries, keys = (*queries, *as_query.unbind(1)), (*keys, *as_key.unbind(1))
+        # Not unbind(1): torch.export.load knows none that gives nothing.
+        queries = (*queries, *(as_query[:, n] for n in range(as_query.shape[1])))
+        keys = (*keys, *(as_key[:, n] for n in range(as_key.shape[1])))
         return Where(queries, keys, piece_ids, reach)
 
     def _check(

@@ -83,8 +83,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
     if request.bars is not None:
         if primer.score is None and not tokenizer.beats:
             raise UserError(
-                f"bars={request.bars}: this model counts in seconds, not in bars; give a primer "
-                "with a meter, or seconds"
+                f"bars={request.bars}: this model counts in seconds, not in bars; give "
+                "model=song, a primer with a meter, or seconds"
             )
         ends.append(clock.after_bars(seam, request.bars))
     if not ends:

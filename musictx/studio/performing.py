@@ -37,7 +37,7 @@ def perform(source: Input, bundle: Bundle, listener: Listener) -> None:
 
 def _generate(source: Input, request: GenerateConfig, bundle: Bundle, listener: Listener) -> None:
     assert request.seed is not None
-    primer = generate.primer_of(bundle, source.score, request, request.primer or "")
+    primer = generate.primer_of(bundle, source.score, request, str(request.primer or ""))
     steer = steering(bundle, controls_of(request), request.guidance, like=primer.score)
     stop = end_of(request, bundle.tokenizer, primer)
     length = max(1e-3, 1e-3 if stop is None else stop - primer.seconds)

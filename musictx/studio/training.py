@@ -45,7 +45,7 @@ STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 def summary_of(folder: str) -> dict[str, Any]:
     """What a folder of music holds: how much, of some of its files how many keep to their beats and
     how dense they are, and which model is nearest."""
-    contents = contents_of(folder)
+    contents = contents_of([folder])
     (model, why), seconds = nearest_model(contents), max(contents.seconds, 1e-9)
     hours = seconds / max(contents.read, 1) * contents.files / 3600
     summary: dict[str, Any] = {

@@ -29,10 +29,12 @@ def card(
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
     path = config.corpus.path
+    given = path if isinstance(path, list) else [path] if path else []
+    paths = [str(Path(one).expanduser().resolve()) for one in given]
     corpus = {
         "name": config.corpus.name,
         "label": shards.corpus["name"],
-        "path": None if path is None else str(Path(path).expanduser().resolve()),
+        "path": paths[0] if len(paths) == 1 else paths or None,
         "shards": str(shards.folder.resolve()),
         "pieces": {"train": train.pieces, "validation": held_out.pieces},
         "hours": round(train.seconds / 3600, 3),

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import nn
 
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
@@ -97,6 +98,24 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     model = MusicTransformer(**larger.plain())
     model.load_state_dict(widened(model, loaded.model, rows(loaded.tokenizer, tokenizer)))
     return tokenizer, model.train(), added
+
+
+def freeze(model: MusicTransformer, layers: int) -> None:
+    """Keep the first ``layers`` layers of ``model`` as they are, with what the position scheme has
+    learned for each of them; embeddings, features and all else learn.
+
+    Raises ``ConfigError`` where the model has fewer.
+    """
+    if layers > len(model.blocks):
+        raise ConfigError(
+            f"freeze={layers}: expected at most {len(model.blocks)}, the model's layers"
+        )
+    for block in model.blocks[:layers]:
+        block.requires_grad_(False)
+    if not model.config.position.options.get("shared"):  # a table for each layer, or for the first
+        for one in model.position.modules():
+            for parameter in [*one][:layers] if isinstance(one, nn.ParameterList) else ():
+                parameter.requires_grad_(False)
 
 
 def extended(tokenizer: Tokenizer, options: TokenizerConfig) -> Tokenizer:

@@ -1,14 +1,16 @@
 """The pictures of docs/attention.md.
 
-    python -m scripts.docs.attention_pictures             # all that need no model
-    python -m scripts.docs.attention_pictures model=runs/X/model [midi=song.mid] [tokens=192]
+    python -m scripts.docs.attention_pictures      # all that need no model, into docs/images
+    python -m scripts.docs.attention_pictures model=FOLDER [midi=song.mid] [tokens=192] [out=DIR]
 
-Needs matplotlib (pip install "musictx[plot]"). Writes docs/images/*.png. The numbers in the
+Needs matplotlib (pip install "musictx[plot]"). The pictures of a model, and the numbers in them
+(trained_weights.npz), go into the current folder or ``out``. The numbers in the
 pictures of schemes come from the schemes themselves, not from a drawing of them.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -94,8 +96,7 @@ def family() -> None:
     panels += two_axes()
     figure, axes = plt.subplots(3, 4, figsize=(12, 9.8))
     for ax, (title, matrix, colours) in zip(axes.flat, panels):
-        map_ = plt.get_cmap(colours).copy()
-        map_.set_bad(NOTHING)
+        map_ = plt.get_cmap(colours).with_extremes(bad=NOTHING)
         span = {}
         if colours == "RdBu":
             most = float(matrix.nan_to_num().abs().max())
@@ -172,9 +173,9 @@ def locality() -> None:
     save(figure, "local")
 
 
-def main(model: str = "", midi: str = "", tokens: int = 192) -> None:
+def main(model: str = "", midi: str = "", tokens: int = 192, out: Path = Path()) -> None:
     if model:
-        trained(model, midi or None, tokens)
+        trained(model, midi or None, tokens, out)
         return
     for picture in (index_matrix, skew, two_row_lengths, window, family, locality):
         picture()

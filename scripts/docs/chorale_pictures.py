@@ -1,13 +1,13 @@
 """Ten free chorales and ten harmonised tunes, as pictures, with their faults beside Bach's own.
 
-    python -m scripts.docs.chorale_pictures [path=Jsb16thSeparated.json] [model=chorale] [out=docs]
-        [free=10] [tunes=NAME,...]
+    python -m scripts.docs.chorale_pictures [path=Jsb16thSeparated.json] [model=chorale]
+        [out=docs/images] [free=10] [tunes=NAME,...]
 
 The chorales are those of seed 0, the harmonisations the first of seed 0, both as the commands
-``generate`` and ``harmonise`` make them; none was chosen. Writes OUT/images/chorales_free.png and
-chorales_harmonised.png, a small piano roll of each piece: soprano, alto, tenor and bass in four
-colours, a red line where a fault begins, a grey one at the bar. Prints a table; with ``path``
-Bach's 76 validation pieces are a line of it.
+``generate`` and ``harmonise`` make them; none was chosen. Writes chorales_free.png and
+chorales_harmonised.png into the current folder or OUT, a small piano roll of each piece: soprano,
+alto, tenor and bass in four colours, a red line where a fault begins, a grey one at the bar. Prints
+a table; with ``path`` Bach's 76 validation pieces are a line of it.
 
 Tunes: the four that come along with musictx, and six more folk songs (scripts/docs/tunes), entered
 by hand and in the public domain, two of them in 3/4 with a pick-up: New Britain (Amazing Grace,
@@ -38,7 +38,6 @@ from musictx.config import GenerateConfig
 from scripts.docs.drawing import save
 from scripts.words import run
 
-ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("ode_to_joy", "au_clair_de_la_lune", "ah_vous_dirai_je", "frere_jacques")
 SONGS = Path(__file__).parent / "tunes"
 TUNES = (*SHIPPED, *sorted(path.stem for path in SONGS.glob("*.mid")))
@@ -125,21 +124,21 @@ def line(name: str, pieces: Sequence[Drawn]) -> str:
 def main(
     path: Path | None = None,
     model: str = "chorale",
-    out: Path = ROOT / "docs",
+    out: Path = Path(),
     free: int = 10,
     tunes: Sequence[str] = TUNES,
 ) -> None:
-    images, bundle_ = out / "images", bundle.load(model)
+    bundle_ = bundle.load(model)
     print(f"| | faults / 100 bars | {' | '.join(voice_leading.KINDS)} | cadence | bars |")
     if path:
         bach = json.loads(path.read_text(encoding="utf-8"))["valid"]
         print(line("Bach", [Drawn("", Grid.joined(np.array(piece))) for piece in bach]), flush=True)
     made = generate(bundle_, GenerateConfig(samples=free), seed=0)
     chorales = [Drawn(f"{n}", four_voices(one.score)[0]) for n, one in enumerate(made, 1)]
-    sheet(chorales, images, "chorales_free")
+    sheet(chorales, out, "chorales_free")
     print(line("free chorales", chorales), flush=True)
     pieces = [harmonised(bundle_, name) for name in tunes]
-    sheet(pieces, images, "chorales_harmonised")
+    sheet(pieces, out, "chorales_harmonised")
     print(line("harmonised tunes", pieces))
     ends, still_open = (sum(piece.phrases[n] for piece in pieces) for n in (0, 1))
     print(f"{ends - still_open} of {ends} phrases of the tunes end with a cadence")

@@ -2,7 +2,8 @@
 
     python -m scripts.docs.studio_pictures [out=docs/images] [seed=3]
 
-Needs what ``make journeys`` needs. The music is the first of its seed.
+Needs what ``make journeys`` needs. The music is the first of its seed; the pictures go into the
+current folder or OUT.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.browser.served import Served
 COLOURS = 256
 
 
-def main(out: Path = Path("docs/images"), seed: int = 3) -> None:
+def main(out: Path = Path(), seed: int = 3) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         served = Served(Path(folder) / "pieces").start()

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
+import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
 from musictx import bundle
-from musictx.attention import reference
-from musictx.attention.setting import Setting
 from musictx.midi import read
-from musictx.model import block
+from musictx.model import attention_weights
 from musictx.sampling.engine import generate
 from musictx.tokens.vocab import BOS
 from scripts.docs.drawing import NOTHING, save
 
 
-def trained(folder: str, midi: str | None, tokens: int) -> None:
-    """Where each head of each layer looks, averaged by distance, and one picture of weights."""
+def trained(folder: str, midi: str | None, tokens: int, out: Path) -> None:
+    """Into the folder ``out``: a picture of the weights of every layer and head, one of their means
+    by distance, and all of them as numbers, ``weights`` (layers, heads, tokens, tokens) of
+    ``ids``."""
     loaded = bundle.load(folder)
     model, tokenizer = loaded.model, loaded.tokenizer
     if midi is not None:
@@ -27,30 +28,21 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
         begin = torch.tensor([BOS])
         drawn = generate(model, begin, max_tokens=tokens - 1, seeds=[0])
         ids = [BOS, *(int(one[0]) for one in drawn)]
-    layers: list[torch.Tensor] = []
-    right = block.attend
-
-    def watched(q: Any, k: Any, v: Any, terms: Any, **more: Any) -> Any:
-        where = Setting(more["query_positions"], more["key_positions"])
-        layers.append(reference.attention_weights(q, k, terms, where)[0].detach())
-        return right(q, k, v, terms, **more)
-
-    block.attend = watched
-    try:
-        with torch.no_grad():
-            model(torch.tensor([ids]))
-    finally:
-        block.attend = right
+    layers = [
+        attention_weights(model, torch.tensor([ids]), layer)[0]
+        for layer in range(len(model.blocks))
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(out / "trained_weights.npz", ids=ids, weights=torch.stack(layers).numpy())
     heads = len(layers[0])
-    map_ = plt.get_cmap("magma").copy()
-    map_.set_bad(NOTHING)
+    map_ = plt.get_cmap("magma").with_extremes(bad=NOTHING)
     figure, axes = plt.subplots(
         len(layers), heads, figsize=(1.7 * heads, 1.75 * len(layers) + 0.3), squeeze=False
     )
     for layer, weights in enumerate(layers):
         for head in range(heads):
             ax = axes[layer][head]
-            seen = weights[head].pow(0.4)  # small weights are the many: make them visible
+            seen = weights[head].pow(0.4)  # a copy: small weights are the many: make them visible
             seen[torch.ones_like(seen).triu(1).bool()] = float("nan")
             ax.imshow(seen.numpy(), cmap=map_, interpolation="nearest")
             ax.set_xticks([])
@@ -60,10 +52,10 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
             if layer == 0:
                 ax.set_title(f"head {head + 1}", fontsize=9)
     figure.tight_layout()
-    save(figure, "trained_weights", dpi=80)
+    save(figure, "trained_weights", dpi=80, folder=out)
 
     figure, axes = plt.subplots(1, len(layers), figsize=(3.1 * len(layers), 2.6), squeeze=False)
-    count = len(ids)
+    count = len(layers[0][0])
     for layer, weights in enumerate(layers):
         ax = axes[0][layer]
         for head in range(heads):
@@ -80,4 +72,4 @@ def trained(folder: str, midi: str | None, tokens: int) -> None:
         ax.set_xlabel("distance + 1, tokens")
     axes[0][0].set_ylabel("mean weight")
     figure.tight_layout()
-    save(figure, "trained_distances", dpi=64)
+    save(figure, "trained_distances", dpi=64, folder=out)

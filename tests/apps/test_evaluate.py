@@ -76,6 +76,22 @@ def test_the_tokens_a_model_was_trained_with_are_enough(trained, corpus):
     assert app.run(config(trained)) == first
 
 
+def test_tokens_of_several_folders_that_are_gone_are_made_again(tmp_path, corpus, monkeypatch):
+    """The card of a model that was trained on several folders leads to all of them."""
+    monkeypatch.chdir(tmp_path)
+    more = tmp_path / "more"
+    more.mkdir()
+    for number in range(100, 120):
+        midi.write(song(number, 30), more / f"{number}.mid")
+    both = [str(corpus), str(more)]
+    measured = app.run(config(save(tmp_path / "a", {}), corpus=CorpusConfig(path=both, workers=1)))
+    card = {"name": "folder", "path": both, "held out": {"validation": 0.1, "test": 0.0}}
+    assert app.run(config(save(tmp_path / "b", {"corpus": card}))) == measured
+    damaged = {"corpus": card | {"path": [str(corpus), 5]}}
+    with pytest.raises(UserError, match=r"card\.corpus\.path="):
+        app.run(config(save(tmp_path / "c", damaged)))
+
+
 def test_tokens_that_are_gone_are_made_again(trained, corpus, tmp_path, monkeypatch):
     first = app.run(config(trained))
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 """musictx generate: files and their names, what is printed, and what is told before any work."""
 
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import musictx
-from musictx import bundle, formats, midi
+from musictx import bundle, cli, formats, midi
 from musictx.apps import generate as app
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
@@ -65,11 +66,38 @@ def test_several_samples_are_numbered_and_the_first_is_the_one_made_alone(folder
     assert (out / "tunes-0-2.mid").read_bytes() != alone
 
 
+def test_files_say_what_was_done_with_a_piece(folder, primer, tmp_path, capsys):
+    """And what is printed is no time that it took."""
+    out, options = str(tmp_path), {"model": f"{folder}", "seed": 1, "device": "cpu"}
+    words = [f"out={out}", *(f"{name}={value}" for name, value in options.items())]
+    assert cli.main(["continue", str(primer), "seconds=1", *words]) == 0
+    assert cli.main(["infill", "ode_to_joy", "from=3", "to=3", f"out={out}", "seed=1"]) == 0
+    assert cli.main(["accompany", str(primer), f"out={out}", "seed=1", "model=piano"]) == 0
+    harmonise = ["harmonise", "ode_to_joy", f"out={out}", "seed=1", "particles=1"]
+    assert cli.main(harmonise) == 0
+    made = {"my tune-continued-1-1.mid", "ode_to_joy-infilled-1-1.mid"}
+    made |= {"my tune-accompanied-1-1.mid", "ode_to_joy-harmonised-1-1.mid"}
+    assert {*files(tmp_path)} == {*made, "my tune.mid"}
+    assert re.search(
+        r"my tune-continued-1-1.mid: \d+ new notes, 1\.\d s of music\n", capsys.readouterr().out
+    )
+
+
+def test_bars_of_new_music_are_counted_by_the_model_that_counts_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # there are no runs
+    assert cli.main(["generate", "bars=1", "seed=1"]) == 0
+    assert "model: song" in capsys.readouterr().out
+    (sample,) = musictx.generate(bars=1, seed=1)
+    assert sample.score == midi.read("generated/song-1-1.mid")
+    assert cli.main(["generate", "bars=1", "model=piano"]) == 2
+    assert "give model=song, a primer with a meter, or seconds" in capsys.readouterr().err
+
+
 def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     asked = {"primer": str(primer), "primer_seconds": 2.0, "seconds": 3.0}
     (whole,) = app.run(config(folder, tmp_path, **asked))
     (new,) = app.run(config(folder, tmp_path, **asked, include_primer=False))
-    assert files(tmp_path / "out") == ["my tune-0-1-2.mid", "my tune-0-1.mid"]
+    assert files(tmp_path / "out") == ["my tune-continued-0-1-2.mid", "my tune-continued-0-1.mid"]
     given = midi.read(primer)
     kept = given.notes[given.notes["start"] <= 2.0]
     written = midi.read(whole.paths[0])
@@ -78,6 +106,38 @@ def test_a_primer_is_continued_with_it_or_without(folder, primer, tmp_path):
     alone = midi.read(new.paths[0])
     assert len(alone) == len(written) - len(kept) == new.sample.notes
     assert alone.duration <= 3.0 + 1e-3
+
+
+def test_each_of_several_primers_or_of_a_folder_is_continued(folder, primer, tmp_path, capsys):
+    """As it is alone; of the same name in two folders neither takes the other's place."""
+    other = tmp_path / "more" / "deep" / "my tune.mid"
+    other.parent.mkdir(parents=True)
+    formats.write(formats.read(primer).shifted(0.125), other)
+    (tmp_path / "again").symlink_to(tmp_path / "more")
+    alone = {}
+    for file in (primer, other):
+        results = app.run(config(folder, tmp_path, primer=str(file), samples=2, out=str(tmp_path)))
+        alone |= {(file, one.number): one.paths[0].read_bytes() for one in results}
+    for given in ([str(primer), str(other)], [str(primer), str(tmp_path / "more")]):
+        out = tmp_path / f"out{len(given[1])}"
+        made = app.run(config(folder, tmp_path, primer=given, samples=2, out=str(out)))
+        assert [one.number for one in made] == [0, 1, 2, 3]
+        contents = [one.paths[0].read_bytes() for one in made]
+        assert contents == [alone[file, number] for file in (primer, other) for number in (0, 1)]
+        assert len(files(out)) == 4
+    out = str(tmp_path / "of a folder")
+    made = app.run(config(folder, tmp_path, primer=str(tmp_path / "more"), out=out))
+    assert [one.paths[0].read_bytes() for one in made] == [alone[other, 0]]
+
+
+def test_one_bad_primer_costs_only_itself(folder, primer, tmp_path):
+    (tmp_path / "a.mid").write_bytes(b"no music")
+    given = [str(tmp_path / "a.mid"), str(primer)]
+    with pytest.raises(UserError, match=r"^1 of 2 files not continued: primer=.*a\.mid: "):
+        app.run(config(folder, tmp_path, primer=given))
+    assert len(files(tmp_path / "out")) == 1
+    with pytest.raises(UserError, match=r"primer=.*: no music in this folder"):
+        app.run(config(folder, tmp_path, primer=str(folder)))
 
 
 def test_sound_and_picture_come_when_asked_with_the_seam_marked(
@@ -126,7 +186,7 @@ def test_without_a_model_the_newest_run_is_taken(folder, tmp_path, monkeypatch):
 
 MISTAKES = {
     "a missing primer": ({"primer": "{tmp}/none.mid"}, "primer=.*none.mid: no such file"),
-    "a folder as primer": ({"primer": "{tmp}"}, "primer=.*this is a folder"),
+    "a folder without music as primer": ({"primer": "{tmp}/half"}, r"primer=.*half: no music in"),
     "a primer that is no MIDI": ({"primer": "{tmp}/text.mid"}, "primer=.*text.mid"),
     "a primer without notes": (
         {"primer": "{tmp}/empty.mid"},
@@ -139,7 +199,9 @@ MISTAKES = {
     "a folder in a file": ({"out": "{tmp}/text.mid/a/b"}, "out=.*is a file, expected a folder"),
     "no model": ({"model": ModelFolder("{tmp}/nowhere")}, "model=.*nowhere: no such model folder"),
     "half a model": ({"model": ModelFolder("{tmp}/half")}, "model=.*model.safetensors .*missing"),
-    "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: expected a folder, or a file"),
+    "a file of sound": ({"out": "{tmp}/x.wav"}, "out=.*x.wav: expected a file that ends in .mid"),
+    "a file of notes": ({"out": "{tmp}/x.abc"}, "out=.*x.abc: expected a file that ends in .mid"),
+    "a file of tablature": ({"out": "{tmp}/x.gp5"}, "out=.*x.gp5: expected a file that ends"),
     "no such device": ({"device": "cuda:63"}, "device=cuda:63: not usable"),
 }
 
@@ -302,6 +364,9 @@ def test_out_may_name_a_file_and_a_performance_has_no_notation(folder, tmp_path)
     (tmp_path / "album.mid").mkdir()
     app.run(config(folder, tmp_path, out=str(tmp_path / "album.mid")))
     assert files(tmp_path / "album.mid") == ["tunes-0-1.mid"]
+    for name in ("takes.v2", "2026.11", "take.one/"):
+        app.run(config(folder, tmp_path, out=str(tmp_path / "d") + name))
+        assert files(tmp_path / f"d{name}") == ["tunes-0-1.mid"]
     with pytest.raises(UserError, match=r"x.musicxml: notation needs beats"):
         app.run(config(folder, tmp_path, out=str(tmp_path / "x.musicxml")))
     chorale = GenerateConfig(

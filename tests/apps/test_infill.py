@@ -386,7 +386,10 @@ def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, en
     """Bar lines at 124 lie between the steps of the tokens; to the tick, in the file."""
     before, made = midi.read(band), tmp_path / "made.mid"
     clock = Beats(before)
-    start, stop = (tasks.moment(o, str(at), clock) for o, at in (("from", begin), ("to", end)))
+    start, stop = (
+        tasks.moment("", str(at), clock, begins=begins)
+        for begins, at in ((True, begin), (False, end))
+    )
     for seed in range(3):
         options = {"tracks": "Chords", "quantise": quantise, "seed": seed, "density": 12}
         musictx.write(musictx.infill(band, str(folder), begin=begin, end=end, **options)[0], made)
@@ -441,3 +444,20 @@ def test_every_track_of_a_gap_is_composed():
         notes = sample.score.notes
         new = notes[(notes["start"] >= 4 * bar - 1e-3) & (notes["start"] < 6 * bar - 1e-3)]
         assert set(new["track"].tolist()) == {0, 1, 2, 3}, seed
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ({"begin": 4.2, "end": 8}, "begin=4.2: expected a bar, begin=5, or seconds, begin=12.5s"),
+        ({"begin": 5, "end": "x"}, "end=x: expected a bar, end=5, or seconds, end=12.5s"),
+        ({"begin": 5, "end": 2}, "end=2: expected a place after begin=5"),
+        ({"begin": 900, "end": 901}, "begin=900: the file ends before that"),
+        ({"begin": 1, "end": 900}, "end=900: that is "),
+        ({"begin": {}, "end": 1}, "begin={}: expected text"),
+    ],
+)
+def test_errors_of_python_name_the_arguments_of_python(ends, sentence):
+    with pytest.raises(UserError) as error:
+        musictx.infill("mozart_k545", "piano", **ends)
+    assert str(error.value).startswith(sentence)

@@ -10,6 +10,7 @@ from musictx.attention.api import chosen
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Span, Terms
 from musictx.errors import ConfigError
+from tests import compiler
 
 SCHEMES = ["huang", "huang_local", "shaw", "transformer_xl", "t5", "alibi", "rotary", "none"]
 #: Those of earlier tokens alone.
@@ -103,3 +104,100 @@ def test_the_choice_is_made_once_for_a_job(monkeypatch):
         attend(q, k, v, Terms(0.3))
     assert len(asked) <= 2  # the first query is the only key's own
     assert chosen("auto", Job.of(Terms(0.3), Setting((Span(3, 1),), (Span(0, 4),)), q)) == "sdpa"
+
+
+def masks(batch: int, heads: int, queries: int, keys: int) -> dict[str, dict[str, torch.Tensor]]:
+    """Arguments of torch's, of which no query is left without a key."""
+    padding = torch.rand(batch, keys) < 0.4
+    padding[:, 0] = False
+    hidden = torch.rand(queries, keys) < 0.4
+    hidden[:, 0] = False
+    each = torch.rand(batch * heads, queries, keys) < 0.4
+    each[..., 0] = False
+    return {
+        "padding": {"key_padding_mask": padding},
+        "hidden": {"attn_mask": hidden},
+        "hidden by head": {"attn_mask": each},
+        "both": {"key_padding_mask": padding, "attn_mask": hidden},
+    }
+
+
+@pytest.mark.parametrize("mask", masks(1, 1, 1, 1))
+@pytest.mark.parametrize("memory", [False, True])
+def test_masks_hide_what_they_hide_in_torch(mask, memory):
+    """Without relative terms the layer is ``nn.MultiheadAttention``, gradients included."""
+    torch.manual_seed(1)
+    layer = RelativeAttention(16, 2, "none", causal=False).double()
+    theirs = torch.nn.MultiheadAttention(16, 2, batch_first=True, dtype=torch.float64)
+    theirs.in_proj_weight.data, theirs.in_proj_bias.data = (
+        layer.qkv.weight.data,
+        layer.qkv.bias.data,
+    )
+    theirs.out_proj.load_state_dict(layer.out.state_dict())
+    x = torch.randn(3, 7, 16, dtype=torch.float64, requires_grad=True)
+    other = torch.randn(3, 9, 16, dtype=torch.float64) if memory else x
+    given = masks(3, 2, 7, other.shape[1])[mask]
+    got = layer(x, other if memory else None, **given)
+    want, _ = theirs(x, other, other, **given)
+    torch.testing.assert_close(got, want)
+    grads = [torch.autograd.grad(out.square().sum(), x)[0] for out in (got, want)]
+    torch.testing.assert_close(*grads)
+    alone = {
+        name: one.view(3, 2, *one.shape[1:])[0] if one.dim() == 3 else one
+        for name, one in given.items()
+    }
+    if "key_padding_mask" in alone:
+        alone["key_padding_mask"] = alone["key_padding_mask"][0]
+    single = layer(x[0], other[0] if memory else None, **alone)
+    torch.testing.assert_close(single, got[0])
+
+
+@pytest.mark.parametrize(
+    ("implementation", "causal"),
+    [(name, causal) for name in ("auto", "reference", "chunked") for causal in (True, False)]
+    + [("skew", True), pytest.param("native", True, marks=compiler.needed)],
+)
+def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal):
+    """Rows of unequal length in a batch are what each is alone, by relative terms and pieces."""
+    torch.manual_seed(0)
+    layer = RelativeAttention(16, 2, causal=causal, context=24, implementation=implementation)
+    x, lengths = torch.randn(3, 10, 16), [10, 6, 3]
+    padding = torch.arange(10) >= torch.tensor(lengths)[:, None]
+    found = layer(x, key_padding_mask=padding)
+    for row, length in enumerate(lengths):
+        torch.testing.assert_close(found[row, :length], layer(x[row, :length]))
+    pieces = torch.tensor([[0] * 5 + [3] * 5] * 3)
+    found = layer(x, key_padding_mask=padding, pieces=pieces)
+    torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
+
+
+def test_a_mask_of_what_is_causal_is_causal():
+    torch.manual_seed(0)
+    layers = [RelativeAttention(16, 2, causal=causal, context=12) for causal in (True, False)]
+    tables = [layer.position.terms(reach=9).axes[0] for layer in layers]
+    with torch.no_grad():  # distances of both signs, of which a causal mask leaves one
+        tables[1].table[:, -tables[1].low :] = tables[0].table
+        for own, name in ((layer, name) for layer in layers for name in ("qkv", "out")):
+            getattr(own, name).load_state_dict(getattr(layers[0], name).state_dict())
+    x = torch.randn(2, 10, 16)
+    future = torch.ones(10, 10, dtype=torch.bool).triu(1)
+    torch.testing.assert_close(layers[1](x, attn_mask=future), layers[0](x))
+
+
+def test_masks_that_cannot_be_are_named():
+    layer, x = RelativeAttention(16, 2, causal=False), torch.randn(2, 5, 16)
+    with pytest.raises(ValueError, match=r"attn_mask is torch.float32, expected torch.bool"):
+        layer(x, attn_mask=torch.zeros(5, 5))
+    with pytest.raises(
+        ValueError, match=r"attn_mask has shape \(2, 5, 5\), expected .*\(4, tokens"
+    ):
+        layer(x, attn_mask=torch.zeros(2, 5, 5, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"hidden is torch.bool \(4, 5\), expected .* broadcasts"):
+        layer(x, attn_mask=torch.zeros(4, 5, dtype=torch.bool))
+    for padding in (torch.zeros(2, 4, dtype=torch.bool), torch.zeros(2, 5)):
+        with pytest.raises(ValueError, match=r"key_padding_mask is .*expected torch.bool \(2, 5\)"):
+            layer(x, key_padding_mask=padding)
+    hidden = torch.zeros(5, 5, dtype=torch.bool)
+    chunked = RelativeAttention(16, 2, causal=False, implementation="chunked")
+    with pytest.raises(ValueError, match=r"implementation=chunked: it knows no mask"):
+        chunked(x, attn_mask=hidden)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tracemalloc
 from collections import Counter
@@ -11,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import formats, midi
+from musictx.config import CorpusConfig
+from musictx.data import corpora
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
 from musictx.data.sources import Folder, Maestro
 from musictx.errors import UserError
-from tests.data.helpers import song, write_songs
+from tests.data.helpers import TOKENIZER, run, song, write_songs
 
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
 
@@ -36,8 +41,9 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
 
 
-def test_hidden_files_and_links_to_folders_are_passed_over(tmp_path):
+def test_hidden_files_and_links_into_the_folder_are_passed_over(tmp_path):
     write_songs(tmp_path / "c" / "real", [1])
+    (tmp_path / "c" / "again").symlink_to(tmp_path / "c" / "real")
     write_songs(tmp_path / "c" / ".hidden", [2])
     (tmp_path / "c" / "._x.mid").write_bytes(b"macOS")
     (tmp_path / "c" / "link").symlink_to(tmp_path / "c")
@@ -45,6 +51,100 @@ def test_hidden_files_and_links_to_folders_are_passed_over(tmp_path):
     (tmp_path / "c" / "other.mid").symlink_to(tmp_path / "c" / "real" / "song-001.mid")
     listed = [item.name for item in Folder(str(tmp_path / "c")).items()]
     assert listed == ["other.mid", "real/song-001.mid"]
+
+
+def test_links_to_folders_are_followed_once(tmp_path):
+    """Folders of links, to folders on other disks for example, that lead to each other."""
+    write_songs(tmp_path / "disk" / "deep", [1])
+    write_songs(tmp_path / "disk" / ".hidden", [2])
+    write_songs(tmp_path / "c", [3])
+    (tmp_path / "c" / "a").symlink_to(tmp_path / "disk" / "deep")
+    (tmp_path / "c" / "b").symlink_to(tmp_path / "disk")
+    (tmp_path / "c" / "c").symlink_to(tmp_path / "disk" / "deep")
+    (tmp_path / "c" / "d").symlink_to(tmp_path / "disk" / ".hidden")
+    (tmp_path / "c" / "e").symlink_to(tmp_path)  # in which this folder is
+    (tmp_path / "c" / "f").symlink_to(tmp_path / "c" / "f")  # leads nowhere
+    (tmp_path / "disk" / "deep" / "back").symlink_to(tmp_path / "c")
+    listed = [item.name for item in Folder(str(tmp_path / "c")).items()]
+    assert listed == ["a/song-001.mid", "d/song-002.mid", "song-003.mid"]
+    assert formats.find(tmp_path / "c") == [tmp_path / "c" / name for name in listed]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
+def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links):
+    """Whatever leads where: the real files found are those that a plain search reaches."""
+    root = tmp_path_factory.mktemp("c").resolve()
+    places = [root / place for place in ("a", "a/b", "a/b/c", "d", "d/e", "f")]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "x.mid").write_bytes(b"")
+    for number, (at, to) in enumerate(links):
+        (places[at] / f"l{number}").symlink_to(places[to])
+    reached, waiting = set(), [places[0]]
+    while waiting:
+        folder = waiting.pop().resolve()
+        if folder not in reached:
+            reached.add(folder)
+            waiting += [entry for entry in folder.iterdir() if entry.is_dir()]
+    found = [Path(file.path).resolve() for file in formats.walk(places[0], (".mid",))]
+    assert sorted(found) == sorted(folder / "x.mid" for folder in reached)
+
+
+def test_several_folders_are_one_corpus(tmp_path):
+    a, b = write_songs(tmp_path / "a", [1, 2]), write_songs(tmp_path / "b", [2, 3])
+    c = write_songs(tmp_path / "other" / "a", [4])
+    (b / "m.csv").write_text("split,midi_filename\ntest,song-002.mid\n")
+    (b / "more").symlink_to(a)  # is one of them
+    found = Folder([str(b), str(a), str(a / ".." / "a"), str(c)])
+    names = ["a/song-001.mid", "a/song-002.mid", "a-2/song-004.mid"]
+    names += ["b/song-002.mid", "b/song-003.mid"]
+    assert [item.name for item in found.items()] == names
+    assert (len(found), found.label) == (5, "a+a-2+b")
+    assert found.official == {"b/song-002.mid": "test"}
+    assert found.identity() == Folder([str(c), str(a), str(b)]).identity()
+    (a / "song-001.mid").touch()
+    assert found.identity() != Folder([str(a), str(b)]).identity()
+
+
+def test_one_folder_given_twice_or_within_another_is_one(tmp_path):
+    """So its tokens are those that were prepared from it alone."""
+    a = write_songs(tmp_path / "a", [1, 2])
+    write_songs(a / "deep", [3])
+    alone = Folder(str(a))
+    for several in ([str(a)], [str(a), str(a)], [str(a / "deep"), str(a)]):
+        found = Folder(several)
+        assert (found.identity(), found.label) == (alone.identity(), alone.label)
+        assert list(found.items()) == list(alone.items())
+
+
+def test_what_is_wrong_with_one_of_several_is_said(tmp_path):
+    a = str(write_songs(tmp_path / "a", [1]))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"corpus.path=.*empty: no MIDI file in this folder"):
+        Folder([a, str(tmp_path / "empty")])
+    with pytest.raises(UserError, match=r"corpus.path=.*nowhere: there is no such folder"):
+        Folder([a, str(tmp_path / "nowhere")])
+    with pytest.raises(UserError, match=r"corpus.path=\[.*\]: expected one; corpus=jsb"):
+        corpora.find(CorpusConfig(name="jsb", path=[a, a]))
+
+
+def test_pieces_of_two_folders_are_split_by_content(tmp_path):
+    """Each piece is in the split that it has alone: its notes decide, not its folder."""
+    a, b = write_songs(tmp_path / "a", range(40)), write_songs(tmp_path / "b", range(40, 80))
+    together = tmp_path / "together"
+    for folder in (a, b):
+        shutil.copytree(folder, together, dirs_exist_ok=True)
+    report = prepare(
+        CorpusConfig(path=[str(b), str(a)], workers=1), TOKENIZER, tmp_path / "out", progress=False
+    )
+    whole = run(together, tmp_path / "whole")
+    splits = [
+        {piece.hash: piece.split for piece in Shards(one.folder).pieces()}
+        for one in (report, whole)
+    ]
+    assert splits[0] == splits[1]
+    assert len(splits[0]) == 80
 
 
 def test_a_million_files_are_a_stream(monkeypatch):
@@ -56,6 +156,9 @@ def test_a_million_files_are_a_stream(monkeypatch):
 
         def is_dir(self, follow_symlinks: bool = True) -> bool:
             return self._folder
+
+        def is_symlink(self) -> bool:
+            return False
 
     class Scan:
         def __init__(self, path: str) -> None:

@@ -71,9 +71,9 @@ def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):
     assert cli.main(["generate", *words, *out]) == 0
     printed = capsys.readouterr().out
     for ending in ("mid", "wav", "png"):
-        assert (tmp_path / f"tune 0-3-1.{ending}").is_file()
-        assert f"tune 0-3-1.{ending}" in printed
-    made, start = midi.read(tmp_path / "tune 0-3-1.mid"), midi.read(primer)
+        assert (tmp_path / f"tune 0-continued-3-1.{ending}").is_file()
+        assert f"tune 0-continued-3-1.{ending}" in printed
+    made, start = midi.read(tmp_path / "tune 0-continued-3-1.mid"), midi.read(primer)
     given = start.notes[start.notes["start"] < 3.9]
     kept = made.notes[: len(given)]
     assert np.array_equal(np.sort(kept["pitch"]), np.sort(given["pitch"]))
@@ -95,7 +95,7 @@ def test_other_tokenizers_train_and_generate_through_the_same_code(
         "seed=0",
     ]
     assert cli.main(["generate", *generate, f"primer={folder / 'tune 0.mid'}"]) == 0
-    assert len(midi.read(tmp_path / "out" / "tune 0-0-1.mid")) > 0
+    assert len(midi.read(tmp_path / "out" / "tune 0-continued-0-1.mid")) > 0
 
 
 @pytest.mark.parametrize(

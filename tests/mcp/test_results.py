@@ -42,7 +42,7 @@ def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(models, t
     further = call("continue", tmp_path, primer=tune, seconds=1.0, **asked)
     assert any("quantise=16" in notice for notice in further["notices"])
     (piece,) = further["pieces"]
-    assert piece["remark"].startswith(f"{_new(piece, tune)} new notes in 1.0")
+    assert piece["remark"].startswith(f"{_new(piece, tune)} new notes, 1.0")
     gap = call("infill", tmp_path, file=tune, **{"from": "2", "to": "2"}, **asked)
     assert gap["pieces"][0]["new_from_seconds"] > 0
     call("accompany", tmp_path, melody=tune, **asked)

@@ -10,6 +10,9 @@ from torch.nn import functional as F
 
 from musictx.attention.api import IMPLEMENTATIONS
 from musictx.errors import ConfigError
+from musictx.model import MusicTransformer
+from musictx.model.features import with_tokens
+from musictx.tokens import build as tokens
 from tests import compiler
 from tests.model.models import build, close, every_scheme, random_ids
 
@@ -59,6 +62,26 @@ def test_the_compiled_and_the_exported_model_give_the_same_logits():
     program = torch.export.export(model, (ids,))
     assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
     close(program.module()(ids), model(ids))
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+@pytest.mark.parametrize("name", ["sounding", "conditions", "echoes"])
+@torch.no_grad()
+def test_what_is_exported_can_be_saved_and_reads_other_ids(name, tmp_path):
+    """Features that read notes off the ids, too: nothing in it depends on the ids it was made with.
+    Dense attention, which every compiler of torch's knows."""
+    tokenizer = tokens.build(name="performance", controls=True)
+    model = MusicTransformer(
+        tokenizer.size, layers=1, width=16, heads=2, feedforward=16, context=32,
+        features=with_tokens([{"name": name}], tokenizer),
+    ).eval()  # fmt: skip
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.1)
+    ids = torch.randint(4, tokenizer.size, (1, 12), generator=torch.Generator().manual_seed(1))
+    program = torch.export.export(model, (torch.ones_like(ids),), strict=False)
+    assert not [n for n in program.graph.nodes if "as_strided" in str(n.target)]
+    torch.export.save(program, tmp_path / "network.pt2")
+    close(torch.export.load(tmp_path / "network.pt2").module()(ids), model(ids))
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from musictx.bundle import Bundle
 from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.training.network import build_model, rows, take_over
+from musictx.training.network import build_model, freeze, rows, take_over
+from musictx.training.optimizer import parameter_groups
 from musictx.training.run_folder import identity
 
 SMALL = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
@@ -108,3 +109,44 @@ def test_chorales_have_no_controls():
     loaded = trained({"name": "chorale"})
     with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
         take_over(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))
+
+
+#: What each scheme learns for the first layer alone.
+OF_FIRST = {
+    "huang": ["tables.0"],
+    "transformer_xl": ["projections.0"],
+    "two_d": ["tables.0", "time_tables.0", "pitch_tables.0"],
+    "rotary": [],
+}
+
+
+@pytest.mark.parametrize("position", OF_FIRST)
+def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
+    model = take_over(trained({}, position), TrainConfig())[1]
+    freeze(model, 1)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    groups = parameter_groups(model, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(groups, lr=0.01)
+    for _ in range(2):
+        ids = torch.randint(4, model.config.vocab_size, (2, 30))
+        model(ids)[..., ::2].logsumexp(-1).sum().backward()
+        optimizer.step()
+    same = {name for name, p in model.named_parameters() if torch.equal(p, before[name])}
+    first = {f"position.{name}" for name in OF_FIRST[position]}
+    assert same == first | {name for name in before if name.startswith("blocks.0.")}
+
+
+def test_a_table_that_all_layers_share_is_learned():
+    tokenizer = build()
+    position = {"name": "huang", "shared": True}
+    model = build_model(TrainConfig(model=ModelConfig(**SMALL), position=position), tokenizer)
+    freeze(model, 2)
+    assert all(p.requires_grad for p in model.position.parameters())
+
+
+def test_no_more_layers_can_stay_than_there_are():
+    model = trained({}).model
+    with pytest.raises(ConfigError, match=r"^freeze=3: expected at most 2"):
+        freeze(model, 3)
+    with pytest.raises(ConfigError, match=r"^freeze=1: expected init=MODEL with it"):
+        TrainConfig(freeze=1)

@@ -52,7 +52,10 @@ def test_with_init_the_model_settings_do_not_count():
     two.model.layers = 3
     two.tokenizer.low = 21
     assert run_folder.key(one, MADE_OF) == run_folder.key(two, MADE_OF)
+    two.freeze = 1
+    assert run_folder.key(one, MADE_OF) != run_folder.key(two, MADE_OF)
     one.init = two.init = None
+    two.freeze = 0
     assert run_folder.key(one, MADE_OF) != run_folder.key(two, MADE_OF)
 
 

@@ -118,8 +118,10 @@ class MotifMemory(Feature):
         # The notes in their order: column n is note number n, and column 0 is none.
         struck = self.starts[every] >= 0
         number = struck.cumsum(1)
-        # To look at one number would wait for a GPU: there as many columns as there may be notes.
-        most = number.shape[1] + 1 if ids.is_cuda else int(number[:, -1].max()) + 1
+        # To look at one number would wait for a GPU, and torch.export cannot: there as many columns
+        # as there may be notes.
+        unseen = ids.is_cuda or torch.compiler.is_exporting()
+        most = number.shape[1] + 1 if unseen else int(number[:, -1].max()) + 1
         at = index.new_zeros(len(every), most)
         at.scatter_(1, torch.where(struck, number, 0), index)
         pitch, begun = self.starts[every].gather(1, at), begins.gather(1, at)
