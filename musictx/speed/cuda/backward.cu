@@ -107,9 +107,9 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
         multiply_begin(c);
         multiply_begin(dp);
 #pragma unroll
-        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + AT_K + P * TILE + 32 * kk);
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], place(t.base + AT_K + P * TILE + 32 * kk));
 #pragma unroll
-        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], t.base + AT_V + P * TILE + 32 * kk);
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], place(t.base + AT_V + P * TILE + 32 * kk));
         multiply_end(c);
         multiply_wait(dp);
 #else
@@ -189,7 +189,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     settle(dsa);
     multiply_begin(r.dq);
 #pragma unroll
-    for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, dsa[kk], t.base + AT_K + P * TILE + kk * 16 * PITCH);
+    for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, dsa[kk], place(t.base + AT_K + P * TILE + kk * 16 * PITCH));
     multiply_end(r.dq);
 #else
 #pragma unroll
@@ -220,7 +220,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     multiply_begin(both);
 #pragma unroll
     for (int kk = 0; kk < BLOCK_M / 16; kk++)
-        multiply_tiles(both, t.base + (half ? AT_DS : AT_P) + kk * 16 * 128, t.base + (half ? AT_Q : AT_UP) + kk * 16 * PITCH, kk > 0);
+        multiply_tiles<1, 1>(both, place(t.base + (half ? AT_DS : AT_P)) + kk * 128, place(t.base + (half ? AT_Q : AT_UP)) + kk * PITCH, kk > 0);
     multiply_commit();
 #else
     {
@@ -266,7 +266,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
             load_matrices(x[kk], t.base + AT_DG + (16 * b + a) * 512 + (ring_piece(a, ((chunk >> 3) + 2 * kk + (lane >> 4)) & 31) << 4));
         multiply_begin(r.dq);
 #pragma unroll
-        for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, x[kk], t.base + rows + kk * 16 * PITCH);
+        for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, x[kk], place(t.base + rows + kk * 16 * PITCH));
         multiply_end(r.dq);
 #else
 #pragma unroll

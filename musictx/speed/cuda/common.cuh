@@ -34,6 +34,9 @@
 #ifndef WGMMA
 #define WGMMA 0                 // 1: products with keys and values by warpgroups (sm_90a, HEAD 64)
 #endif
+#ifndef TURNED
+#define TURNED 0                // 1: lane group g has row a = turned(g) instead of row a = g
+#endif
 #ifndef BREAK_BARREL
 #define BREAK_BARREL 0          // 1, 2 or 3: that stage of the barrel is off by one (to see that the checks notice)
 #endif
@@ -115,6 +118,7 @@ HIDDEN float power2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(
 HIDDEN float log_2(float x) { float y; asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 HIDDEN float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }
 HIDDEN void store4(u32 at, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(at), "r"(x) : "memory"); }
+HIDDEN void store16(u32 at, u32 x) { asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" :: "r"(at), "r"(x) : "memory"); }
 HIDDEN void store2(u32 at, u32 x) { asm volatile("{ .reg .b16 a, b; mov.b32 {a, b}, %1; st.shared.b16 [%0], a; }" :: "r"(at), "r"(x) : "memory"); }
 HIDDEN void add1(float* to, float x) { asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(x) : "memory"); }
 HIDDEN void add4(float* to, float a, float b, float c, float d) {
@@ -128,19 +132,32 @@ HIDDEN void add4(float* to, float a, float b, float c, float d) {
 // Products of 4 warps with a tile of 64 rows of 128 bytes, as it lies here: in the layout that NVIDIA calls 128-byte swizzle.
 // c += a x with x^T (16 columns of the rows at `at`; rows are n) or, TRANS, x (16 rows at `at`; columns are n).
 #define SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-HIDDEN unsigned long long described(u32 at) { return ((unsigned long long)(64u | 1u << 30) << 32) | ((at & 0x3ffffu) >> 4) | 0x10000u; }
+// Places are described in units of 16 bytes: place(at) + n is 16 n bytes further on.
+HIDDEN u32 place(u32 at) { return ((at & 0x3ffffu) >> 4) | 0x10000u; }
+HIDDEN unsigned long long described(u32 place) { return ((unsigned long long)(64u | 1u << 30) << 32) | place; }
 template <int TRANS> HIDDEN void multiply(float (&c)[8][4], const u32 (&a)[4], u32 at) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"
                  : SUMS(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(at)), "n"(TRANS));
 }
-// c = (or +=, if more) x^T y: 16 rows of 64 numbers each, x at `x_at`, y at `y_at`.
-HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
+// c = (or +=, if more) x y, both in shared memory. x is 64 x 16: rows of 64 numbers at `x_at` are its rows, or (LEFT) its columns;
+// y is 16 x 64: rows of 64 numbers at `y_at` are its columns, or (RIGHT) its rows.
+template <int LEFT, int RIGHT> HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %34, 0;"
-                 " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 1, 1; }"
-                 : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
+                 " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, %35, %36; }"
+                 : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more), "n"(LEFT), "n"(RIGHT));
 }
+// The same, LEFT and RIGHT, with 32 of the 64 columns of y: `y_at` is 64 bytes further on for the second half.
+#define HALF_SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3])
+HIDDEN void multiply_half(float (&c)[4][4], u32 x_at, u32 y_at, bool more) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %18, 0;"
+                 " wgmma.mma_async.sync.aligned.m64n32k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 1, 1; }"
+                 : HALF_SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
+}
+HIDDEN void multiply_begin(float (&c)[4][4]) { asm volatile("wgmma.fence.sync.aligned;" : HALF_SUMS(c) :: "memory"); }
 HIDDEN void multiply_begin(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
-HIDDEN void multiply_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c) :: "memory"); }
+// Until all but the last LEFT committed groups of products are done.
+template <int LEFT = 0> HIDDEN void multiply_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned %32;" : SUMS(c) : "n"(LEFT) : "memory"); }
+template <int LEFT = 0> HIDDEN void multiply_wait(float (&c)[4][4]) { asm volatile("wgmma.wait_group.sync.aligned %16;" : HALF_SUMS(c) : "n"(LEFT) : "memory"); }
 HIDDEN void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // These are computed before what follows: a product reads its registers later than it is issued.
 HIDDEN void settle(u32 (&a)[4][4]) {
@@ -150,6 +167,10 @@ HIDDEN void settle(u32 (&a)[4][4]) {
 HIDDEN void multiply_end(float (&c)[8][4]) {
     multiply_commit();
     multiply_wait(c);
+}
+HIDDEN int group_now() { return __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); }      // of 4 warps
+HIDDEN void store_matrices(u32 at, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" :: "r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 HIDDEN void show_to_multiply() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // what this thread wrote
 #endif
@@ -164,12 +185,16 @@ struct Tile {
     int k_row, v_row, length, rows;
     u32 base;                       // shared address
     u32 b_at, v_at, t_at;           // this lane's ldmatrix rows; the other pieces of a row differ in the bits 32 and 64, and by 128
-    int g;                          // lane / 4
+    int g;                          // first row of this lane, turned(lane / 4)
     bool bit4, bit2, bit1;          // of g
     float c;                        // Arguments::scale
 };
 
 HIDDEN u32 pick(bool p, u32 yes, u32 no) { return p ? yes : no; }
+
+// The first row a of lane group g, 0 to 7; the second is 15 - a. Turned, cells that a warp stores by distance, a piece of 16 bytes
+// further on from row to row, meet (nearly) all banks although row g lies in the g-th place of the 128-byte swizzle.
+HIDDEN int turned(int g) { return TURNED ? ((g << 1) ^ (g >> 2) * 3) & 7 : g; }
 
 // Piece `piece` of 16 bytes lies in row `row` of a tile at this place: any 8 neighbouring rows meet all banks.
 HIDDEN int swizzled(int row, int piece) { return (HEAD >= 64 ? piece ^ (row & 7) : piece ^ ((row >> 1) & 3)) << 4; }
@@ -251,7 +276,7 @@ HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&
 #if WGMMA
     multiply_begin(c);
 #pragma unroll
-    for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + k_at + 32 * kk);
+    for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], place(t.base + k_at + 32 * kk));
     multiply_end(c);
 #else
     u32 at[HEAD / 32];
@@ -273,7 +298,7 @@ HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&
 // Later keys out, in the two tiles at the diagonal: a cell of row g, column 8 n + w, is seen if 8 n + w <= D0 + b + 8 g.
 // second: D0 = -64, row a = g sees no key; else D0 = 0, row a = 15 - g sees all 64.
 HIDDEN void hide_later(float (&c)[8][4], bool second, int g) {
-    const int thread = thread_now(), edge = (thread >> 5) + 8 * ((thread & 31) >> 2) - 2 * (thread & 3);
+    const int thread = thread_now(), edge = (thread >> 5) + 8 * turned((thread & 31) >> 2) - 2 * (thread & 3);
 #pragma unroll
     for (int n = 0; n < 8; n++) {
         const int left = edge - 8 * n;
@@ -332,7 +357,7 @@ HIDDEN int first_near(int i0, int rows) { return i0 - 62 - rows >= 0 ? ((i0 - 62
 
 // Number of the query that row i (0: a = g, 1: a = 15 - g) of this thread's accumulators is.
 HIDDEN int query_of(int i0, int i) {
-    const int thread = threadIdx.x, g = (thread & 31) >> 2;
+    const int thread = threadIdx.x, g = turned((thread & 31) >> 2);
     return i0 + 8 * (i ? 15 - g : g) + (thread >> 5);
 }
 
@@ -342,7 +367,7 @@ HIDDEN void set_up(Tile& t, const Arguments& p, u32 base, int batch, int head) {
     t.v = p.v + ((long long)batch * p.v_batch + (long long)head * p.v_head);
     t.table = p.table + (long long)head * p.table_head;
     t.k_row = p.k_row; t.v_row = p.v_row; t.length = p.length; t.rows = p.rows; t.c = p.scale;
-    t.g = lane >> 2; t.bit4 = (t.g & 4) != 0; t.bit2 = (t.g & 2) != 0; t.bit1 = (t.g & 1) != 0;
+    t.g = turned(lane >> 2); t.bit4 = (t.g & 4) != 0; t.bit2 = (t.g & 2) != 0; t.bit1 = (t.g & 1) != 0;
     t.base = base;
     t.b_at = base + w * PITCH + swizzled(w, first);
     t.t_at = base + off * PITCH + swizzled(off, first);
@@ -373,7 +398,7 @@ HIDDEN void meet_last(float (&beyond)[2], const Tile& t, const u32 (&q)[HEAD / 1
 
 // The warp's 16 rows, each times a factor, to memory: turned round in 32 HEAD bytes of shared memory a warp.
 HIDDEN void store_rows(half_t* to, int row, int i0, int length, const float (&x)[HEAD / 8][4], float factor0, float factor1, unsigned char* shared) {
-    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, g = lane >> 2, pair = 2 * (lane & 3);
+    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, g = turned(lane >> 2), pair = 2 * (lane & 3);
     unsigned char* mine = shared + b * 16 * PITCH;
 #pragma unroll
     for (int n = 0; n < HEAD / 8; n++) {

@@ -111,7 +111,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     settle(all_weights);
     multiply_begin(r.o);
 #pragma unroll
-    for (int kk = 0; kk < 4; kk++) multiply<1>(r.o, all_weights[kk], t.base + AT_V + P * TILE + kk * 16 * PITCH);
+    for (int kk = 0; kk < 4; kk++) multiply<1>(r.o, all_weights[kk], place(t.base + AT_V + P * TILE + kk * 16 * PITCH));
     multiply_end(r.o);
 #endif
 }

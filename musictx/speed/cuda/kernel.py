@@ -44,6 +44,12 @@ launch: Callable[..., None] = driver.launch
 #: Whether products with keys and values are those of warpgroups (heads of 64): a fifth faster than
 #: without (common.cuh; scripts/bench/results.csv).
 warpgroups = True
+#: Whether the backward pass of heads of 64 is that of overlapped.cu, where warpgroups are used.
+overlapped = True
+#: Whether sums are brought into order and rounded by finish.cu.
+finishing = True
+#: Dynamic shared memory of a block of overlapped.cu, bytes.
+OVERLAPPED_SHARED = 192512
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
 chosen: bool | None = None
 HOPPER = (9, 0)
@@ -79,13 +85,30 @@ def backward(
     argument.dtable, argument.slots = tables.vectors.data_ptr(), tables.slots
     blocks = -(-p.queries // BLOCK)
     shared = 1600 * p.size + 98304
-    if not _run("backward", p, (p.batch * p.heads, blocks), shared, argument):
+    name = "backward"
+    if overlapped and warpgroups and p.size == 64:
+        name, shared = "overlapped", OVERLAPPED_SHARED
+    if not _run(name, p, (p.batch * p.heads, blocks), shared, argument):
         return False
     for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
-        split = (p.size // 16, 2, 4, 2)
-        torch.mul(_in_order(found), factor, out=target.unflatten(-1, split))
-    tables.vectors = _in_order(tables.vectors).reshape(tables.vectors.shape)
+        if not (finishing and _aligned(target) and _finish(p, found, target, factor)):
+            split = (p.size // 16, 2, 4, 2)
+            torch.mul(_in_order(found), factor, out=target.unflatten(-1, split))
+    group = p.heads if p.table_strides[0] else 1
+    parts = tables.vectors.unflatten(0, (-1, group))
+    total = parts[0] if len(parts) == 1 else parts.sum(0)
+    tables.vectors, tables.slots = _in_order(total).reshape(total.shape), group
     return True
+
+
+def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
+    """The sums times a factor into ``target``, in its order and type; False: left to torch."""
+    argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural=factor)
+    argument.result = target.data_ptr()
+    for of, stride in zip(("batch", "head", "row"), target.stride()):
+        setattr(argument, f"result_{of}", stride)
+    blocks = -(-p.keys * (p.size // 16) // THREADS)
+    return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
 def able(kernel: str, p: Any, *rows: Tensor) -> bool:
@@ -124,6 +147,10 @@ def defines(kernel: str, p: Any) -> list[str]:
     # Two blocks to a multiprocessor, where 128 registers will do.
     plain = not (flags["PACKED"] or flags["DROP"])
     flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
+    if kernel == "overlapped":
+        flags["TURNED"] = 1
+    if kernel == "finish":
+        flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
     return [f"{name}={number}" for name, number in flags.items()]
 
 
@@ -152,6 +179,8 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
+    if kernel in FAILED:
+        return False
     try:
         launch(kernel, defines(kernel, p), grid, THREADS, shared, argument, p.q.device)
     except RuntimeError as error:
