@@ -45,11 +45,11 @@ launch: Callable[..., None] = driver.launch
 #: without (common.cuh; scripts/bench/results.csv).
 warpgroups = True
 #: Whether the backward pass of heads of 64 is that of overlapped.cu, where warpgroups are used.
-overlapped = True
+overlapped: str = "overlapped"
 #: Whether sums are brought into order and rounded by finish.cu.
 finishing = True
 #: Dynamic shared memory of a block of overlapped.cu, bytes.
-OVERLAPPED_SHARED = 192512
+OVERLAPPED_SHARED = {"overlapped": 192512, "balanced": 225280}
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
 chosen: bool | None = None
 HOPPER = (9, 0)
@@ -87,7 +87,7 @@ def backward(
     shared = 1600 * p.size + 98304
     name = "backward"
     if overlapped and warpgroups and p.size == 64:
-        name, shared = "overlapped", OVERLAPPED_SHARED
+        name, shared = overlapped, OVERLAPPED_SHARED[overlapped]
     if not _run(name, p, (p.batch * p.heads, blocks), shared, argument):
         return False
     for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
@@ -147,7 +147,7 @@ def defines(kernel: str, p: Any) -> list[str]:
     # Two blocks to a multiprocessor, where 128 registers will do.
     plain = not (flags["PACKED"] or flags["DROP"])
     flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
-    if kernel == "overlapped":
+    if kernel in OVERLAPPED_SHARED:
         flags["TURNED"] = 1
     if kernel == "finish":
         flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
