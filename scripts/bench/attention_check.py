@@ -17,6 +17,20 @@ from scripts.bench.attention import step
 BEGIN = time.perf_counter()
 BREAK = (1, 3)
 FORWARD_BLOCKS = 0
+#: Further macros of the backward kernels.
+MORE: tuple[str, ...] = ()
+BACKWARD = ("backward", *kernel.OVERLAPPED_SHARED)
+#: Variants of the backward pass: (file, macros).
+VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "now": ("", ()),
+    "now32": ("", ("TOKENS_AT_ONCE=32768",)),
+    "overlapped": ("overlapped", ("TOKENS_AT_ONCE=32768",)),
+    "balanced": ("balanced", ("TOKENS_AT_ONCE=32768",)),
+    "balanced16": ("balanced", ("TOKENS_AT_ONCE=16384",)),
+    "spread": ("balanced", ()),
+    "whole": ("balanced", ("TOKENS_AT_ONCE=32768", "WHOLE=1")),
+    "no_sums": ("balanced", ("TOKENS_AT_ONCE=32768", "NO_SUMS=1")),  # wrong: to see what they take
+}
 #: Kernels that were started.
 LAUNCHED: list[str] = []
 
@@ -51,6 +65,22 @@ def variants() -> list[tuple[str, list[str]]]:
     return found + broken
 
 
+def backward_variants() -> list[tuple[str, list[str]]]:
+    """The same of the variants of the backward pass, and of what they need."""
+    found: list[tuple[str, list[str]]] = []
+    for half, packed, drop in ((0, 0, 0), (1, 0, 0), (0, 1, 1)):
+        flags = ["HEAD=64", f"FLOAT16={half}", f"PACKED={packed}", f"DROP={drop}", "WGMMA=1"]
+        found.append(("forward", [*flags, f"MIN_BLOCKS={1 if packed else 2}"]))
+        for name, (file, more) in VARIANTS.items():
+            if packed and name not in ("overlapped", "balanced"):
+                continue
+            if half and name not in ("overlapped", "balanced"):
+                continue
+            turned = ["TURNED=1"] if file else []
+            found.append((file or "backward", [*flags, "MIN_BLOCKS=1", *turned, *more]))
+    return [*found, ("finish", ["HEAD=64", "FLOAT16=0"]), ("finish", ["HEAD=64", "FLOAT16=1"])]
+
+
 def with_blocks(defines: Any) -> Any:
     """``kernel.defines`` with FORWARD_BLOCKS blocks to a multiprocessor, if that is not 0."""
 
@@ -58,6 +88,8 @@ def with_blocks(defines: Any) -> Any:
         found: list[str] = defines(name, p)
         if FORWARD_BLOCKS and name == "forward":
             found[-1] = f"MIN_BLOCKS={FORWARD_BLOCKS}"
+        if name in BACKWARD:
+            found += MORE
         return found
 
     return changed
@@ -68,7 +100,8 @@ def counted(launch: Any) -> Any:
 
     def counting(name: str, *rest: Any) -> None:
         launch(name, *rest)
-        LAUNCHED.append(name)
+        if name != "finish":
+            LAUNCHED.append(name)
 
     return counting
 
@@ -76,6 +109,8 @@ def counted(launch: Any) -> Any:
 def prepare(bench: Any) -> None:
     """Compile the kernels at the same time, and say what became of them."""
     wanted = variants() if bench.gpu else variants()[:4]
+    if bench.given["backward"] == "true":
+        wanted = backward_variants()
 
     def architecture(flags: list[str]) -> str:
         if bench.gpu:
@@ -90,10 +125,11 @@ def prepare(bench: Any) -> None:
             say(f"{name} {flags} does not compile: {short(error)}")
     say(f"{len(wanted)} kernels compiled")
     if bench.gpu:
-        for name, flags in wanted[:4]:
+        for name, flags in wanted[:4] if bench.given["backward"] != "true" else wanted[:9]:
             shared = 800 * 64 if name == "forward" else 1600 * 64 + 98304
+            shared = kernel.OVERLAPPED_SHARED.get(name, shared)
             try:
-                say(f"{name} {flags[-2:]}: {driver.attributes(name, flags, shared, 0)}")
+                say(f"{name} {flags[4:]}: {driver.attributes(name, flags, shared, 0)}")
             except RuntimeError as error:
                 say(f"{name} cannot be loaded: {short(error)}")
 
@@ -106,8 +142,11 @@ def errors_of(bench: Any, length: int, rows: int, **kind: Any) -> dict[str, floa
     if packed:
         pieces = torch.randint(0, 3, (batch, length), device=bench.device).sort(1)[0]
     more = {"query_pieces": pieces, "key_pieces": pieces, "dropout": dropout}
-    run = bench.ours(True, not kind.get("mixed"), kind.get("wgmma", False), **more)
-    bench.at = "wgmma" if kind.get("wgmma") else "forward"
+    variant = kind.get("variant", "now")
+    run = bench.ours(
+        True, not kind.get("mixed"), kind.get("wgmma", False), variant=variant, **more
+    )
+    bench.at = variant if "variant" in kind else "wgmma" if kind.get("wgmma") else "forward"
     torch.manual_seed(7)
     got = [run(*(x.detach() for x in tensors))]
     bench.wait()
@@ -177,6 +216,44 @@ def check(bench: Any) -> bool:
         named = " ".join(f"{name} {e:.1e}" for name, e in errors.items())
         say(f"{'right' if right else 'WRONG'} {case}: {named} {kernel.FAILED or ''}")
     return noticed(bench) and good
+
+
+def check_variants(bench: Any) -> bool:
+    """Whether the variants of the backward pass are right; those that are not are left out."""
+    half = torch.float16
+    cases: list[dict[str, Any]] = [{"length": 300, "rows": 100}, {"length": 130, "rows": 130}]
+    if bench.gpu:
+        cases += [
+            {"length": 2000, "rows": 2000},
+            {"length": 1001, "rows": 70, "heads": 3},
+            {"length": 63, "rows": 500},
+            {"length": 777, "rows": 301, "dtype": half},
+            {"length": 900, "rows": 300, "packed": True, "dropout": 0.1},
+        ]
+    good = True
+    for name in VARIANTS:
+        if name == "whole" and bench.has("balanced"):
+            bench.leave_out(name)
+        if not bench.has(name) or name == "no_sums":
+            continue
+        for number, case in enumerate(cases):
+            if number > 4 and name not in ("overlapped", "balanced"):
+                continue
+            try:
+                errors = errors_of(bench, **case, wgmma=True, variant=name)
+            except Exception as error:
+                errors = {"out": float("inf")}
+                say(f"WRONG {name} {case}: {short(error)}")
+                if bench.gpu and "CUDA" in str(error):
+                    bench.again_without()
+            most = 2e-3 if case.get("dtype") == half else 1e-2
+            right = all(e < most for e in errors.values()) and not kernel.FAILED
+            if not right:
+                bench.leave_out(name)
+            named = " ".join(f"{what} {e:.1e}" for what, e in errors.items())
+            say(f"{'right' if right else 'WRONG'} {name} {case}: {named} {kernel.FAILED or ''}")
+            good = good and right
+    return good
 
 
 def noticed(bench: Any) -> bool:

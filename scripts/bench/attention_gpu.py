@@ -2,7 +2,8 @@
 
     python -m scripts.bench.attention_gpu results=attention.csv [budget=120]
     python -m scripts.bench.attention_gpu rehearse=true             # no GPU: emulated, tiny
-    ncu ... python -m scripts.bench.attention_gpu profile=true      # a step of each variant
+    ncu ... python -m scripts.bench.attention_gpu profile=now       # a step of each variant
+    python -m scripts.bench.attention_gpu backward=true ...         # variants of the backward pass
 
 Output and gradients are held against float64, also with planted faults, which must be noticed. Then
 candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most telling shapes first:
@@ -53,7 +54,8 @@ DEFAULTS = {
     "results": "",
     "tokens": "32768",
     "repeats": "15",
-    "profile": "false",
+    "profile": "",
+    "backward": "false",
     "without": "",
 }
 TINY = {"tokens": "256", "repeats": "1"}
@@ -106,12 +108,19 @@ class Bench:
     # -- candidates
 
     def ours(
-        self, forward: bool, backward: bool, wgmma: bool = False, blocks: int = 0, **more: Any
+        self,
+        forward: bool,
+        backward: bool,
+        wgmma: bool = False,
+        blocks: int = 0,
+        variant: str = "now",
+        **more: Any,
     ) -> Run:
         def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
             kernel.chosen, kernel.warpgroups = True, wgmma
             kernel.FAILED.clear()
             attention_check.FORWARD_BLOCKS = blocks
+            kernel.overlapped, attention_check.MORE = attention_check.VARIANTS[variant]
             kernel.SIZES.update(
                 forward=(32, 64, 128) if forward and self.has("forward") else (),
                 backward=(32, 64) if backward and self.has("backward") else (),
@@ -123,6 +132,11 @@ class Bench:
         return run
 
     def candidates(self, length: int, comparisons: bool) -> dict[str, Run]:
+        if self.given["backward"] == "true":
+            found = {"sdpa": plain}
+            for name in filter(self.has, attention_check.VARIANTS):
+                found[name] = self.ours(True, True, True, variant=name)
+            return found
         if not comparisons:
             return {
                 "sdpa": plain,
@@ -132,7 +146,7 @@ class Bench:
                 "mixed": self.ours(True, False),
                 "triton": self.ours(False, False),
             }
-        found: dict[str, Run] = {"sdpa": plain, "cuda": self.ours(True, True)}
+        found = {"sdpa": plain, "cuda": self.ours(True, True)}
         if length <= 4096:
             found["skew"] = textbook
             found["flex"] = flex(length, self.device)
@@ -155,7 +169,10 @@ class Bench:
         return [*(t.requires_grad_() for t in tensors), normal(*shape)]
 
     def has(self, name: str) -> bool:
-        return name not in self.given["without"]
+        return name not in self.given["without"].split(",")
+
+    def leave_out(self, name: str) -> None:
+        self.given["without"] = ",".join(x for x in (self.given["without"], name) if x)
 
     # -- times
 
@@ -167,6 +184,8 @@ class Bench:
         for name, run in self.candidates(length, comparisons).items():
             if self.late():
                 break
+            if which == "forward" and name in attention_check.VARIANTS and name != "now":
+                continue
 
             def act(run: Run = run) -> object:
                 if which.startswith("forward+"):
@@ -179,7 +198,7 @@ class Bench:
                     before = len(attention_check.LAUNCHED)
                     act()
                     self.wait()
-                if name.startswith(("cuda", "wgmma")):
+                if name.startswith(("cuda", "wgmma")) or name in attention_check.VARIANTS:
                     kernels = ("forward", "backward")[: 2 if "+" in which else 1]
                     wanted = sum(map(self.has, kernels))
                     if len(attention_check.LAUNCHED) - before != wanted:
@@ -256,6 +275,11 @@ class Bench:
             ]
         plan += [(lengths[0], lengths[0], "forward+backward", True)]
         plan += [(x, clipped, "forward+backward", False) for x in lengths[2:] if x > clipped]
+        if self.given["backward"] == "true":
+            lengths = (2048, 4096, 8192) if self.gpu else (128, 64)
+            shapes = [(x, x) for x in lengths] + [(x, clipped) for x in lengths[:2]]
+            passes = ("forward+backward", "forward")
+            plan = [(x, rows, which, False) for x, rows in shapes for which in passes]
         for length, rows, which, comparisons in plan:
             if self.late():
                 say(f"no time left for {length}, {rows} rows, {which}")
@@ -270,12 +294,15 @@ class Bench:
     def table(self) -> None:
         """The short table: milliseconds, and times as long as sdpa."""
         names = ("sdpa", "cuda", "wgmma", "wgmma1", "mixed", "triton", "skew", "compiled", "flex")
+        if self.given["backward"] == "true":
+            names = ("sdpa", *attention_check.VARIANTS)
         print(
-            "\nlength rows pass".ljust(32) + "".join(f"{name:>9}" for name in names) + "  best/sdpa"
+            "\nlength rows pass".ljust(32) + "".join(f"{name:>11}" for name in names) + "  best/sdpa"
         )
         for (length, rows, which), found in self.times.items():
-            cells = "".join(f"{found[n]:9.3f}" if n in found else "        -" for n in names)
-            best = min((found[n] for n in names[1:4] if n in found), default=None)
+            cells = "".join(f"{found[n]:11.3f}" if n in found else "          -" for n in names)
+            ours = set(names[1:4]) | set(attention_check.VARIANTS) - {"no_sums"}
+            best = min((found[n] for n in ours if n in found), default=None)
             ratio = f"{best / found['sdpa']:11.2f}" if best and "sdpa" in found else ""
             print(f"{length:5} {rows:>5} {which}".ljust(31) + cells + ratio, flush=True)
 
@@ -290,13 +317,13 @@ def main(words: list[str]) -> int:
 
         kernel.launch = emulated.launcher()
         say("no GPU: a rehearsal")
-    if given["profile"] == "true":
+    kernel.defines = attention_check.with_blocks(kernel.defines)
+    if given["profile"]:
         *tensors, upstream = bench.inputs(*((16, 2048, 2048) if bench.gpu else (1, 64, 64)))
-        for wgmma in (False, True):
-            step(bench.ours(True, True, wgmma), tensors, upstream)
+        for name in given["profile"].split(","):
+            step(bench.ours(True, True, True, variant=name), tensors, upstream)
             bench.wait()
         return 0
-    kernel.defines = attention_check.with_blocks(kernel.defines)
     kernel.launch = attention_check.counted(kernel.launch)
     try:
         attention_check.prepare(bench)
@@ -306,7 +333,10 @@ def main(words: list[str]) -> int:
     watch.daemon = True
     if bench.gpu:
         watch.start()
-    good = attention_check.check(bench)
+    if given["backward"] == "true":
+        good = attention_check.check_variants(bench)
+    else:
+        good = attention_check.check(bench)
     watch.cancel()
     if kernel.FAILED:
         say(f"not started: {kernel.FAILED}")

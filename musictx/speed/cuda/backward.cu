@@ -330,8 +330,9 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
 // grid (batch * heads, ceil(length / 128)), 256 threads, SHARED_BYTES of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backward(const __grid_constant__ Arguments p) {
     DYNAMIC_SHARED;
-    const int i0 = ((int)gridDim.y - 1 - (int)blockIdx.y) * BLOCK_M;        // long rows first
-    const int bh = blockIdx.x, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
+    int bh, block;
+    find_block(p, bh, block);
+    const int i0 = block * BLOCK_M, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
     Tile t;
     set_up(t, p, shared_address(shared), batch, head);
     const int* codes = PACKED ? p.key_codes + (long long)batch * p.length : 0;

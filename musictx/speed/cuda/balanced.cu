@@ -4,7 +4,14 @@
 //
 // A warpgroup has 64 of the block's queries. Of the sums over all 128 the first has dV and the other dK, and each
 // half the head of dE.
+//
+// In the sums' memory 8 rows lie together so that a warp adds 128 neighbours at once: number 16 x + 8 y + 2 z + e of row
+// 8 i + g at place 512 i + 128 x + 16 g + 4 z + 2 y + e.
 
+#ifndef WHOLE
+#define WHOLE 0                 // 1: each warpgroup has dE of its queries, instead of half the head of all
+#endif
+enum { PART = WHOLE ? HEAD / 8 : HEAD / 16 };
 enum { Q_TILE = BLOCK_M * PITCH, CELLS = BLOCK_M * 128 /* 64 numbers of 2 bytes a row */, CHUNKS = 4 /* of 64 distances */ };
 enum { AT_K = 0, AT_V = 2 * TILE, AT_Q = 3 * TILE, AT_UP = AT_Q + Q_TILE, AT_P = AT_UP + Q_TILE, AT_DS = AT_P + 2 * CELLS };
 enum { AT_DG = AT_DS + 2 * CELLS, AT_T = AT_DG + CHUNKS * CELLS, SHARED_BYTES = AT_T + 4 * TABLE_TILE };
@@ -26,6 +33,10 @@ struct Lane {
 // Where a step stands: key tile from j0 on, distance d0 of the block's first query to it, and whether there was a tile before.
 struct Place { int j0, d0; bool before, near_before; };
 
+HIDDEN int in_eights(int rows) { return (rows + 7) / 8 * 8 * HEAD; }
+
+HIDDEN int sum_of(int row) { return (row >> 3) * 8 * HEAD + (row & 7) * 16; }
+
 HIDDEN int slot(int d) { return d >> 6 & 3; }
 
 HIDDEN void load_a(u32 (&a)[HEAD / 16][4], u32 at) {
@@ -34,7 +45,7 @@ HIDDEN void load_a(u32 (&a)[HEAD / 16][4], u32 at) {
 }
 
 // The sums over the queries of the tile before, in flight. Its dG's chunk of 64 distances from d0 + 128 on is complete.
-template <int MODE> HIDDEN void begin_sums(float (&both)[8][4], float (&part)[4][4], const Tile& t, int d0) {
+template <int MODE> HIDDEN void begin_sums(float (&both)[8][4], float (&part)[PART][4], const Tile& t, int d0) {
     const int half = group_now(), before = 1 - (d0 >> 6 & 1);
     multiply_begin(both);
     if (MODE != FAR) multiply_begin(part);
@@ -42,36 +53,43 @@ template <int MODE> HIDDEN void begin_sums(float (&both)[8][4], float (&part)[4]
 #pragma unroll
     for (int kk = 0; kk < BLOCK_M / 16; kk++) multiply_tiles<1, 1>(both, x + kk * 128, y + kk * PITCH, kk > 0);
     if (MODE != FAR) {
-        const u32 chunk = place(t.base + AT_DG + slot(d0 + 128) * CELLS), q = place(t.base + AT_Q + half * HEAD);
+        const u32 chunk = place(t.base + AT_DG + slot(d0 + 128) * CELLS + WHOLE * half * 64 * 128);
+        const u32 q = place(t.base + AT_Q + half * (WHOLE ? 64 * PITCH : HEAD));
 #pragma unroll
-        for (int kk = 0; kk < BLOCK_M / 16; kk++) multiply_half(part, chunk + kk * 128, q + kk * PITCH, kk > 0);
+        for (int kk = 0; kk < BLOCK_M / 16 / (1 + WHOLE); kk++) {
+#if WHOLE
+            multiply_tiles<1, 1>(part, chunk + kk * 128, q + kk * PITCH, kk > 0);
+#else
+            multiply_half(part, chunk + kk * 128, q + kk * PITCH, kk > 0);
+#endif
+        }
     }
     multiply_commit();
 }
 
 // Waits for them (LEFT later groups may still run) and adds the sums to those in memory.
-template <int MODE, int LEFT> HIDDEN void end_sums(float (&both)[8][4], float (&part)[4][4], const Arguments& p, const Tile& t, const Place& at, float* dk, float* dv, float* dtable) {
+template <int MODE, int LEFT> HIDDEN void end_sums(float (&both)[8][4], float (&part)[PART][4], const Arguments& p, const Tile& t, const Place& at, float* dk, float* dv, float* dtable) {
     multiply_wait<LEFT>(both);
     if (MODE != FAR) multiply_wait<LEFT>(part);
     const int thread = thread_now(), lane = thread & 31, half = thread >> 7, row = 16 * (thread >> 5 & 3) + (lane >> 2);
     const int j = at.j0 - 64 + row;
-    float* to = (half ? dk : dv) + ((long long)j * HEAD + 4 * (lane & 3));
+    float* to = (half ? dk : dv) + (sum_of(j) + 4 * (lane & 3));
     if (at.before && j < t.length) {
 #pragma unroll
-        for (int n = 0; n < 4; n++) add4(to + 16 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
+        for (int n = 0; n < 4; n++) add4(to + 128 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
     }
     if (at.before && j + 8 < t.length) {
 #pragma unroll
-        for (int n = 0; n < 4; n++) add4(to + 8 * HEAD + 16 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
+        for (int n = 0; n < 4; n++) add4(to + 8 * HEAD + 128 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
     }
     if (MODE != FAR && at.near_before) {
         const int d = at.d0 + 128 + row;
-        float* first = dtable + (min(d, t.rows - 1) * HEAD + half * (HEAD / 2) + 4 * (lane & 3));
-        float* second = dtable + (min(d + 8, t.rows - 1) * HEAD + half * (HEAD / 2) + 4 * (lane & 3));
+        float* first = dtable + (sum_of(min(d, t.rows - 1)) + half * (1 - WHOLE) * 256 + 4 * (lane & 3));
+        float* second = dtable + (sum_of(min(d + 8, t.rows - 1)) + half * (1 - WHOLE) * 256 + 4 * (lane & 3));
 #pragma unroll
-        for (int n = 0; n < 2; n++) {
-            add4(first + 16 * n, part[2 * n][0], part[2 * n][1], part[2 * n + 1][0], part[2 * n + 1][1]);
-            add4(second + 16 * n, part[2 * n][2], part[2 * n][3], part[2 * n + 1][2], part[2 * n + 1][3]);
+        for (int n = 0; n < PART / 2; n++) {
+            add4(first + 128 * n, part[2 * n][0], part[2 * n][1], part[2 * n + 1][0], part[2 * n + 1][1]);
+            add4(second + 128 * n, part[2 * n][2], part[2 * n][3], part[2 * n + 1][2], part[2 * n + 1][3]);
         }
     }
 }
@@ -96,7 +114,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     show_to_multiply();
     __syncthreads();            // keys, values and table are there; P, dS and dG of the tile before are complete
     const int d0 = at.d0, j0 = at.j0, P = d0 >> 6 & 1;
-    float both[8][4], part[4][4], c[8][4], dp[8][4];
+    float both[8][4], part[PART][4], c[8][4], dp[8][4];
     {
         u32 q[HEAD / 16][4], y[8], z[8];
         load_a(q, r.a_at + AT_Q);
@@ -229,7 +247,7 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
             for (int m = 4; m < 32; m *= 2) x[e] += shuffle_xor(x[e], m);
         }
         if (t.g == 0) {
-            float* to = dtable + last + 16 * (n >> 1) + 2 * pair + 2 * (n & 1);
+            float* to = dtable + sum_of(t.rows - 1) + 128 * (n >> 1) + 2 * pair + 2 * (n & 1);
             add1(to, x[0]); add1(to + 1, x[1]);
         }
     }
@@ -238,15 +256,16 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
 // grid (batch * heads, ceil(length / 128)), 256 threads, SHARED_BYTES of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_balanced(const __grid_constant__ Arguments p) {
     DYNAMIC_SHARED;
-    const int i0 = ((int)gridDim.y - 1 - (int)blockIdx.y) * BLOCK_M;        // long rows first
-    const int bh = blockIdx.x, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
+    int bh, block;
+    find_block(p, bh, block);
+    const int i0 = block * BLOCK_M, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
     Tile t;
     set_up(t, p, shared_address(shared), batch, head);
     const int* codes = PACKED ? p.key_codes + (long long)batch * p.length : 0;
     const int* column_random = DROP ? p.column_random + (long long)bh * p.length : 0;
-    float* dk = p.dk + (long long)bh * p.length * HEAD;
-    float* dv = p.dv + (long long)bh * p.length * HEAD;
-    float* dtable = p.dtable + (long long)(bh % p.slots) * p.rows * HEAD;
+    float* dk = p.dk + (long long)bh * in_eights(p.length);
+    float* dv = p.dv + (long long)bh * in_eights(p.length);
+    float* dtable = p.dtable + (long long)(bh % p.slots) * in_eights(p.rows);
     const half_t* up = p.up + ((long long)batch * p.up_batch + (long long)head * p.up_head);
 
     int d0 = i0 - 64 * first_step(p, batch, i0);
@@ -326,7 +345,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_balan
     show_to_multiply();
     __syncthreads();            // P, dS and dG of the last tile are complete
     {
-        float both[8][4], part[4][4];
+        float both[8][4], part[PART][4];
         begin_sums<NEAR>(both, part, t, at.d0);
         end_sums<NEAR, 0>(both, part, p, t, at, dk, dv, dtable);
     }

@@ -37,6 +37,9 @@
 #ifndef TURNED
 #define TURNED 0                // 1: lane group g has row a = turned(g) instead of row a = g
 #endif
+#ifndef TOKENS_AT_ONCE
+#define TOKENS_AT_ONCE 1073741824       // of the (batch row, head) pairs whose blocks run next to each other, backward
+#endif
 #ifndef BREAK_BARREL
 #define BREAK_BARREL 0          // 1, 2 or 3: that stage of the barrel is off by one (to see that the checks notice)
 #endif
@@ -120,6 +123,10 @@ HIDDEN float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x
 HIDDEN void store4(u32 at, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(at), "r"(x) : "memory"); }
 HIDDEN void store16(u32 at, u32 x) { asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" :: "r"(at), "r"(x) : "memory"); }
 HIDDEN void store2(u32 at, u32 x) { asm volatile("{ .reg .b16 a, b; mov.b32 {a, b}, %1; st.shared.b16 [%0], a; }" :: "r"(at), "r"(x) : "memory"); }
+#if NO_SUMS                     // to see what adding in memory takes
+HIDDEN void add1(float*, float) {}
+HIDDEN void add4(float*, float, float, float, float) {}
+#else
 HIDDEN void add1(float* to, float x) { asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(x) : "memory"); }
 HIDDEN void add4(float* to, float a, float b, float c, float d) {
 #if __CUDA_ARCH__ >= 900
@@ -128,6 +135,7 @@ HIDDEN void add4(float* to, float a, float b, float c, float d) {
     add1(to, a); add1(to + 1, b); add1(to + 2, c); add1(to + 3, d);
 #endif
 }
+#endif
 #if WGMMA
 // Products of 4 warps with a tile of 64 rows of 128 bytes, as it lies here: in the layout that NVIDIA calls 128-byte swizzle.
 // c += a x with x^T (16 columns of the rows at `at`; rows are n) or, TRANS, x (16 rows at `at`; columns are n).
@@ -359,6 +367,16 @@ HIDDEN int first_near(int i0, int rows) { return i0 - 62 - rows >= 0 ? ((i0 - 62
 HIDDEN int query_of(int i0, int i) {
     const int thread = threadIdx.x, g = turned((thread & 31) >> 2);
     return i0 + 8 * (i ? 15 - g : g) + (thread >> 5);
+}
+
+// The block's (batch row, head) pair, and which block of queries it has of them, the last first. Blocks run in this order, so
+// as many pairs as fit at a time keep their sums in the second level of cache.
+HIDDEN void find_block(const Arguments& p, int& pair, int& block) {
+    const int pairs = gridDim.x, blocks = gridDim.y, at_once = max(1, TOKENS_AT_ONCE / p.length);
+    const int number = blockIdx.y * pairs + blockIdx.x, first = number / (at_once * blocks) * at_once;
+    const int rest = number - first * blocks, members = min(at_once, pairs - first);
+    pair = first + rest % members;
+    block = blocks - 1 - rest / members;
 }
 
 HIDDEN void set_up(Tile& t, const Arguments& p, u32 base, int batch, int head) {

@@ -1,12 +1,12 @@
-// The backward pass's sums of one array (backward.cu has their order), times a factor, into an array of the inputs' type.
+// The sums of overlapped.cu of one array (their order is said there), times a factor, into an array of the inputs' type.
 
 enum { SHARED_BYTES = 0 };
 
 // grid (batch * heads, blocks), 256 threads: 16 numbers each.
 extern "C" __global__ void __launch_bounds__(THREADS) relative_finish(const __grid_constant__ Arguments p) {
-    const int bh = blockIdx.x, at = blockIdx.y * THREADS + threadIdx.x, row = at / (HEAD / 16), part = at % (HEAD / 16);
+    const int bh = blockIdx.x, at = blockIdx.y * THREADS + threadIdx.x, row = (at >> 5) * 8 + (at & 7), part = at >> 3 & 3;
     if (row >= p.length) return;
-    const float* from = p.dk + ((long long)bh * p.length + row) * HEAD + 16 * part;
+    const float* from = p.dk + ((long long)bh * ((p.length + 7) / 8 * 8 * HEAD) + 16 * at);
     float x[16];
 #pragma unroll
     for (int i = 0; i < 16; i += 4) *(float4*)(x + i) = *(const float4*)(from + i);

@@ -46,8 +46,6 @@ launch: Callable[..., None] = driver.launch
 warpgroups = True
 #: Whether the backward pass of heads of 64 is that of overlapped.cu, where warpgroups are used.
 overlapped: str = "overlapped"
-#: Whether sums are brought into order and rounded by finish.cu.
-finishing = True
 #: Dynamic shared memory of a block of overlapped.cu, bytes.
 OVERLAPPED_SHARED = {"overlapped": 192512, "balanced": 225280}
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
@@ -79,25 +77,35 @@ def backward(
     """Gradients into place, or False: left to Triton."""
     if not able("backward", p, out, up, dq):
         return False
-    sums = torch.zeros(2, *p.k.shape, dtype=torch.float32, device=p.q.device)
-    argument = _arguments(p, log_sum, out=out, up=up, result=dq)
-    argument.dk, argument.dv = (x.data_ptr() for x in sums)
-    argument.dtable, argument.slots = tables.vectors.data_ptr(), tables.slots
-    blocks = -(-p.queries // BLOCK)
-    shared = 1600 * p.size + 98304
-    name = "backward"
+    name, shared = "backward", 1600 * p.size + 98304
     if overlapped and warpgroups and p.size == 64:
         name, shared = overlapped, OVERLAPPED_SHARED[overlapped]
+    pad = 8 if name in OVERLAPPED_SHARED else 1
+    length, rows = (-(-x // pad) * pad for x in (p.keys, p.high + 1))
+    sums = torch.zeros(2, p.batch * p.heads, length, p.size, dtype=torch.float32, device=p.q.device)
+    vectors = tables.vectors
+    if rows > p.high + 1:
+        vectors = vectors.new_zeros(tables.slots, rows, p.size)
+    argument = _arguments(p, log_sum, out=out, up=up, result=dq)
+    argument.dk, argument.dv = (x.data_ptr() for x in sums)
+    argument.dtable, argument.slots = vectors.data_ptr(), tables.slots
+    blocks = -(-p.queries // BLOCK)
     if not _run(name, p, (p.batch * p.heads, blocks), shared, argument):
         return False
     for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
-        if not (finishing and _aligned(target) and _finish(p, found, target, factor)):
+        if pad == 1:
             split = (p.size // 16, 2, 4, 2)
-            torch.mul(_in_order(found), factor, out=target.unflatten(-1, split))
+            parts = found.view(p.k.shape).unflatten(-1, (-1, 4, 2, 2)).transpose(-3, -2)
+            torch.mul(parts, factor, out=target.unflatten(-1, split))
+        elif not (_aligned(target) and _finish(p, found, target, factor)):
+            ordered = _in_order(found, pad)[:, : p.keys].unflatten(0, (p.batch, p.heads))
+            torch.mul(ordered, factor, out=target)
+    if pad == 1:
+        tables.vectors = _in_order(tables.vectors, pad)
+        return True
     group = p.heads if p.table_strides[0] else 1
-    parts = tables.vectors.unflatten(0, (-1, group))
-    total = parts[0] if len(parts) == 1 else parts.sum(0)
-    tables.vectors, tables.slots = _in_order(total).reshape(total.shape), group
+    total = vectors.unflatten(0, (-1, group)).sum(0)
+    tables.vectors, tables.slots = _in_order(total, pad)[:, : p.high + 1], group
     return True
 
 
@@ -107,7 +115,7 @@ def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
     argument.result = target.data_ptr()
     for of, stride in zip(("batch", "head", "row"), target.stride()):
         setattr(argument, f"result_{of}", stride)
-    blocks = -(-p.keys * (p.size // 16) // THREADS)
+    blocks = -(-(-(-p.keys // 8) * 32) // THREADS)
     return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
@@ -197,6 +205,7 @@ def _aligned(x: Tensor) -> bool:
     return regular and x.data_ptr() % 16 == 0
 
 
-def _in_order(x: Tensor) -> Tensor:
-    """The kernel's sums, (..., D) in its order (backward.cu), as (..., D / 16, 2, 4, 2)."""
-    return x.unflatten(-1, (-1, 4, 2, 2)).transpose(-3, -2)
+def _in_order(x: Tensor, pad: int) -> Tensor:
+    """The kernel's sums (..., rows, D), ``pad`` rows together in its order, in the usual order."""
+    parts = x.reshape(*x.shape[:-2], -1, x.shape[-1] // 16, pad, 4, 2, 2)
+    return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

@@ -4,6 +4,9 @@
 //
 // A warpgroup has 64 of the block's queries. Of the sums over all 128 the first has dV and the other dK, and each
 // half the head of dE.
+//
+// In the sums' memory 8 rows lie together so that a warp adds 128 neighbours at once: number 16 x + 8 y + 2 z + e of row
+// 8 i + g at place 512 i + 128 x + 16 g + 4 z + 2 y + e.
 
 enum { Q_TILE = BLOCK_M * PITCH, CELLS = BLOCK_M * 128 /* 64 numbers of 2 bytes a row */, CHUNKS = 4 /* of 64 distances */ };
 enum { AT_K = 0, AT_V = 2 * TILE, AT_Q = 3 * TILE, AT_UP = AT_Q + Q_TILE, AT_P = AT_UP + Q_TILE, AT_DS = AT_P + CELLS };
@@ -25,6 +28,10 @@ struct Lane {
 
 // Where a step stands: key tile from j0 on, distance d0 of the block's first query to it, and whether there was a tile before.
 struct Place { int j0, d0; bool before, near_before; };
+
+HIDDEN int in_eights(int rows) { return (rows + 7) / 8 * 8 * HEAD; }
+
+HIDDEN int sum_of(int row) { return (row >> 3) * 8 * HEAD + (row & 7) * 16; }
 
 HIDDEN int slot(int d) { return d >> 6 & 3; }
 
@@ -62,23 +69,23 @@ template <int MODE, int LEFT> HIDDEN void end_products(float (&both)[8][4], floa
     if (MODE != FAR) multiply_wait<LEFT>(part);
     const int thread = thread_now(), lane = thread & 31, half = thread >> 7, row = 16 * (thread >> 5 & 3) + (lane >> 2);
     const int j = at.j0 - 64 + row;
-    float* to = (half ? dk : dv) + ((long long)j * HEAD + 4 * (lane & 3));
+    float* to = (half ? dk : dv) + (sum_of(j) + 4 * (lane & 3));
     if (at.before && j < t.length) {
 #pragma unroll
-        for (int n = 0; n < 4; n++) add4(to + 16 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
+        for (int n = 0; n < 4; n++) add4(to + 128 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
     }
     if (at.before && j + 8 < t.length) {
 #pragma unroll
-        for (int n = 0; n < 4; n++) add4(to + 8 * HEAD + 16 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
+        for (int n = 0; n < 4; n++) add4(to + 8 * HEAD + 128 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
     }
     if (MODE != FAR && at.near_before) {
         const int d = at.d0 + 128 + row;
-        float* first = dtable + (min(d, t.rows - 1) * HEAD + half * (HEAD / 2) + 4 * (lane & 3));
-        float* second = dtable + (min(d + 8, t.rows - 1) * HEAD + half * (HEAD / 2) + 4 * (lane & 3));
+        float* first = dtable + (sum_of(min(d, t.rows - 1)) + half * 256 + 4 * (lane & 3));
+        float* second = dtable + (sum_of(min(d + 8, t.rows - 1)) + half * 256 + 4 * (lane & 3));
 #pragma unroll
         for (int n = 0; n < 2; n++) {
-            add4(first + 16 * n, part[2 * n][0], part[2 * n][1], part[2 * n + 1][0], part[2 * n + 1][1]);
-            add4(second + 16 * n, part[2 * n][2], part[2 * n][3], part[2 * n + 1][2], part[2 * n + 1][3]);
+            add4(first + 128 * n, part[2 * n][0], part[2 * n][1], part[2 * n + 1][0], part[2 * n + 1][1]);
+            add4(second + 128 * n, part[2 * n][2], part[2 * n][3], part[2 * n + 1][2], part[2 * n + 1][3]);
         }
     }
 }
@@ -219,7 +226,7 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
             for (int m = 4; m < 32; m *= 2) x[e] += shuffle_xor(x[e], m);
         }
         if (t.g == 0) {
-            float* to = dtable + last + 16 * (n >> 1) + 2 * pair + 2 * (n & 1);
+            float* to = dtable + sum_of(t.rows - 1) + 128 * (n >> 1) + 2 * pair + 2 * (n & 1);
             add1(to, x[0]); add1(to + 1, x[1]);
         }
     }
@@ -228,15 +235,16 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
 // grid (batch * heads, ceil(length / 128)), 256 threads, SHARED_BYTES of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_overlapped(const __grid_constant__ Arguments p) {
     DYNAMIC_SHARED;
-    const int i0 = ((int)gridDim.y - 1 - (int)blockIdx.y) * BLOCK_M;        // long rows first
-    const int bh = blockIdx.x, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
+    int bh, block;
+    find_block(p, bh, block);
+    const int i0 = block * BLOCK_M, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
     Tile t;
     set_up(t, p, shared_address(shared), batch, head);
     const int* codes = PACKED ? p.key_codes + (long long)batch * p.length : 0;
     const int* column_random = DROP ? p.column_random + (long long)bh * p.length : 0;
-    float* dk = p.dk + (long long)bh * p.length * HEAD;
-    float* dv = p.dv + (long long)bh * p.length * HEAD;
-    float* dtable = p.dtable + (long long)(bh % p.slots) * p.rows * HEAD;
+    float* dk = p.dk + (long long)bh * in_eights(p.length);
+    float* dv = p.dv + (long long)bh * in_eights(p.length);
+    float* dtable = p.dtable + (long long)(bh % p.slots) * in_eights(p.rows);
     const half_t* up = p.up + ((long long)batch * p.up_batch + (long long)head * p.up_head);
 
     int d0 = i0 - 64 * first_step(p, batch, i0);
