@@ -143,9 +143,7 @@ def errors_of(bench: Any, length: int, rows: int, **kind: Any) -> dict[str, floa
         pieces = torch.randint(0, 3, (batch, length), device=bench.device).sort(1)[0]
     more = {"query_pieces": pieces, "key_pieces": pieces, "dropout": dropout}
     variant = kind.get("variant", "now")
-    run = bench.ours(
-        True, not kind.get("mixed"), kind.get("wgmma", False), variant=variant, **more
-    )
+    run = bench.ours(True, not kind.get("mixed"), kind.get("wgmma", False), variant=variant, **more)
     bench.at = variant if "variant" in kind else "wgmma" if kind.get("wgmma") else "forward"
     torch.manual_seed(7)
     got = [run(*(x.detach() for x in tensors))]

@@ -297,7 +297,9 @@ class Bench:
         if self.given["backward"] == "true":
             names = ("sdpa", *attention_check.VARIANTS)
         print(
-            "\nlength rows pass".ljust(32) + "".join(f"{name:>11}" for name in names) + "  best/sdpa"
+            "\nlength rows pass".ljust(32)
+            + "".join(f"{name:>11}" for name in names)
+            + "  best/sdpa"
         )
         for (length, rows, which), found in self.times.items():
             cells = "".join(f"{found[n]:11.3f}" if n in found else "          -" for n in names)

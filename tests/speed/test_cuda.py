@@ -23,6 +23,9 @@ from tests import compiler as cxx
 from tests.speed import emulated
 
 HALF, BRIEF = torch.float16, torch.bfloat16
+#: Files with the backward pass of heads of 64.
+BACKWARD = ("backward", *kernel.OVERLAPPED_SHARED)
+each_backward = pytest.mark.parametrize("file", BACKWARD)
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +44,16 @@ def emulation(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     set_up()
     return set_up
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Takes the backward pass of a file."""
+
+    def choose(file: str) -> None:
+        monkeypatch.setattr(kernel, "overlapped", file if file in kernel.OVERLAPPED_SHARED else "")
+
+    return choose
 
 
 def tensors(
@@ -118,18 +131,20 @@ def worst(got: list[Tensor], want: list[Tensor]) -> float:
 
 @pytest.mark.slow
 @cxx.needed
+@each_backward
 @pytest.mark.parametrize(
     ("shape", "how"),
     [
         ({"length": 130, "rows": 130, "heads": 2, "apart": True}, {}),
         ({"length": 63, "rows": 500}, {"order": 2}),
-        ({"length": 450, "rows": 60}, {"late": True, "order": 1}),  # tiles of clipped distances
-        ({"length": 450, "rows": 300}, {"late": True}),
+        ({"length": 450, "rows": 60}, {"late": 3, "order": 1}),  # tiles of clipped distances
+        ({"length": 450, "rows": 300}, {"late": 3}),
         ({"length": 100, "rows": 30, "size": 32, "batch": 2, "heads": 2, "shared": True}, {}),
         ({"length": 140, "rows": 140, "size": 128, "dtype": HALF}, {}),
     ],
 )
-def test_it_is_what_plain_loops_compute(emulation, shape, how):
+def test_it_is_what_plain_loops_compute(emulation, chosen, file, shape, how):
+    chosen(file)
     emulation(**how)
     inputs = tensors(**shape)
     assert worst(computed(inputs), loops(inputs)) < (1e-3 if "dtype" in shape else 6e-3)
@@ -141,17 +156,19 @@ def test_it_is_what_plain_loops_compute(emulation, shape, how):
 @pytest.mark.parametrize(("length", "rows"), [(330, 60), (200, 200)])
 def test_products_of_single_warps(emulation, monkeypatch, length, rows):
     monkeypatch.setattr(kernel, "warpgroups", False)
-    emulation(late=True)
+    emulation(late=3)
     inputs = tensors(length, rows, heads=2)
     assert worst(computed(inputs), loops(inputs)) < 6e-3
 
 
 @pytest.mark.slow
 @cxx.needed
+@each_backward
 @pytest.mark.parametrize("order", ["sorted", "any"])
-def test_pieces_and_dropout(emulation, order):
+def test_pieces_and_dropout(emulation, chosen, file, order):
     """float16; the same weights are dropped as in Triton: speed/fused/tile.py has the same hash."""
-    emulation(late=True)
+    chosen(file)
+    emulation(late=3)
     inputs = tensors(200, 70, dtype=HALF, batch=2)
     pieces = torch.randint(0, 3, (2, 200))
     pieces = pieces.sort(1)[0] if order == "sorted" else pieces
@@ -162,10 +179,13 @@ def test_pieces_and_dropout(emulation, order):
 
 @pytest.mark.slow
 @cxx.needed
-def test_equal_bits_whenever_copies_land_and_warps_run(emulation):
+@each_backward
+def test_equal_bits_whenever_copies_land_and_warps_run(emulation, chosen, file):
+    """And whenever products of warpgroups read what they multiply."""
+    chosen(file)
     inputs = tensors(280, 100)
     results = []
-    for how in ({}, {"late": True}, {"order": 1}, {"late": True, "order": 2}):
+    for how in ({}, {"late": 1}, {"late": 3}, {"order": 1}, {"late": 2}, {"late": 3, "order": 2}):
         emulation(**how)
         results.append(computed(inputs))
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other))
@@ -181,20 +201,42 @@ FAULTS = {
     "by distance, one off": ("const int d = d0 + 8 * a", "const int d = d0 + 1 + 8 * a"),
     "another chunk": ("const int chunk = d0 + 64, piece", "const int chunk = d0 + 128, piece"),
     "ring not cleared": ("AT_DG + at, 0u)", "AT_DG + at, 0x40004000u)"),
-    "clipped gradients lost": ("spread_far(t, r, dtable);\n    }", "}"),
+    "clipped gradients lost": ("        spread_far(t, r, dtable);\n", "\n"),
+    # of overlapped.cu and balanced.cu
+    "no first barrier": ("__syncthreads();            // keys, values and table", "//"),
+    "no second barrier": ("__syncthreads();            // all have left", "//"),
+    "sums not awaited": ("    multiply_wait<LEFT>(both);\n    if", "    if"),
+    "rows not turned": ("const int a = turned(row & 7)", "const int a = row & 7"),
+    "distance, one off": ("const int d = distance - e,", "const int d = distance + 1 - e,"),
+    "chunk of another tile": ("slot(d0 + 128) * CELLS", "slot(d0 + 192) * CELLS"),
+    "not cleared": ("store16(t.base + AT_P + at, 0u)", "store16(t.base + AT_P + at, 0x40004000u)"),
+    "sums of another row": ("sum_of(j) +", "sum_of(j + 1) +"),
+    "other half of the head": ("half * (WHOLE ? 64 * PITCH : HEAD)", "(1 - half) * HEAD"),
+    "one buffer": ("AT_DS + P * CELLS, ds", "AT_DS, ds"),
+    "rows of another tile": ("slot(d0 + 128) * TABLE_TILE);", "slot(d0 + 64) * TABLE_TILE);"),
 }  # fmt: skip
+
+
+def planted() -> list[tuple[str, str]]:
+    """(file of the backward pass, name of a fault in it or in the forward pass)."""
+    return [
+        (file, name)
+        for file in BACKWARD
+        for name, (text, _) in FAULTS.items()
+        if any(compile.source(x).count(text) == 1 for x in ("forward", file))
+    ]
 
 
 @pytest.mark.slow
 @cxx.needed
-@pytest.mark.parametrize("name", FAULTS)
-def test_faults_are_noticed(emulation, name):
+@pytest.mark.parametrize(("file", "name"), planted())
+def test_faults_are_noticed(emulation, chosen, file, name):
     """Planted in the source, each gives something wrong or stops the emulation."""
+    chosen(file)
     inputs = tensors(300, 50)
     want = loops(inputs)
-    assert any(compile.source(x).count(FAULTS[name][0]) == 1 for x in ("forward", "backward"))
     errors = []
-    for how in ({"late": True}, {"late": True, "order": 2}):
+    for how in ({"late": 3}, {"late": 3, "order": 2}, {"late": 2, "order": 1}):
         emulation(fault=FAULTS[name], **how)
         try:
             errors.append(worst(computed(inputs), want))
@@ -255,14 +297,18 @@ nvrtc = pytest.mark.skipif(
 
 @nvrtc
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("name", ["forward", *BACKWARD])
 def test_warpgroups_are_not_made_to_wait(name):
     """The compiler says so where it puts products of warpgroups in a row."""
     code, said = compile.compiled(
         compile.source(name),
-        [*compile.options_for("sm_90a", ["WGMMA=1", "MIN_BLOCKS=1"]), "--ptxas-options=-v"],
+        [
+            *compile.options_for("sm_90a", ["WGMMA=1", "MIN_BLOCKS=1", "TURNED=1"]),
+            "--ptxas-options=-v",
+        ],
     )
     assert "serializ" not in said
+    assert " 0 bytes spill stores" in said
     assert code
 
 

@@ -44,9 +44,9 @@ launch: Callable[..., None] = driver.launch
 #: Whether products with keys and values are those of warpgroups (heads of 64): a fifth faster than
 #: without (common.cuh; scripts/bench/results.csv).
 warpgroups = True
-#: Whether the backward pass of heads of 64 is that of overlapped.cu, where warpgroups are used.
-overlapped: str = "overlapped"
-#: Dynamic shared memory of a block of overlapped.cu, bytes.
+#: The file with the backward pass of heads of 64 where warpgroups are used; empty: backward.cu.
+overlapped: str = "balanced"
+#: Dynamic shared memory of a block of such files, bytes.
 OVERLAPPED_SHARED = {"overlapped": 192512, "balanced": 225280}
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
 chosen: bool | None = None
