@@ -207,7 +207,7 @@ FAULTS = {
     "no second barrier": ("__syncthreads();            // all have left", "//"),
     "sums not awaited": ("    multiply_wait<LEFT>(both);\n    if", "    if"),
     "rows not turned": ("const int a = turned(row & 7)", "const int a = row & 7"),
-    "distance, one off": ("const int d = distance - e,", "const int d = distance + 1 - e,"),
+    "distance, one off": ("const int below = first ? 14 : -2", "const int below = first ? 14 : 2"),
     "chunk of another tile": ("slot(d0 + 128) * CELLS", "slot(d0 + 192) * CELLS"),
     "not cleared": ("store16(t.base + AT_P + at, 0u)", "store16(t.base + AT_P + at, 0x40004000u)"),
     "sums of another row": ("sum_of(j) +", "sum_of(j + 1) +"),

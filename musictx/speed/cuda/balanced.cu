@@ -94,18 +94,22 @@ template <int MODE, int LEFT> HIDDEN void end_sums(float (&both)[8][4], float (&
     }
 }
 
-// A row's 16 cells to their places by distance: those of column 8 n + pair at `distance` - 8 n, and the next column's one below.
+// A row's 16 cells to their places by distance: those of column 8 n + pair at `distance` - 8 n, and the next column's one below,
+// which is in the piece below where the first is in its piece's first place.
 HIDDEN void store_by_distance(const Tile& t, int row, int distance, const u32 (&ds)[8][2], int i) {
-    const u32 to = t.base + AT_DG + row * 128, turn = (row & 7) << 4;
+    const u32 lane_at = t.base + AT_DG + row * 128 + ((row & 7) << 4) + (distance & 7) * 2;
+    u32 at[9];
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        const int d = distance - e, piece = d >> 3 << 4;
-        const u32 lane_at = to + ((d & 7) * 2) + turn;      // turn: the bits 16, 32 and 64, where `to` has none
+    for (int n = 0; n < 9; n++) {
+        const int x = (distance >> 3 << 4) - 16 * n;    // bits 16 to 64: the piece; 128 and 256: the chunk
+        at[n] = multiply_add(x & 0x180, CELLS / 128, lane_at ^ (x & 0x70));
+    }
+    const bool first = (distance & 7) == 0;
+    const int below = first ? 14 : -2;
 #pragma unroll
-        for (int n = 0; n < 8; n++) {
-            const int x = piece - 16 * n;
-            store2((lane_at ^ (x & 0x70)) + (x & 0x180) * (CELLS / 128), e ? ds[n][i] >> 16 : ds[n][i]);
-        }
+    for (int n = 0; n < 8; n++) {
+        store2(at[n], ds[n][i]);
+        store2((first ? at[n + 1] : at[n]) + below, ds[n][i] >> 16);
     }
 }
 

@@ -85,6 +85,7 @@ HIDDEN void copy16(u32 to, const void* from, bool valid) {
 HIDDEN void copy16_if(u32 to, const void* from, bool wanted) {
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"(to), "l"(from), "r"((int)wanted) : "memory");
 }
+HIDDEN u32 multiply_add(u32 a, u32 b, u32 c) { u32 r; asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); return r; }
 HIDDEN u32 flip(u32 at, int bits) { return at ^ bits; }
 HIDDEN int thread_now() { int r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
 HIDDEN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -122,7 +123,7 @@ HIDDEN float log_2(float x) { float y; asm("lg2.approx.f32 %0, %1;" : "=f"(y) : 
 HIDDEN float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }
 HIDDEN void store4(u32 at, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(at), "r"(x) : "memory"); }
 HIDDEN void store16(u32 at, u32 x) { asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" :: "r"(at), "r"(x) : "memory"); }
-HIDDEN void store2(u32 at, u32 x) { asm volatile("{ .reg .b16 a, b; mov.b32 {a, b}, %1; st.shared.b16 [%0], a; }" :: "r"(at), "r"(x) : "memory"); }
+HIDDEN void store2(u32 at, u32 x) { asm volatile("st.shared.b16 [%0], %1;" :: "r"(at), "h"((half_t)x) : "memory"); }
 #if NO_SUMS                     // to see what adding in memory takes
 HIDDEN void add1(float*, float) {}
 HIDDEN void add4(float*, float, float, float, float) {}

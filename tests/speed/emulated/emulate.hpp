@@ -39,6 +39,7 @@ inline void __syncthreads() { block_barrier(); }
 inline void __syncwarp() { Slot s{}; s.kind = WARP; collective(s); }
 inline uint32_t shared_address(const void*) { return 0; }
 inline int thread_now() { return threadIdx.x; }
+inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
 inline uint32_t flip(uint32_t at, int bits) { return at ^ bits; }
 inline void copy16(uint32_t to, const void* from, bool valid) { copy_later(to, from, valid); }
 inline void copy16_if(uint32_t to, const void* from, bool wanted) { if (wanted) copy_later(to, from, true); }
