@@ -50,7 +50,11 @@ def tool() -> str:
 
 def measured(variants: str, seconds: float) -> str:
     """What ncu writes, as rows of a CSV file."""
-    counters = list(COUNTERS)
+    query = [tool(), "--query-metrics", "--chips", "gh100"]
+    done = subprocess.run(query, capture_output=True, text=True, timeout=seconds, check=False)
+    there = set(re.findall(r"^\w+", done.stdout, re.MULTILINE))
+    counters = [x for x in COUNTERS if x.split(".")[0] in there] or list(COUNTERS)
+    print("not here:", *(x for x in COUNTERS if x not in counters), flush=True)
     for _ in range(3):
         command = [
             *(tool(), "--clock-control", "none", "--csv", "--page", "raw"),

@@ -6,6 +6,8 @@ of the table that begin elsewhere. Everything that the kernels do not know is le
 common.cuh    instructions, tiles, the skew
 forward.cu    output and log of the sums of weights
 backward.cu   all gradients in one pass
+overlapped.cu, balanced.cu   the same for heads of 64, products in flight (one of them stays)
+finish.cu     their sums in order, in the inputs' type
 compile.py    CUDA C++ -> machine code, by NVRTC, cached
 driver.py     machine code -> the GPU, by the driver's library
 kernel.py     tensors -> the kernels' argument
