@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,21 +17,6 @@ from scripts.bench.attention import step
 
 BEGIN = time.perf_counter()
 BREAK = (1, 3)
-FORWARD_BLOCKS = 0
-#: Further macros of the backward kernels.
-MORE: tuple[str, ...] = ()
-BACKWARD = ("backward", *kernel.OVERLAPPED_SHARED)
-#: Variants of the backward pass: (file, macros).
-VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "now": ("", ()),
-    "now32": ("", ("TOKENS_AT_ONCE=32768",)),
-    "overlapped": ("overlapped", ("TOKENS_AT_ONCE=32768",)),
-    "balanced": ("balanced", ("TOKENS_AT_ONCE=32768",)),
-    "balanced16": ("balanced", ("TOKENS_AT_ONCE=16384",)),
-    "spread": ("balanced", ()),
-    "whole": ("balanced", ("TOKENS_AT_ONCE=32768", "WHOLE=1")),
-    "no_sums": ("balanced", ("TOKENS_AT_ONCE=32768", "NO_SUMS=1")),  # wrong: to see what they take
-}
 #: Kernels that were started.
 LAUNCHED: list[str] = []
 
@@ -49,50 +35,19 @@ def short(error: BaseException) -> str:
 
 def variants() -> list[tuple[str, list[str]]]:
     """(kernel, macros) of all that is checked, the most used first."""
-    shapes = [(64, 0, 0, 0), (64, 1, 0, 0), (64, 0, 1, 1), (64, 0, 1, 0), (64, 1, 0, 1)]
-    shapes += [(size, half, 0, 0) for size in (32, 128) for half in (0, 1)]
-    found = []
-    for size, half, packed, drop in shapes:
-        flags = [f"HEAD={size}", f"FLOAT16={half}", f"PACKED={packed}", f"DROP={drop}"]
-        for name in ("forward", "backward"):
-            if size in kernel.SIZES[name]:
-                two = name == "forward" and not (packed or drop) and size <= 64
-                for wgmma in (0, 1) if size == 64 else (0,):
-                    more = [f"WGMMA={wgmma}", f"MIN_BLOCKS={2 if two else 1}"]
-                    found.append((name, [*flags, *more]))
-    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in found[:4] for n in BREAK]
-    found.append(("forward", [*found[1][1][:-1], "MIN_BLOCKS=1"]))
-    return found + broken
-
-
-def backward_variants() -> list[tuple[str, list[str]]]:
-    """The same of the variants of the backward pass, and of what they need."""
-    found: list[tuple[str, list[str]]] = []
-    for half, packed, drop in ((0, 0, 0), (1, 0, 0), (0, 1, 1)):
-        flags = ["HEAD=64", f"FLOAT16={half}", f"PACKED={packed}", f"DROP={drop}", "WGMMA=1"]
-        found.append(("forward", [*flags, f"MIN_BLOCKS={1 if packed else 2}"]))
-        for name, (file, more) in VARIANTS.items():
-            if packed and name not in ("overlapped", "balanced"):
-                continue
-            if half and name not in ("overlapped", "balanced"):
-                continue
-            turned = ["TURNED=1"] if file else []
-            found.append((file or "backward", [*flags, "MIN_BLOCKS=1", *turned, *more]))
-    return [*found, ("finish", ["HEAD=64", "FLOAT16=0"]), ("finish", ["HEAD=64", "FLOAT16=1"])]
-
-
-def with_blocks(defines: Any) -> Any:
-    """``kernel.defines`` with FORWARD_BLOCKS blocks to a multiprocessor, if that is not 0."""
-
-    def changed(name: str, p: Any) -> list[str]:
-        found: list[str] = defines(name, p)
-        if FORWARD_BLOCKS and name == "forward":
-            found[-1] = f"MIN_BLOCKS={FORWARD_BLOCKS}"
-        if name in BACKWARD:
-            found += MORE
-        return found
-
-    return changed
+    half, brief = torch.float16, torch.bfloat16
+    shapes = [(64, brief, 0, 0), (64, half, 0, 0), (64, brief, 1, 1), (64, brief, 1, 0)]
+    shapes += [(64, half, 0, 1), *((size, x, 0, 0) for size in (32, 128) for x in (brief, half))]
+    wanted: list[tuple[str, list[str]]] = []
+    for size, dtype, packed, drop in shapes:
+        p = SimpleNamespace(
+            size=size, q=torch.empty(0, dtype=dtype), query_codes=packed or None, threshold=drop
+        )
+        for name in ("forward", "backward", "finish") if size == kernel.WIDTH else ("forward",):
+            if (one := (name, kernel.defines(name, p))) not in wanted:
+                wanted.append(one)
+    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in wanted[:3] for n in BREAK]
+    return wanted + broken
 
 
 def counted(launch: Any) -> Any:
@@ -109,8 +64,6 @@ def counted(launch: Any) -> Any:
 def prepare(bench: Any) -> None:
     """Compile the kernels at the same time, and say what became of them."""
     wanted = variants() if bench.gpu else variants()[:4]
-    if bench.given["backward"] == "true":
-        wanted = backward_variants()
 
     def architecture(flags: list[str]) -> str:
         if bench.gpu:
@@ -125,11 +78,10 @@ def prepare(bench: Any) -> None:
             say(f"{name} {flags} does not compile: {short(error)}")
     say(f"{len(wanted)} kernels compiled")
     if bench.gpu:
-        for name, flags in wanted[:4] if bench.given["backward"] != "true" else wanted[:9]:
-            shared = 800 * 64 if name == "forward" else 1600 * 64 + 98304
-            shared = kernel.OVERLAPPED_SHARED.get(name, shared)
+        shared = {"forward": 800 * 64, "backward": kernel.BACKWARD_SHARED, "finish": 0}
+        for name, flags in wanted[:5]:
             try:
-                say(f"{name} {flags[4:]}: {driver.attributes(name, flags, shared, 0)}")
+                say(f"{name} {flags}: {driver.attributes(name, flags, shared[name], 0)}")
             except RuntimeError as error:
                 say(f"{name} cannot be loaded: {short(error)}")
 
@@ -142,15 +94,13 @@ def errors_of(bench: Any, length: int, rows: int, **kind: Any) -> dict[str, floa
     if packed:
         pieces = torch.randint(0, 3, (batch, length), device=bench.device).sort(1)[0]
     more = {"query_pieces": pieces, "key_pieces": pieces, "dropout": dropout}
-    variant = kind.get("variant", "now")
-    run = bench.ours(True, not kind.get("mixed"), kind.get("wgmma", False), variant=variant, **more)
-    bench.at = variant if "variant" in kind else "wgmma" if kind.get("wgmma") else "forward"
+    run = bench.ours(True, not kind.get("mixed"), **more)
+    bench.at = "forward"
     torch.manual_seed(7)
     got = [run(*(x.detach() for x in tensors))]
     bench.wait()
     if kind.get("size", bench.size) in kernel.SIZES["backward"] or kind.get("mixed"):
-        if not kind.get("wgmma"):
-            bench.at = "" if kind.get("mixed") else "backward"
+        bench.at = "" if kind.get("mixed") else "backward"
         torch.manual_seed(7)
         before = len(LAUNCHED)
         got = step(run, tensors, upstream)
@@ -194,9 +144,8 @@ def check(bench: Any) -> bool:
             *({"length": 500, "rows": 500, "size": n, "dtype": brief} for n in (32, 128)),
             {"length": 1000, "rows": 1000, "mixed": True},
         ]
-    with_groups = [case | {"wgmma": True} for case in cases if case.get("size", 64) == 64]
     good = True
-    for case in (*cases, *(with_groups if bench.has("wgmma") else [])):
+    for case in cases:
         try:
             errors = errors_of(bench, **case)
         except Exception as error:
@@ -214,44 +163,6 @@ def check(bench: Any) -> bool:
         named = " ".join(f"{name} {e:.1e}" for name, e in errors.items())
         say(f"{'right' if right else 'WRONG'} {case}: {named} {kernel.FAILED or ''}")
     return noticed(bench) and good
-
-
-def check_variants(bench: Any) -> bool:
-    """Whether the variants of the backward pass are right; those that are not are left out."""
-    half = torch.float16
-    cases: list[dict[str, Any]] = [{"length": 300, "rows": 100}, {"length": 130, "rows": 130}]
-    if bench.gpu:
-        cases += [
-            {"length": 2000, "rows": 2000},
-            {"length": 1001, "rows": 70, "heads": 3},
-            {"length": 63, "rows": 500},
-            {"length": 777, "rows": 301, "dtype": half},
-            {"length": 900, "rows": 300, "packed": True, "dropout": 0.1},
-        ]
-    good = True
-    for name in VARIANTS:
-        if name == "whole" and bench.has("balanced"):
-            bench.leave_out(name)
-        if not bench.has(name) or name == "no_sums":
-            continue
-        for number, case in enumerate(cases):
-            if number > 4 and name not in ("overlapped", "balanced"):
-                continue
-            try:
-                errors = errors_of(bench, **case, wgmma=True, variant=name)
-            except Exception as error:
-                errors = {"out": float("inf")}
-                say(f"WRONG {name} {case}: {short(error)}")
-                if bench.gpu and "CUDA" in str(error):
-                    bench.again_without()
-            most = 2e-3 if case.get("dtype") == half else 1e-2
-            right = all(e < most for e in errors.values()) and not kernel.FAILED
-            if not right:
-                bench.leave_out(name)
-            named = " ".join(f"{what} {e:.1e}" for what, e in errors.items())
-            say(f"{'right' if right else 'WRONG'} {name} {case}: {named} {kernel.FAILED or ''}")
-            good = good and right
-    return good
 
 
 def noticed(bench: Any) -> bool:

@@ -2,14 +2,12 @@
 
     python -m scripts.bench.attention_gpu results=attention.csv [budget=120]
     python -m scripts.bench.attention_gpu rehearse=true             # no GPU: emulated, tiny
-    ncu ... python -m scripts.bench.attention_gpu profile=now       # a step of each variant
-    python -m scripts.bench.attention_gpu backward=true ...         # variants of the backward pass
+    ncu --set full -k regex:relative_ python -m scripts.bench.attention_gpu profile=true
 
 Output and gradients are held against float64, also with planted faults, which must be noticed. Then
 candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most telling shapes first:
 
     cuda       speed/cuda, forward and backward
-    wgmma      the same with products of warpgroups; wgmma1: one block to a multiprocessor
     mixed      speed/cuda forward, speed/fused backward
     triton     speed/fused alone
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
@@ -19,7 +17,8 @@ candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most te
 Times are those of the GPU, by events, behind a pause in which the CPU gets ahead ("wall": by the
 clock, one call at a time). What raises is reported in a line and left out, a kernel that hangs or
 harms the GPU's context in the checks too (``without``); nothing new begins after ``budget``
-seconds. A short table comes last. Status 1 if something was wrong.
+seconds. A short table comes last. Status 1 if something was wrong. ``profile``: one step alone, for
+Nsight Compute.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ DEFAULTS = {
     "results": "",
     "tokens": "32768",
     "repeats": "15",
-    "profile": "",
-    "backward": "false",
+    "profile": "false",
     "without": "",
 }
 TINY = {"tokens": "256", "repeats": "1"}
@@ -107,20 +105,10 @@ class Bench:
 
     # -- candidates
 
-    def ours(
-        self,
-        forward: bool,
-        backward: bool,
-        wgmma: bool = False,
-        blocks: int = 0,
-        variant: str = "now",
-        **more: Any,
-    ) -> Run:
+    def ours(self, forward: bool, backward: bool, **more: Any) -> Run:
         def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-            kernel.chosen, kernel.warpgroups = True, wgmma
+            kernel.chosen = True
             kernel.FAILED.clear()
-            attention_check.FORWARD_BLOCKS = blocks
-            kernel.overlapped, attention_check.MORE = attention_check.VARIANTS[variant]
             kernel.SIZES.update(
                 forward=(32, 64, 128) if forward and self.has("forward") else (),
                 backward=(32, 64) if backward and self.has("backward") else (),
@@ -132,21 +120,14 @@ class Bench:
         return run
 
     def candidates(self, length: int, comparisons: bool) -> dict[str, Run]:
-        if self.given["backward"] == "true":
-            found = {"sdpa": plain}
-            for name in filter(self.has, attention_check.VARIANTS):
-                found[name] = self.ours(True, True, True, variant=name)
-            return found
         if not comparisons:
             return {
                 "sdpa": plain,
                 "cuda": self.ours(True, True),
-                **({"wgmma": self.ours(True, True, True)} if self.has("wgmma") else {}),
-                **({"wgmma1": self.ours(True, True, True, 1)} if self.has("wgmma") else {}),
                 "mixed": self.ours(True, False),
                 "triton": self.ours(False, False),
             }
-        found = {"sdpa": plain, "cuda": self.ours(True, True)}
+        found: dict[str, Run] = {"sdpa": plain, "cuda": self.ours(True, True)}
         if length <= 4096:
             found["skew"] = textbook
             found["flex"] = flex(length, self.device)
@@ -171,9 +152,6 @@ class Bench:
     def has(self, name: str) -> bool:
         return name not in self.given["without"].split(",")
 
-    def leave_out(self, name: str) -> None:
-        self.given["without"] = ",".join(x for x in (self.given["without"], name) if x)
-
     # -- times
 
     def group(self, length: int, rows: int, which: str, comparisons: bool = False) -> None:
@@ -184,8 +162,6 @@ class Bench:
         for name, run in self.candidates(length, comparisons).items():
             if self.late():
                 break
-            if which == "forward" and name in attention_check.VARIANTS and name != "now":
-                continue
 
             def act(run: Run = run) -> object:
                 if which.startswith("forward+"):
@@ -198,7 +174,7 @@ class Bench:
                     before = len(attention_check.LAUNCHED)
                     act()
                     self.wait()
-                if name.startswith(("cuda", "wgmma")) or name in attention_check.VARIANTS:
+                if name == "cuda":
                     kernels = ("forward", "backward")[: 2 if "+" in which else 1]
                     wanted = sum(map(self.has, kernels))
                     if len(attention_check.LAUNCHED) - before != wanted:
@@ -275,11 +251,6 @@ class Bench:
             ]
         plan += [(lengths[0], lengths[0], "forward+backward", True)]
         plan += [(x, clipped, "forward+backward", False) for x in lengths[2:] if x > clipped]
-        if self.given["backward"] == "true":
-            lengths = (2048, 4096, 8192) if self.gpu else (128, 64)
-            shapes = [(x, x) for x in lengths] + [(x, clipped) for x in lengths[:2]]
-            passes = ("forward+backward", "forward")
-            plan = [(x, rows, which, False) for x, rows in shapes for which in passes]
         for length, rows, which, comparisons in plan:
             if self.late():
                 say(f"no time left for {length}, {rows} rows, {which}")
@@ -293,19 +264,13 @@ class Bench:
 
     def table(self) -> None:
         """The short table: milliseconds, and times as long as sdpa."""
-        names = ("sdpa", "cuda", "wgmma", "wgmma1", "mixed", "triton", "skew", "compiled", "flex")
-        if self.given["backward"] == "true":
-            names = ("sdpa", *attention_check.VARIANTS)
-        print(
-            "\nlength rows pass".ljust(32)
-            + "".join(f"{name:>11}" for name in names)
-            + "  best/sdpa"
-        )
+        names = ("sdpa", "cuda", "mixed", "triton", "skew", "compiled", "flex")
+        heading = "".join(f"{name:>9}" for name in names)
+        print("\nlength rows pass".ljust(32) + heading + "  cuda/sdpa")
         for (length, rows, which), found in self.times.items():
-            cells = "".join(f"{found[n]:11.3f}" if n in found else "          -" for n in names)
-            ours = set(names[1:4]) | set(attention_check.VARIANTS) - {"no_sums"}
-            best = min((found[n] for n in ours if n in found), default=None)
-            ratio = f"{best / found['sdpa']:11.2f}" if best and "sdpa" in found else ""
+            cells = "".join(f"{found[n]:9.3f}" if n in found else "        -" for n in names)
+            both = "cuda" in found and "sdpa" in found
+            ratio = f"{found['cuda'] / found['sdpa']:11.2f}" if both else ""
             print(f"{length:5} {rows:>5} {which}".ljust(31) + cells + ratio, flush=True)
 
 
@@ -319,12 +284,10 @@ def main(words: list[str]) -> int:
 
         kernel.launch = emulated.launcher()
         say("no GPU: a rehearsal")
-    kernel.defines = attention_check.with_blocks(kernel.defines)
-    if given["profile"]:
+    if given["profile"] == "true":
         *tensors, upstream = bench.inputs(*((16, 2048, 2048) if bench.gpu else (1, 64, 64)))
-        for name in given["profile"].split(","):
-            step(bench.ours(True, True, True, variant=name), tensors, upstream)
-            bench.wait()
+        step(bench.ours(True, True), tensors, upstream)
+        bench.wait()
         return 0
     kernel.launch = attention_check.counted(kernel.launch)
     try:
@@ -335,10 +298,7 @@ def main(words: list[str]) -> int:
     watch.daemon = True
     if bench.gpu:
         watch.start()
-    if given["backward"] == "true":
-        good = attention_check.check_variants(bench)
-    else:
-        good = attention_check.check(bench)
+    good = attention_check.check(bench)
     watch.cancel()
     if kernel.FAILED:
         say(f"not started: {kernel.FAILED}")

@@ -1,4 +1,4 @@
-// The sums of overlapped.cu of one array (their order is said there), times a factor, into an array of the inputs' type.
+// One array of backward.cu's sums, in the order explained there, times a factor, into an array of the inputs' type.
 
 enum { SHARED_BYTES = 0 };
 

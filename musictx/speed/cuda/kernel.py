@@ -9,15 +9,21 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from musictx.speed.cuda import driver
 
 BLOCK, THREADS = 128, 256
-#: Head sizes of each kernel.
+#: The backward pass: numbers of a head, and bytes of a block's dynamic shared memory.
+WIDTH, BACKWARD_SHARED = 64, 192512
+#: Rows that lie together in the backward pass's sums (backward.cu).
+TOGETHER = 8
+#: Head sizes of each kernel; in the backward pass smaller heads are filled up with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
 _DTYPES = (torch.bfloat16, torch.float16)
 _POINTERS = (
@@ -41,13 +47,6 @@ class Arguments(ctypes.Structure):
 
 #: How kernels are started; tests put an emulation here.
 launch: Callable[..., None] = driver.launch
-#: Whether products with keys and values are those of warpgroups (heads of 64): a fifth faster than
-#: without (common.cuh; scripts/bench/results.csv).
-warpgroups = True
-#: The file with the backward pass of heads of 64 where warpgroups are used; empty: backward.cu.
-overlapped: str = "balanced"
-#: Dynamic shared memory of a block of such files, bytes.
-OVERLAPPED_SHARED = {"overlapped": 192512, "balanced": 225280}
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
 chosen: bool | None = None
 HOPPER = (9, 0)
@@ -77,35 +76,31 @@ def backward(
     """Gradients into place, or False: left to Triton."""
     if not able("backward", p, out, up, dq):
         return False
-    name, shared = "backward", 1600 * p.size + 98304
-    if overlapped and warpgroups and p.size == 64:
-        name, shared = overlapped, OVERLAPPED_SHARED[overlapped]
-    pad = 8 if name in OVERLAPPED_SHARED else 1
-    length, rows = (-(-x // pad) * pad for x in (p.keys, p.high + 1))
-    sums = torch.zeros(2, p.batch * p.heads, length, p.size, dtype=torch.float32, device=p.q.device)
+    size, result = p.size, dq
+    if size < WIDTH:
+        zeros = (0, WIDTH - size)
+        q, k, v, table, out, up = (pad(x, zeros) for x in (p.q, p.k, p.v, p.table, out, up))
+        p, result = replace(p, q=q, k=k, v=v, table=table), torch.empty_like(q)
+    length, rows = (-(-n // TOGETHER) * TOGETHER for n in (p.keys, p.high + 1))
+    sums = p.q.new_zeros(2, p.batch * p.heads, length, WIDTH, dtype=torch.float32)
     vectors = tables.vectors
-    if rows > p.high + 1:
-        vectors = vectors.new_zeros(tables.slots, rows, p.size)
-    argument = _arguments(p, log_sum, out=out, up=up, result=dq)
+    if vectors.shape[1:] != (rows, WIDTH):
+        vectors = vectors.new_zeros(tables.slots, rows, WIDTH)
+    argument = _arguments(p, log_sum, out=out, up=up, result=result)
     argument.dk, argument.dv = (x.data_ptr() for x in sums)
     argument.dtable, argument.slots = vectors.data_ptr(), tables.slots
-    blocks = -(-p.queries // BLOCK)
-    if not _run(name, p, (p.batch * p.heads, blocks), shared, argument):
+    grid = (p.batch * p.heads, -(-p.queries // BLOCK))
+    if not _run("backward", p, grid, BACKWARD_SHARED, argument):
         return False
-    for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
-        if pad == 1:
-            split = (p.size // 16, 2, 4, 2)
-            parts = found.view(p.k.shape).unflatten(-1, (-1, 4, 2, 2)).transpose(-3, -2)
-            torch.mul(parts, factor, out=target.unflatten(-1, split))
-        elif not (_aligned(target) and _finish(p, found, target, factor)):
-            ordered = _in_order(found, pad)[:, : p.keys].unflatten(0, (p.batch, p.heads))
+    if size < WIDTH:
+        dq.copy_(result[..., :size])
+    for target, summed, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
+        if size < WIDTH or not (_aligned(target) and _finish(p, summed, target, factor)):
+            ordered = _in_order(summed)[:, : p.keys, :size].unflatten(0, (p.batch, p.heads))
             torch.mul(ordered, factor, out=target)
-    if pad == 1:
-        tables.vectors = _in_order(tables.vectors, pad)
-        return True
     group = p.heads if p.table_strides[0] else 1
     total = vectors.unflatten(0, (-1, group)).sum(0)
-    tables.vectors, tables.slots = _in_order(total, pad)[:, : p.high + 1], group
+    tables.vectors, tables.slots = _in_order(total)[:, : p.high + 1, :size], group
     return True
 
 
@@ -115,7 +110,7 @@ def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
     argument.result = target.data_ptr()
     for of, stride in zip(("batch", "head", "row"), target.stride()):
         setattr(argument, f"result_{of}", stride)
-    blocks = -(-(-(-p.keys // 8) * 32) // THREADS)
+    blocks = -(-(-(-p.keys // TOGETHER) * 32) // THREADS)
     return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
@@ -150,13 +145,12 @@ def defines(kernel: str, p: Any) -> list[str]:
         "FLOAT16": int(p.q.dtype == torch.float16),
         "PACKED": int(p.query_codes is not None),
         "DROP": int(p.threshold > 0),
-        "WGMMA": int(warpgroups and p.size == 64),
+        "WGMMA": int(p.size == WIDTH),
+        "TURNED": int(kernel == "backward"),
     }
     # Two blocks to a multiprocessor, where 128 registers will do.
     plain = not (flags["PACKED"] or flags["DROP"])
     flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
-    if kernel in OVERLAPPED_SHARED:
-        flags["TURNED"] = 1
     if kernel == "finish":
         flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
     return [f"{name}={number}" for name, number in flags.items()]
@@ -164,7 +158,7 @@ def defines(kernel: str, p: Any) -> list[str]:
 
 def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     named = dict(zip("qkv", (p.q, p.k, p.v))) | rows
-    found = Arguments(
+    argument = Arguments(
         **{name: x.data_ptr() for name, x in named.items()},
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
@@ -182,8 +176,8 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     )
     for name, x in named.items():
         for of, stride in zip(("batch", "head", "row"), x.stride()):
-            setattr(found, f"{name}_{of}", stride)
-    return found
+            setattr(argument, f"{name}_{of}", stride)
+    return argument
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
@@ -205,7 +199,7 @@ def _aligned(x: Tensor) -> bool:
     return regular and x.data_ptr() % 16 == 0
 
 
-def _in_order(x: Tensor, pad: int) -> Tensor:
-    """The kernel's sums (..., rows, D), ``pad`` rows together in its order, in the usual order."""
-    parts = x.reshape(*x.shape[:-2], -1, x.shape[-1] // 16, pad, 4, 2, 2)
+def _in_order(x: Tensor) -> Tensor:
+    """Sums (..., rows, WIDTH), in the order of backward.cu, in the usual one."""
+    parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, TOGETHER, 4, 2, 2)
     return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

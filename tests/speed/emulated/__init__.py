@@ -66,9 +66,8 @@ def launcher(
         assert built.shared_bytes_needed() == shared
         size = int(next(x for x in defines if x.startswith("HEAD=")).partition("=")[2])
         pairs = grid[1] if kernel == "forward" else grid[0]
-        pad = 1 if kernel in ("forward", "backward") else 8
-        keys = pairs * -(-argument.length // pad) * pad * size
-        rows = argument.slots * -(-argument.rows // pad) * pad * size
+        keys = pairs * -(-argument.length // 8) * 8 * size  # of sums, in eights of rows
+        rows = argument.slots * -(-argument.rows // 8) * 8 * size
         built.emulate.restype = ctypes.c_char_p
         failure = built.emulate(
             ctypes.byref(argument), *grid, ctypes.c_longlong(keys), ctypes.c_longlong(rows),

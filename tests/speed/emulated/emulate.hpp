@@ -45,7 +45,6 @@ inline void copy16(uint32_t to, const void* from, bool valid) { copy_later(to, f
 inline void copy16_if(uint32_t to, const void* from, bool wanted) { if (wanted) copy_later(to, from, true); }
 inline void copy_commit() {}
 inline void copy_wait() { copies_arrive(); }
-inline void store4(uint32_t at, uint32_t x) { check_shared(at, 4); memcpy(shared_bytes + at, &x, 4); }
 inline void store16(uint32_t at, uint32_t x) { check_shared(at, 16); for (int i = 0; i < 4; i++) memcpy(shared_bytes + at + 4 * i, &x, 4); }
 inline void store2(uint32_t at, uint32_t x) { check_shared(at, 2); memcpy(shared_bytes + at, &x, 2); }
 inline void add1(float* to, float x) { check_sum(to, 1); *to += x; }
