@@ -39,6 +39,8 @@ def emulation(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Starts kernels on the CPU, as the arguments of ``emulated.launcher`` say."""
 
     def set_up(**how: Any) -> None:
+        sources = [compile.source(name) for name in ("forward", "backward")]
+        assert "fault" not in how or any(x.count(how["fault"][0]) == 1 for x in sources)
         monkeypatch.setattr(kernel, "launch", emulated.launcher(**how))
 
     set_up()
@@ -198,7 +200,6 @@ def test_faults_are_noticed(emulation, name):
     """Planted in the source, each gives something wrong or stops the emulation."""
     inputs = tensors(300, 50)
     want = loops(inputs)
-    assert any(compile.source(x).count(FAULTS[name][0]) == 1 for x in ("forward", "backward"))
 
     def noticed(**how: int) -> bool:
         emulation(fault=FAULTS[name], **how)
