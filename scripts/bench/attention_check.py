@@ -15,14 +15,20 @@ from musictx.speed import fused
 from musictx.speed.cuda import compile, driver, kernel
 from scripts.bench.attention import step
 
-BEGIN = time.perf_counter()
+_begin = time.perf_counter()
 BREAK = (1, 3)
 #: Kernels that were started.
 LAUNCHED: list[str] = []
 
 
+def begin() -> None:
+    """Count :func:`seconds` from now."""
+    global _begin
+    _begin = time.perf_counter()
+
+
 def seconds() -> float:
-    return time.perf_counter() - BEGIN
+    return time.perf_counter() - _begin
 
 
 def say(line: str) -> None:

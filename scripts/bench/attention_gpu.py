@@ -275,6 +275,7 @@ class Bench:
 
 
 def main(words: list[str]) -> int:
+    begin()
     given = options(words, DEFAULTS, TINY)
     bench = Bench(given)
     if bench.gpu:

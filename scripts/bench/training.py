@@ -44,7 +44,7 @@ from musictx.training.network import build_model
 from musictx.training.optimizer import build_optimizer
 from musictx.training.trainer import build_trainer, quiet
 from scripts.bench import remedies
-from scripts.bench.attention_check import say, seconds, short
+from scripts.bench.attention_check import begin, say, seconds, short
 from scripts.bench.attention_gpu import at_most
 from scripts.bench.common import milliseconds, record, spread
 from scripts.words import options, run, several
@@ -445,6 +445,7 @@ def apart(losses: list[float], others: list[float]) -> float:
 
 
 def main(words: list[str]) -> int:
+    begin()
     bench = Bench(options(words, DEFAULTS, TINY))
     name = torch.cuda.get_device_name() if bench.gpu else "no GPU: a rehearsal"
     say(f"{name}, torch {torch.__version__}, batches {tuple(bench.batches[0].ids.shape)}")
