@@ -43,7 +43,7 @@ from musictx.speed import fused
 from musictx.speed.cuda import kernel
 from scripts.bench import attention_check
 from scripts.bench.attention import flex, plain, step, textbook
-from scripts.bench.attention_check import say, seconds, short
+from scripts.bench.attention_check import begin, say, seconds, short
 from scripts.bench.common import record, spread
 from scripts.words import options
 from scripts.words import run as script
