@@ -111,10 +111,10 @@ class RelativeAttention(nn.Module):
         Raises ``ValueError`` for other shapes.
         """
         self._check(x, memory)
-        others = (memory, pieces, memory_pieces, key_padding_mask)
+        others = [memory, pieces, memory_pieces, key_padding_mask]
         single = x.dim() == 2
         if single:
-            x, others = x[None], tuple(None if each is None else each[None] for each in others)
+            x, others = x[None], [None if each is None else each[None] for each in others]
         mixed = self._mixed(x, *others, attn_mask=attn_mask, start=start)
         return mixed[0] if single else mixed
 
