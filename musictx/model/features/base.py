@@ -129,10 +129,10 @@ def events_of(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
             f"model.features={feature}: expected tokenizer=performance, whose notes start and end, "
             f"not {tokenizer.name}"
         )
-    found = {name: [table.row(kind)] for name, kind in kinds.items()}
+    arguments = {name: [table.row(kind)] for name, kind in kinds.items()}
     if STREAM in table.kinds:
-        found["resets"] = [table.row(KNOWN), table.row(STREAM)]
-    return found | {"loudness": [table.row("velocity")]}
+        arguments["resets"] = [table.row(KNOWN), table.row(STREAM)]
+    return arguments | {"loudness": [table.row("velocity")]}
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

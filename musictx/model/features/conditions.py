@@ -154,8 +154,8 @@ class Conditions(PitchFeature):
         events = events_of(tokenizer, cls.name)
         controls = [list(table.range(name)) for name in CONTROLS]
         marks = [table.id(mark) for mark in MARKS]
-        found = {name: events[name] for name in ("steps", "starts", "ends")}
-        return {**found, "controls": controls, "marks": marks}
+        arguments = {name: events[name] for name in ("steps", "starts", "ends")}
+        return {**arguments, "controls": controls, "marks": marks}
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:
