@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import musictx
-from tests.docs.test_python_page import PAGE
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
 
 
 @pytest.mark.slow
