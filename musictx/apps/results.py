@@ -152,10 +152,9 @@ def fresh_seed() -> int:
 def file_name(source: str | Path, done: str, seed: int) -> str:
     """NAME-DONE-SEED, to which the number of the piece is added: the name of the music ``source``
     and what was ``done`` with it; NAME-SEED of new music by the model ``source``, a Path."""
-    new = isinstance(source, Path)
-    name = shipped.name_of(source.resolve()) if new else Path(source).stem
+    name = shipped.name_of(source.resolve()) if isinstance(source, Path) else Path(source).stem
     name = os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore")
-    return f"{name}-{seed}" if new else f"{name}-{done}-{seed}"
+    return f"{name}-{seed}" if isinstance(source, Path) else f"{name}-{done}-{seed}"
 
 
 @dataclass(frozen=True)
