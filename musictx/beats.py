@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from musictx.notes import METER, TEMPO, Pulse, Score
+#: From ``time`` (seconds) on, ``bpm`` quarter notes a minute.
+TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
+#: From ``time`` (seconds) on, a meter of ``numerator`` / ``denominator``.
+METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 
 #: Quarter notes a minute where a piece has no mark, as MIDI has it.
 BPM = 120.0
 #: Music keeps to a grid if this share of its notes begins so near to a line of it, in seconds.
 ON_GRID, NEAR = 0.9, 0.012
+
+
+class Pulse(NamedTuple):
+    """Beats that are not those of the file: marks that count from ``late`` seconds on, which may be
+    before 0, and where in each quarter note its second eighth stands."""
+
+    tempos: np.ndarray
+    meters: np.ndarray
+    late: float
+    swing: float = 0.5
+
+
+class Marked(Protocol):
+    """What has tempo and meter marks: a :class:`musictx.notes.Score`."""
+
+    @property
+    def tempos(self) -> np.ndarray: ...
+    @property
+    def meters(self) -> np.ndarray: ...
+    @property
+    def pulse(self) -> Pulse | None: ...
 
 
 class Beats:
@@ -22,7 +46,7 @@ class Beats:
     bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
     """
 
-    def __init__(self, score: Score, *, bpm: float = BPM) -> None:
+    def __init__(self, score: Marked, *, bpm: float = BPM) -> None:
         pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
         tempos, meters, late, self.swing = pulse
         self.late = 0.0  # of the marks themselves

@@ -21,6 +21,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from musictx import __version__, hub, untrusted
-from musictx.card import card_text, check_card
+from musictx.card import CorpusStats, card_text, check_card
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, write_text
@@ -69,6 +70,11 @@ class Bundle:
         """What the card says of the corpus, by names; nothing if it is a text or missing."""
         corpus = self.card.get("corpus")
         return corpus if isinstance(corpus, dict) else {}
+
+    @cached_property
+    def stats(self) -> CorpusStats:
+        """What is usual in the corpus, as the card says; read once."""
+        return CorpusStats.of(self.card.get("note_limits"))
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
+import numpy as np
 from torch import nn
 
 from musictx.errors import UserError, shown
@@ -64,19 +65,82 @@ class Card:
     drummers: dict[str, list[Drummer]]
 
 
+#: What is usual in a part is measured over so many seconds.
+WINDOW_SECONDS = 4.0
+
+
+class Habit(NamedTuple):
+    """What is usual in a part: notes at once, lowest and highest pitch, notes a second.
+
+    densest  notes that no :data:`WINDOW_SECONDS` exceed;  longest  seconds that no note exceeds
+    """
+
+    voices: int
+    low: int
+    high: int
+    density: float = 0.0
+    densest: float = np.inf
+    longest: float = np.inf
+
+
+@dataclass(frozen=True)
+class CorpusStats:
+    """What is usual in the corpus of a model (:mod:`musictx.evaluate.note_limits`), as its card has
+    it; ``None`` is not known.
+
+    longest   (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
+    most      notes that few moments exceed
+    density   notes struck in a second
+    repetition_rate  share of notes whose pitch was struck less than half a second before
+    instruments  programs that occur, 128 for drums
+    in_scale  share of notes within one scale
+    polyphony  notes that sound, on average over the time in which any does
+    parts     program, 128 for drums -> its habit
+    """
+
+    longest: np.ndarray = field(default_factory=lambda: np.full(128, np.inf))
+    most: int | None = None
+    density: float | None = None
+    repetition_rate: float = 0.25
+    instruments: frozenset[int] | None = None
+    in_scale: float | None = None
+    polyphony: float | None = None
+    parts: Mapping[int, Habit] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
+        """From ``note_limits`` of a card (:class:`NoteLimits`)."""
+        limits = limits or {}
+        stats = cls(
+            most=limits.get("most_notes"),
+            density=limits.get("density"),
+            repetition_rate=limits.get("restruck", cls.repetition_rate),
+            in_scale=limits.get("in_scale"),
+            polyphony=limits.get("polyphony"),
+            parts={
+                int(part): Habit(int(voices), int(low), int(high), rate)
+                for part, voices, low, high, rate in limits.get("parts") or []
+            },
+        )
+        for low, seconds in limits.get("longest_note") or []:
+            stats.longest[int(low) :] = seconds
+        programs = limits.get("instruments")
+        return stats if programs is None else replace(stats, instruments=frozenset(programs))
+
+
 def check_card(card: Any, where: str, kind: type = Card) -> None:
     """``UserError`` unless the entries of ``card`` that musictx reads are of their types."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
     types = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        value, type_ = card.get(field.name), types[field.name]
+    for entry in fields(kind):
+        value, type_ = card.get(entry.name), types[entry.name]
         if value is None or (type_ is Corpus and isinstance(value, str)):
             continue
         if isinstance(type_, type) and is_dataclass(type_):
-            check_card(value, f"{where}.{field.name}", type_)
+            check_card(value, f"{where}.{entry.name}", type_)
         elif not _fits(value, type_):
-            raise UserError(f"{where}.{field.name}={shown(value)}: expected {field.type}")
+            raise UserError(f"{where}.{entry.name}={shown(value)}: expected {entry.type}")
     if kind is Corpus:
         check_import(card.get("name"), f"{where}.name")
 

@@ -77,7 +77,7 @@ def bars_of(score: Score) -> list[list[Chord]]:
     """The chords of each bar of ``score``, those of its markers, or else those that its notes
     imply; a bar without a change has the chord in force."""
     found = annotated(score) or recognised(score)
-    clock = Beats(score)
+    clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
     if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
         time, last = found[-1]

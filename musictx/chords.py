@@ -11,7 +11,6 @@ stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -158,11 +157,6 @@ def symbol(text: str) -> Chord | None:
     return chord and chord.chord
 
 
-def transposed(chord: Chord, semitones: int) -> Chord:
-    """The same chord ``semitones`` higher."""
-    return Chord((chord.root + semitones) % 12, chord.quality) if chord.quality else chord
-
-
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """The chords in the markers of ``score``: seconds and chord, where it changes."""
     changes: list[tuple[float, Chord]] = []
@@ -196,7 +190,7 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
-    clock = Beats(score)
+    clock = score.beats
     lines = halves(clock, float(clock.quarters(notes["end"].max())))
     if len(lines) < 2:
         return []
@@ -279,26 +273,3 @@ def _likeliest(fits: np.ndarray) -> np.ndarray:
     for row in back[:0:-1]:
         path.append(int(row[path[-1]]))
     return np.array(path[::-1])
-
-
-def agreement(
-    estimate: Sequence[tuple[float, Chord]], truth: Sequence[tuple[float, Chord]], until: float
-) -> tuple[float, float]:
-    """Shares of the time, in seconds up to ``until``, in which two sequences of chords have the
-    same root, and are the same; time in which ``truth`` has no chord does not count."""
-    times = np.unique([0.0, until, *(t for t, _ in estimate), *(t for t, _ in truth)])
-    times = times[times <= until]
-    roots = whole = total = 0.0
-    for begin, end in pairwise(times):
-        one, other = (_at(chords, begin) for chords in (estimate, truth))
-        if other is None or other == NONE:
-            continue
-        total += end - begin
-        roots += (end - begin) * (one is not None and one.root == other.root)
-        whole += (end - begin) * (one == other)
-    return (roots / total, whole / total) if total else (np.nan, np.nan)
-
-
-def _at(chords: Sequence[tuple[float, Chord]], time: float) -> Chord | None:
-    before = [chord for begin, chord in chords if begin <= time + 1e-6]
-    return before[-1] if before else None

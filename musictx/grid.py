@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from musictx.beats import Beats, straight
-from musictx.notes import Pulse, Score
+from musictx.notes import Pulse, Score, once
 from musictx.tracking import tracked
 
 #: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
@@ -67,12 +67,13 @@ class BeatFit:
         return self.kind in ("grid", "shifted")
 
 
+@once
 def grid_of(score: Score) -> BeatFit:
     """How ``score`` stands to its tempo marks, 120 quarter notes a minute where it has none."""
     onsets = _onsets(score)
     if len(onsets) < SHORTEST:
         return BeatFit("short", 0.0)
-    clock = Beats(score)
+    clock = score.beats
     quarters = clock.quarters(onsets)
     there, exact = strength(quarters), exactness(quarters)
     if len(onsets) < FEWEST:
@@ -99,11 +100,11 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
     if score.pulse is not None or grid.kind == "grid":
         return score
     if grid.kind == "shifted":
-        marks = Beats(score)
+        marks = score.beats
         return replace(score, pulse=Pulse(marks.tempos, score.meters, grid.shift, grid.swing))
     pulse = tracked(score) if tracking and grid.kind == "free" else None
     found = replace(score, pulse=pulse)
-    sure = pulse is not None and strength(Beats(found).quarters(_onsets(found))) >= SURE
+    sure = pulse is not None and strength(found.beats.quarters(_onsets(found))) >= SURE
     return found if sure else score
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from musictx.beats import METER, TEMPO, Beats, Pulse
 from musictx.errors import UserError, shown
 
 if TYPE_CHECKING:
@@ -42,23 +44,8 @@ NOTE = np.dtype(
 DRUMS = 128
 #: One movement of the sustain pedal (controller 64) of one track: 0..127, down from 64 on.
 PEDAL = np.dtype([("time", "f8"), ("value", "u1"), ("track", "u2")])
-#: From ``time`` (seconds) on, ``bpm`` quarter notes a minute.
-TEMPO = np.dtype([("time", "f8"), ("bpm", "f8")])
-#: From ``time`` (seconds) on, a meter of ``numerator`` / ``denominator``.
-METER = np.dtype([("time", "f8"), ("numerator", "u1"), ("denominator", "u2")])
 #: From ``time`` (seconds) on, a key signature: sharps (flats below 0), -7..7, and whether minor.
 KEY = np.dtype([("time", "f8"), ("sharps", "i1"), ("minor", "?")])
-
-
-class Pulse(NamedTuple):
-    """Beats that are not those of the file: marks that count from ``late`` seconds on, which may be
-    before 0, and where in each quarter note its second eighth stands."""
-
-    tempos: np.ndarray
-    meters: np.ndarray
-    late: float
-    swing: float = 0.5
-
 
 #: The columns of a Score, their dtypes and what they are sorted by.
 _COLUMNS = {
@@ -219,6 +206,11 @@ class Score:
         tracks = len(np.unique(self.notes["track"]))
         return f"Score({len(self)} notes, {tracks} tracks, {self.duration:.2f} s)"
 
+    @cached_property
+    def beats(self) -> Beats:
+        """The clock of this piece: seconds <-> quarter notes <-> bars."""
+        return Beats(self)
+
     @property
     def duration(self) -> float:
         """Seconds from 0 to the end of the last note; 0.0 without notes."""
@@ -287,3 +279,20 @@ class Score:
         )
         table = np.stack(columns, axis=1)[order(*columns)]
         return hashlib.sha256(table.astype("<i8").tobytes()).hexdigest()[:32]
+
+
+Answer = TypeVar("Answer")
+
+
+def once(ask: Callable[[Score], Answer]) -> Callable[[Score], Answer]:
+    """``ask``, whose answer stays with the Score: since a Score never changes, it is computed once
+    for each."""
+    name = f"{ask.__module__}.{ask.__name__}"
+
+    @wraps(ask)
+    def answer(score: Score) -> Answer:
+        if name not in vars(score):
+            vars(score)[name] = ask(score)
+        return vars(score)[name]
+
+    return answer

@@ -203,8 +203,8 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             number = float(number)
         if isinstance(number, int) or (isinstance(number, float) and "float" in kinds):
             return number
-    is_list = isinstance(value, str) and "," in value and not kinds[0].startswith(("list", "dict"))
-    alone = ", one value alone" if is_list else ""
+    single = not kinds[0].startswith(("list", "dict"))
+    alone = ", one value alone" if single and isinstance(value, str) and "," in value else ""
     raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}{alone}")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from musictx.notes import METER, TEMPO, Pulse, Score
+from musictx.notes import METER, TEMPO, Pulse, Score, once
 
 #: Seconds of a frame, and quarter notes a minute of the slowest and of the fastest music.
 FRAME, SLOWEST, FASTEST = 0.02, 50.0, 180.0
@@ -38,6 +38,7 @@ FEWEST = 8
 LONGEST = 1800.0
 
 
+@once
 def tracked(score: Score) -> Pulse | None:
     """The beats and bars that the notes of ``score`` tell, whether sure or not; None for too little
     music, or too much. They begin at or before its first note, with a bar."""

@@ -27,7 +27,6 @@ import numpy as np
 
 import musictx
 from musictx import formats, midi
-from musictx.beats import Beats
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.midi.scan import track_chunks
@@ -87,7 +86,7 @@ def random_notes(part: fill.Part, seeds: Any, **_: Any) -> Iterator[Any]:
 
 def infilled(score: Score, model: musictx.Bundle) -> str:
     """What is wrong with two bars of a track that were composed anew; empty: nothing."""
-    clock = Beats(in_time(score, tracking=False))  # as the command counts bars
+    clock = in_time(score, tracking=False).beats  # as the command counts bars
     pitched = score.notes[~score.notes["drum"]]
     tracks = sorted(set(score.notes["track"].tolist()))
     bars = clock.bar(float(clock.quarters(score.duration)))[0]

@@ -439,7 +439,7 @@ def test_an_older_folder_is_read_converted_and_replaced(old, tokenizer):
     replaced = shutil.copytree(old, old.with_name("replaced"))
     bundle.save(replaced, before.model, tokenizer, {})
     assert sorted(p.name for p in replaced.iterdir()) == sorted(bundle.FILES)
-    convert.main([str(old)])
+    convert.main(str(old))
     assert sorted(p.name for p in old.iterdir()) == sorted(bundle.FILES)
     after = bundle.load(old)
     assert after.card == before.card

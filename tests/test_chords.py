@@ -42,12 +42,12 @@ def test_other_markers_are_no_chords(text):
     assert (chords.named(text) is None) == (text != "B:")
 
 
-def of_chords(names: list[Chord], transposed: int = 0) -> Score:
+def of_chords(names: list[Chord], semitones: int = 0) -> Score:
     """A bar of four quarters for each: the root in the bass, its tones above."""
     notes = []
     for bar, chord in enumerate(names):
         tones = [36 + chord.root, *(60 + one for one in sorted(chord.classes))]
-        notes += [(2.0 * bar, 2.0 * bar + 2, p + transposed, 64, 0, False, 0) for p in tones]
+        notes += [(2.0 * bar, 2.0 * bar + 2, p + semitones, 64, 0, False, 0) for p in tones]
     return Score(notes)
 
 
@@ -60,15 +60,11 @@ plain = st.sampled_from([chord for chord in CHORDS[1:] if chords.NAMES[chord.qua
 def test_plain_triads_are_recognised_in_every_key(names, semitones):
     found = chords.recognised(of_chords(names, semitones))
     expected = [
-        (2.0 * n, chords.transposed(chord, semitones))
+        (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
         for n, chord in enumerate(names)
         if n == 0 or names[n - 1] != chord
     ]
     assert found == expected
-    until = 2.0 * len(names)
-    assert chords.agreement(found, expected, until) == (1.0, 1.0)
-    other = [(time, chords.transposed(chord, 3)) for time, chord in found]
-    assert chords.agreement(other, expected, until) == (0.0, 0.0)
 
 
 def test_halves_of_bars_follow_the_meters():

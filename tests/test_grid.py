@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,3 +77,15 @@ def test_a_handful_of_notes_says_nothing_unless_all_stand_on_lines():
     assert grid_of(piece(np.arange(1.0, 4.0))) == BeatFit("short", 0.0)
     assert grid_of(piece(np.arange(1.0, 8.0))).kind == "grid"
     assert grid_of(piece(np.append(np.arange(1.0, 8.0), 8.03))).kind == "short"
+
+
+def test_the_beats_of_a_piece_are_looked_for_once_but_anew_where_its_notes_change():
+    music = Score([(0.5 * n, 0.5 * n + 0.4, 60, 64, 0, False, 0) for n in range(20)])
+    assert music.beats is music.beats
+    assert grid_of(music) is grid_of(music)
+    assert grid_of(music).kind == "grid"
+    notes = music.notes.copy()
+    notes["start"] += np.linspace(0, 0.37, 20) ** 2
+    notes["end"] += 1
+    assert grid_of(music.with_notes(notes)) != grid_of(music)
+    assert replace(music, tempos=[(0.0, 90.0)]).beats.quarters(2.0) == 3.0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from musictx import chord_sheet, formats
 from musictx.apps.results import WRITERS, read_music, say
-from musictx.beats import Beats
 from musictx.chords import annotated
 from musictx.config import ChordsConfig
 from musictx.errors import UserError
@@ -39,7 +38,7 @@ def run(config: ChordsConfig) -> str:
         say(f"Sections, by their bars: {', '.join(parts)}")
     if out is not None:
         if not annotated(score):  # else they are in the music, with their basses and degrees
-            markers = chord_sheet.laid(bars, Beats(score), 0, len(bars))
+            markers = chord_sheet.laid(bars, score.beats, 0, len(bars))
             score = replace(score, markers=tuple(sorted(score.markers + markers)))
         formats.write(score, out)
         say(str(out))

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from musictx.apps import infill, parts, tasks
-from musictx.beats import Beats
 from musictx.bundle import Bundle
 from musictx.chords import annotated, marked, named, recognised
 from musictx.config import GenerateConfig, InfillConfig
@@ -30,9 +29,7 @@ from musictx.sampling.events import OnEvent, tell_all
 from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.sampling.timeline import Timeline
 from musictx.sampling.unlike import Unlike
-from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import write
 from musictx.tokens.groups import Grid
 
@@ -96,7 +93,7 @@ class _Writing:
         self.bars, self.first, self.count = request.bars or BARS, 0, 0
         self.piece = Score()
         if primer is not None:
-            clock = Beats(primer)
+            clock = primer.beats
             self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
             self.first = max(self.first, int(clock.pickup))
             last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
@@ -131,7 +128,7 @@ class _Writing:
                 self._bars_anew(last - max(anew, ending), last - ending)
             elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)
-        clock = Beats(self.piece)
+        clock = self.piece.beats
         lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
         titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
         score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
@@ -140,18 +137,18 @@ class _Writing:
         return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
 
     def _begins(self, score: Score) -> float:
-        return float(self.tokenizer.begins(self._trained(score)))
+        return float(self.tokenizer.clock(self._trained(score)).begins)
 
     def _trained(self, score: Score) -> Score:
         return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
 
     def _line(self, bars: int) -> float:
         """Quarter notes from the beginning of the piece to the line after so many of its bars."""
-        return Beats(self.piece).bar_line(0.0, self.first + bars)
+        return self.piece.beats.bar_line(0.0, self.first + bars)
 
     def _cut(self, bars: int) -> None:
         """The piece ends after so many bars."""
-        end = float(Beats(self.piece).seconds(self._line(bars)))
+        end = float(self.piece.beats.seconds(self._line(bars)))
         notes, pedals = self.piece.notes, self.piece.pedals
         notes = notes[notes["start"] < end - NEAR].copy()
         notes["end"] = np.minimum(notes["end"], end)
@@ -205,19 +202,19 @@ class _Writing:
             ((_, sample),) = made
             score = sample.score
             if self.count:
-                line = Timeline(self.tokenizer, primer.score)
+                clock = primer.clock(self.tokenizer)
                 ids = np.concatenate([primer.ids, sample.ids])
                 chords = [
-                    (float(line.placed(time)), name)
+                    (float(clock.seconds(time)), name)
                     for time, name in self.tokenizer.decode(ids).markers
                     if time >= primer.seconds - 1e-6
                 ]
                 score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
             self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
-            clock = Beats(self.piece)
-            end = float(clock.quarters(sample.seam + sample.seconds))
-            self.first = max(self.first, int(clock.pickup))
-            bars = clock.bar(end + 1e-3)[0] - 1 - self.first
+            beats = self.piece.beats
+            end = float(beats.quarters(sample.seam + sample.seconds))
+            self.first = max(self.first, int(beats.pickup))
+            bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
     def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:
@@ -241,7 +238,6 @@ class _Writing:
                 stop - self.bars,
                 pickup=int(lines[0] - grid.clock.lines[grid.first]),
                 steps=steps.pop(),
-                seconds=60.0 / (STEPS * self.tokenizer.bpm),
                 drums=bool(notes["drum"].mean() > 0.5),
                 lines=before + stop - self.bars,
             )
@@ -250,8 +246,8 @@ class _Writing:
     def _grid(self) -> Grid:
         """What there is in bars, and the line of the bar in which it goes on."""
         score = self._trained(self.piece)
-        inside = float(Beats(score).seconds(self._line(self.count) + 1 / 8))  # of that bar
-        return self.tokenizer.grid(score, self.tokenizer.begins(score), inside)
+        inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
+        return self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
 
     def _primer(self) -> Primer:
         """The piece, and the line of the bar in which it goes on."""
@@ -262,7 +258,7 @@ class _Writing:
 
     def _again(self, source: int) -> None:
         """The section from the bar ``source`` on once more, after what there is."""
-        clock, line = Beats(self.piece), self._line(source)
+        clock, line = self.piece.beats, self._line(source)
         begin, end = (float(clock.seconds(at)) for at in (line, self._line(source + self.bars)))
         moved = self._line(self.count) - line
 
@@ -293,7 +289,7 @@ class _Writing:
     def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
         """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
         its tracks, or ``varied``."""
-        begin = float(Beats(self.piece).seconds(self._line(first)))
+        begin = float(self.piece.beats.seconds(self._line(first)))
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}

@@ -107,7 +107,7 @@ def stream(
         seed=seed,
         seconds=request.seconds,
         sampling=request.sampling,
-        note_limits=bundle.card.get("note_limits"),
+        stats=bundle.stats,
         constraints=constraints,
         processors=processors,
     )

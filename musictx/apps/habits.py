@@ -8,14 +8,13 @@ import numpy as np
 
 from musictx.apps import parts
 from musictx.apps.tasks import AROUND_SECONDS, Task
-from musictx.beats import BPM, Beats
 from musictx.bundle import Bundle
+from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling import group_limits
-from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
 from musictx.sampling.steer import FEWEST_NOTES, controls_of
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
@@ -25,16 +24,10 @@ ACCOMPANIED = 3.0
 MARGIN = 4
 
 
-def pace_of(task: Task, bpm: float) -> float:
-    """Seconds of the file for a second of tokens that count beats at ``bpm``."""
-    first, last = (float(Beats(task.score).quarters(at)) for at in (task.begin, task.end))
-    return (task.end - task.begin) / max((last - first) * 60.0 / bpm, 1e-6)
-
-
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
     """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
     in the corpus; infinite where that is not known."""
-    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    usual = bundle.stats.parts
     tune = usual.get(parts.melody_program(bundle) or 0)
     if notes:
         return (ACCOMPANIED - 1) * notes / max(task.end - task.begin, 1.0)
@@ -62,13 +55,13 @@ def habits_of(
         found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
     if wanted:
         rate = accompanying(bundle, task, len(tune))
-        pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+        pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
         found = {
             part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
             for part, one in found.items()
         }
     if not task.closes and not wanted:
-        usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+        usual = bundle.stats.parts
         found = {
             part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
             for part in composed
@@ -85,7 +78,7 @@ def habits_of(
         together = parts_of(notes if bundle.tokenizer.group > 1 else written)
         for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
-                pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+                pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
                 found[part] = _habit_around(task, part, mine, together[part], pace)
     return group_limits.asked(found, request.sampling, controls_of(request))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from musictx import musicxml, registry
 from musictx.apps import parts
-from musictx.apps.habits import accompanying, habits_of, pace_of
+from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -24,7 +24,6 @@ from musictx.apps.results import (
     say,
 )
 from musictx.apps.tasks import Task, task_of
-from musictx.beats import BPM
 from musictx.bundle import Bundle
 from musictx.chords import annotated, is_chart, recognised
 from musictx.config import AccompanyConfig, InfillConfig
@@ -36,7 +35,6 @@ from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
@@ -81,7 +79,6 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
-    limits = NoteLimits.of(bundle.card.get("note_limits"))
     _check_drums(bundle, task)
     wanted = parts.by_name(bundle, task.add)
     chords = request.chords if isinstance(request, AccompanyConfig) else None
@@ -94,9 +91,9 @@ def composed(
         )
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
-        values = {**_usual(bundle, task, limits), **values}
+        values = {**_usual(bundle, task), **values}
     # Controls count by the tokens' own time.
-    pace = pace_of(task, bundle.tokenizer.bpm or BPM) if bundle.tokenizer.beats else 1.0
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
     values, around = (
         {name: value * (pace if name == "density" else 1) for name, value in one.items()}
         for one in (values, task.around)
@@ -165,7 +162,7 @@ def composed(
         part,
         [(seed, number) for number in range(request.samples)],
         sampling=request.sampling,
-        limits=replace(limits, density=task.around.get("density")),
+        stats=replace(bundle.stats, density=task.around.get("density")),
         placed=placed,
         progress=progress,
         on_event=on_event,
@@ -177,7 +174,7 @@ def composed(
         yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
 
 
-def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
+def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     """What a melody with its accompaniment is like: how dense, but where there is no melody only
     what accompanies a usual one is; of notes written whole, which come out short and as loud as the
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
@@ -185,10 +182,10 @@ def _usual(bundle: Bundle, task: Task, limits: NoteLimits) -> dict[str, float]:
     notes, found = task.known.notes, {}
     rate = accompanying(bundle, task, len(notes))
     if task.around:
-        found["density"] = min(task.around["density"] + rate, limits.density or np.inf)
+        found["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
     elif np.isfinite(rate):
         found["density"] = rate
-    polyphony = (bundle.card.get("note_limits") or {}).get("polyphony")
+    polyphony = bundle.stats.polyphony
     if bundle.tokenizer.group == 1 and len(notes):
         found["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
     elif polyphony is not None and len(notes):

@@ -16,13 +16,13 @@ from dataclasses import replace
 import numpy as np
 
 from musictx.bundle import Bundle, read_config
+from musictx.card import Habit
 from musictx.data.encode import programmed
 from musictx.errors import UserError
 from musictx.evaluate.likelihood import log_likelihood
 from musictx.evaluate.note_limits import MIDDLE
 from musictx.notes import DRUMS, Score
 from musictx.sampling.drummers import QUARTERS, Drummer, of_style
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.shipped import models
 
 #: Program of General MIDI -> the one that stands for its family in the corpus of songs
@@ -54,7 +54,7 @@ def as_trained(bundle: Bundle, score: Score, lent: Mapping[int, int] | None = No
     """``score`` with the programs that the model knows its tracks by: those of their names, else
     their own, or that of their family; of tracks in ``lent`` (:func:`lent`) the one there."""
     score = programmed(score, programs(bundle))
-    known, notes = NoteLimits.of(bundle.card.get("note_limits")).instruments, score.notes.copy()
+    known, notes = bundle.stats.instruments, score.notes.copy()
     for program in set(notes["program"].tolist()) - (known or set(range(DRUMS))):
         if (stands := family(program)) in (known or ()):
             notes["program"][notes["program"] == program] = stands
@@ -95,7 +95,7 @@ def lent(
     more notes; where no program is left, tracks share one that none of these and nothing ``wanted``
     has. A track of several programs keeps them.
     """
-    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    usual = bundle.stats.parts
     if "program" not in bundle.tokenizer.kinds:
         return {}
     pitched = [program for program in usual if program not in (DRUMS, *wanted)]
@@ -159,7 +159,7 @@ def of_model(bundle: Bundle) -> dict[str, int]:
     kinds = bundle.tokenizer.kinds
     found = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
-        found = set(NoteLimits.of(bundle.card.get("note_limits")).instruments or found)
+        found = set(bundle.stats.instruments or found)
     if "drum" not in kinds or bundle.tokenizer.group == 1:
         found.discard(DRUMS)
     names = {**{name.lower(): program for name, program in programs(bundle).items()}, **NAMES}
@@ -192,7 +192,7 @@ def refusal(bundle: Bundle, name: str) -> str:
 
 def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
     """Program -> what is usual in it, of parts by name: as the model's card says."""
-    usual = NoteLimits.of(bundle.card.get("note_limits")).parts
+    usual = bundle.stats.parts
     found = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
     if DRUMS in found:
         rows = found[DRUMS]
@@ -210,7 +210,8 @@ def drummers(
         if style is not None:
             raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
         return []
-    table = bundle.tokenizer.vocabulary  # type: ignore[attr-defined]
+    table = bundle.tokenizer.vocabulary
+    assert table is not None  # which has the drums
     found = of_style(bundle.card.get("drummers") or {}, style, table)
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():

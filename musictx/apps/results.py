@@ -152,9 +152,11 @@ def fresh_seed() -> int:
 def file_name(source: str | Path, done: str, seed: int) -> str:
     """NAME-DONE-SEED, to which the number of the piece is added: the name of the music ``source``
     and what was ``done`` with it; NAME-SEED of new music by the model ``source``, a Path."""
-    name = shipped.name_of(source.resolve()) if isinstance(source, Path) else Path(source).stem
-    name = os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore")
-    return f"{name}-{seed}" if isinstance(source, Path) else f"{name}-{done}-{seed}"
+    if isinstance(source, Path):
+        name, ending = shipped.name_of(source.resolve()), f"-{seed}"
+    else:
+        name, ending = Path(source).stem, f"-{done}-{seed}"
+    return os.fsencode(name)[:LONGEST_NAME_BYTES].decode(errors="ignore") + ending
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "
     """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
     ``request.tracks`` or, by default, in all but drums."""
     first, last = names
-    clock = Beats(in_time(score, tracking=False))  # bars are counted as its file has them
+    clock = in_time(score, tracking=False).beats  # bars are counted as its file has them
     start = moment(first, request.begin, clock, begins=True)
     stop = moment(last, request.end, clock, begins=False)
     if not 0 <= start < stop:
@@ -141,7 +141,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     if bars is not None and not len(score):
         track = request.melody_track
         require(track is None, "melody_track", track, "none without a melody")
-        clock = Beats(score)
+        clock = score.beats
         end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
         kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
         return Task(score, kept, 0.0, end, False, (), add=add)
@@ -163,7 +163,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     if bars is not None:
         score = in_time(score)
         kept = replace(kept, pulse=score.pulse)
-        clock = Beats(score)
+        clock = score.beats
         first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
         lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
         first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet

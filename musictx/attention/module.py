@@ -112,10 +112,12 @@ class RelativeAttention(nn.Module):
         """
         self._check(x, memory)
         others = [memory, pieces, memory_pieces, key_padding_mask]
-        if x.dim() == 2:
-            batches = [None if each is None else each[None] for each in others]
-            return self._mixed(x[None], *batches, attn_mask=attn_mask, start=start)[0]
-        return self._mixed(x, *others, attn_mask=attn_mask, start=start)
+        single = x.dim() == 2
+        if single:
+            x = x[None]
+            others = [None if each is None else each[None] for each in others]
+        mixed = self._mixed(x, *others, attn_mask=attn_mask, start=start)
+        return mixed[0] if single else mixed
 
     def _check(self, x: Tensor, memory: Tensor | None) -> None:
         """``ValueError`` for inputs that are no sequences of ``width`` channels, or do not fit."""

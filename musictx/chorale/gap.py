@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.beats import Beats
 from musictx.chorale import grid as four
 from musictx.chorale.grid import SILENCE, VOICES, Grid
 from musictx.chorale.tune import Tune
@@ -41,7 +40,7 @@ class Gap(Tune):
             what = "nothing begins there" if not free.any() else "nothing would stay"
             raise UserError(f"from, to: {what}; expected some bars of the file, not all")
         stay = tuple(v for v in range(len(VOICES)) if v not in wanted) or (0,)
-        clock, key = Beats(score, bpm=four.BPM), keys.of_melody(given.pitches[:, 0])
+        clock, key = four.beats(score), keys.of_melody(given.pitches[:, 0])
         return cls(given, stay, ~free, 0, first, clock, key, 0, score)
 
     def harmonised(self, grid: Grid) -> Score:

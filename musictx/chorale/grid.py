@@ -90,10 +90,14 @@ def read(
     return _by_height(notes, start, end), lost
 
 
+def beats(score: Score) -> Beats:
+    """The clock of ``score``, in the tempo of chorales where it has no mark."""
+    return Beats(score, bpm=BPM)
+
+
 def steps(score: Score, seconds: np.ndarray) -> np.ndarray:
     """Times in seconds as whole sixteenths from the start of ``score``, by its tempos: int64."""
-    quarters = Beats(score, bpm=BPM).quarters(seconds)
-    return np.floor(quarters * PER_QUARTER + 0.5).astype(np.int64)
+    return np.floor(beats(score).quarters(seconds) * PER_QUARTER + 0.5).astype(np.int64)
 
 
 def first_step(score: Score) -> int:
@@ -104,15 +108,10 @@ def first_step(score: Score) -> int:
     return int(steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
 
 
-def begins(score: Score) -> float:
-    """The moment of ``score``, in seconds, with which its grid begins."""
-    return float(Beats(score, bpm=BPM).seconds(first_step(score) / PER_QUARTER))
-
-
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
     """A Score of four tracks, soprano first; tied steps are one note."""
     marks = Score(tempos=np.array([(0.0, bpm)], TEMPO), names=NAMES, ticks_per_quarter=480)
-    return marks.with_notes(notes(grid, Beats(marks)))
+    return marks.with_notes(notes(grid, marks.beats))
 
 
 def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from musictx.chorale import grid as four
 from musictx.chorale.ending import Closing
-from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
 from musictx.chorale.rules import Rules
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
+from musictx.tokens.clock import Clock
 from musictx.tokens.sounding import Sounding
 from musictx.tokens.vocab import (
     BOS,
@@ -47,7 +47,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     #: Windows of a piece begin at multiples of so many tokens.
     align = len(VOICES)
     voices = len(VOICES)
-    bpm = four.BPM
     beats = True
     top_p = 0.9
     has_rules = True
@@ -70,17 +69,14 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
-    def coordinates(self) -> dict[str, Any]:
-        pitches = [self.vocabulary.row("pitch")]
-        return {"kind": "grid", "voices": len(VOICES), "size": self.size, "pitches": pitches}
-
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
         return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
 
-    def begins(self, score: Score) -> float:
-        return four.begins(score)
+    def clock(self, score: Score) -> Clock:
+        beats = four.beats(score)
+        return Clock(beats, float(beats.seconds(four.first_step(score) / PER_QUARTER)), four.BPM)
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes. Raises ``UserError`` for
@@ -122,13 +118,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
             before = pitches[t - 1] if t else SILENCE
             pitches[t] = np.where(goes_on[t], before, pitches[t])
         return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
-
-    @cached_property
-    def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch that each id sounds; -1 for silence, a tie and what is none."""
-        pitches = np.full(self.size, SILENCE, np.int64)
-        pitches[self._first :] = np.arange(self.low, self.high + 1)
-        return pitches
 
     def is_tie(self, ids: np.ndarray) -> np.ndarray:
         """Which of ``ids`` are ties; none where the vocabulary has no tie."""

@@ -77,7 +77,7 @@ class Tune:
                     f"{error}; give a file with the melody alone, such as its track, exported from "
                     "your sequencer"
                 ) from None
-        clock, first = Beats(score, bpm=four.BPM), four.first_step(score)
+        clock, first = four.beats(score), four.first_step(score)
         bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))}
         if missing := sorted(set(ends) - bars):
             raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")

@@ -65,9 +65,9 @@ class Writer:
     def __enter__(self) -> Writer:
         check_place(self.folder)
         with contextlib.ExitStack() as stack:
-            self._beside = stack.enter_context(files.atomic_folder(self.folder))
-            self._tokens = stack.enter_context((self._beside / TOKENS).open("wb"))
-            self._table = stack.enter_context((self._beside / PIECES).open("wb"))
+            self._temporary = stack.enter_context(files.atomic_folder(self.folder))
+            self._tokens = stack.enter_context((self._temporary / TOKENS).open("wb"))
+            self._table = stack.enter_context((self._temporary / PIECES).open("wb"))
             self._stack = stack.pop_all()
         return self
 
@@ -96,7 +96,7 @@ class Writer:
 
     def write_text(self, name: str, text: str) -> None:
         """A further file of the folder, such as a report."""
-        path = self._beside / name
+        path = self._temporary / name
         path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def __exit__(

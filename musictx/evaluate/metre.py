@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from musictx.beats import Beats
 from musictx.notes import Score
 
 #: An onset is near a line of the grid if it lies within so many seconds of it.
@@ -24,7 +23,7 @@ def near_sixteenths(score: Score) -> float:
     Onsets drawn at random reach 2 * NEAR_SECONDS / (length of a sixteenth)."""
     if not len(score):
         return np.nan
-    beats = Beats(score)
+    beats = score.beats
     lines = np.round(beats.quarters(score.notes["start"]) * LINES_A_QUARTER) / LINES_A_QUARTER
     away = np.abs(beats.seconds(lines) - score.notes["start"])
     return float((away <= NEAR_SECONDS).mean())
@@ -55,7 +54,7 @@ def bass_changes_on_strong_beats(score: Score) -> float:
         sounding = np.concatenate([sounding[sounding["end"] > moment + 1e-3], notes[begin:end]])
         lowest.append(int(sounding["pitch"].min()))
     changed = np.append(True, np.diff(lowest) != 0)
-    at = _in_bars(score, Beats(score).quarters(moments[changed]))[1]
+    at = _in_bars(score, score.beats.quarters(moments[changed]))[1]
     strong = np.minimum(np.abs(at), np.abs(at - 2.0)) < 1 / 16
     return float(strong.mean())
 
@@ -86,14 +85,14 @@ def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
 
 def _sixteenths(score: Score) -> np.ndarray:
     """(n,) quarter notes from the start of the piece to the sixteenth nearest to each onset."""
-    quarters = Beats(score).quarters(score.notes["start"])
+    quarters = score.beats.quarters(score.notes["start"])
     return np.round(quarters * LINES_A_QUARTER) / LINES_A_QUARTER
 
 
 def _in_bars(score: Score, quarters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each of ``quarters`` (n,) from the start of the piece: the number of its bar, from 0, and
     the quarter notes since the line of that bar; a moment just before a line belongs to it."""
-    beats = Beats(score)
+    beats = score.beats
     quarters = quarters + 1 / 32
     mark = np.maximum(np.searchsorted(beats.meter_at, quarters, side="right") - 1, 0)
     length = beats.bar_quarters[mark]

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.beats import Beats
 from musictx.chords import marked
 from musictx.evaluate.metre import bars_alike, bars_of
 from musictx.notes import Score
@@ -45,7 +44,7 @@ def sections(score: Score) -> list[Section]:
     or more that name some, else :func:`find`."""
     if not len(score):
         return []
-    clock, chord_names = Beats(score), marked(score)
+    clock, chord_names = score.beats, marked(score)
     begins: dict[int, str] = {}
     for time, text in score.markers:
         if (

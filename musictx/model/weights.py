@@ -24,15 +24,15 @@ def attention_weights(model: MusicTransformer, ids: Tensor, layer: int) -> Tenso
     """
     attention = model.blocks[layer].attention
     assert isinstance(attention, Attention)
-    found: list[Tensor] = []
+    weights: list[Tensor] = []
 
     def watch(module: Attention, inputs: tuple[Any, ...]) -> None:
         x, scheme, number, where, *_ = inputs
-        found.append(module.weights(x, scheme, number, where))
+        weights.append(module.weights(x, scheme, number, where))
 
     handle = attention.register_forward_pre_hook(watch)
     try:
         model(ids)
     finally:
         handle.remove()
-    return found[0]
+    return weights[0]

@@ -77,7 +77,7 @@ def to_bytes(score: Score) -> bytes:
     So it does for music of more than 200,000 bars, those of each voice counted, or of more than
     500,000 notes, each counted in every bar in which it sounds.
     """
-    clock = Beats(score)
+    clock = score.beats
     notes = score.notes
     start, end = written(clock, notes)
     if not has_notation(score):
@@ -137,7 +137,7 @@ def has_notation(score: Score) -> bool:
     """Whether ``score`` has tempo marks and its notes begin on the grid that they make."""
     if not len(score.notes):
         return True
-    clock = Beats(score)
+    clock = score.beats
     return bool(len(score.tempos)) and any(
         clock.keep_to(score.notes["start"], lines) for lines in _LINES
     )

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from musictx.beats import Beats
 from musictx.files import atomic
 from musictx.grid import grid_of
 from musictx.midi.names import DRUMS, part_names
@@ -139,7 +138,7 @@ class Layout:
     def times(self, score: Score) -> list[tuple[float, str]]:
         """(second, label, "" for none) of the lines across the roll: bar lines if the notes lie on
         the beats of ``score``, else round numbers of seconds. A pick-up has no number."""
-        length, beats = self.systems * self.system_seconds, Beats(score)
+        length, beats = self.systems * self.system_seconds, score.beats
         bars = beats.bar_lines(float(beats.quarters(length)) + 1e-3)
         pixels = length * self.second / max(len(bars), 1)
         every = next((n for n in (1, 2, 4, 8, 16, 32, 64) if n * pixels >= LABEL_PIXELS), 0)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.card import CorpusStats, Habit
 from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
@@ -24,11 +25,10 @@ from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
 from musictx.tokens.groups import GroupTokenizer
@@ -52,6 +52,9 @@ class BarPart:
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
     """
+
+    #: Of a step, as ids count them.
+    seconds = STEP_SECONDS
 
     def __init__(
         self,
@@ -144,11 +147,6 @@ class BarPart:
     def here(self) -> int:
         """The step up to which the piece is written."""
         return int(self.lines[self.bar])
-
-    @property
-    def seconds(self) -> float:
-        """Of a step, in the tokens' own time."""
-        return 60.0 / (STEPS * self.tokenizer.bpm)
 
     def again(self) -> BarPart:
         """Another part for the same notes, from the same beginning; before any is composed."""
@@ -246,7 +244,6 @@ class BarPart:
             self.begin,
             self.stop,
             self.parts,
-            self.seconds,
             again,
             self.habits,
             habits,
@@ -302,7 +299,7 @@ class BarPart:
 def segment(
     some: Sequence[Any],
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     after_step: Callable[[], None],
 ) -> None:
     """Write on until the context is full; of several that stand at the same place."""
@@ -313,7 +310,7 @@ def segment(
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
-    constraints = soft.build(part.tokenizer, sampling, limits, [part.around] * rows)
+    constraints = soft.build(part.tokenizer, sampling, stats, [part.around] * rows)
     constraints += group_costs.of(
         part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
     )

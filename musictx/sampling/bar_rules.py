@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from musictx.beats import BPM
+from musictx.card import WINDOW_SECONDS, Habit
 from musictx.chords import Chord
 from musictx.sampling.beside_known import BesideKnown
-from musictx.sampling.soft import WINDOW_SECONDS, Habit
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
 from musictx.tokens.returns import likeness, stretches
 from musictx.tokens.vocab import Vocabulary
@@ -62,7 +61,6 @@ class BarRules:
     ahead   bar -> the ids of the groups ahead that stand before its line
     begin, end   steps between which new notes begin
     parts   of new groups: programs, :data:`DRUM_PART`, :data:`CHORD`
-    seconds of a step
     returns bar -> the earlier one that its known notes say again
     habits  part -> how many of its notes sound at once, and of new ones between which pitches they
             lie, how many there are in a second, at least and in few, and how long they last
@@ -80,7 +78,6 @@ class BarRules:
     begin: int
     end: int
     parts: Collection[int]
-    seconds: float = 60.0 / (STEPS * BPM)
     returns: Mapping[int, int] = field(default_factory=dict)
     habits: Mapping[int, Habit] = field(default_factory=dict)
     fits: bool = False
@@ -102,7 +99,7 @@ class BarRules:
         object.__setattr__(self, "sounding", dict(sounding))
         if self.fits:
             object.__setattr__(self, "beside", BesideKnown(sounding, chords))
-        window = round(WINDOW_SECONDS / self.seconds)
+        window = round(WINDOW_SECONDS * PER_SECOND)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
 
@@ -126,7 +123,7 @@ class BarRules:
     def longest(self, part: int) -> int | None:
         """Steps that a new note of the part lasts at most; None: any number."""
         seconds = self.habits[part].longest if part in self.habits else np.inf
-        return None if np.isinf(seconds) else max(round(seconds / self.seconds), 1)
+        return None if np.isinf(seconds) else max(round(seconds / STEP_SECONDS), 1)
 
     def full(self, part: int, step: int, own: int, begun: Sequence[int]) -> bool:
         """Whether with ``own`` new notes as many of the part sound at ``step`` as may at once, or

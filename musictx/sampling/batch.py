@@ -18,7 +18,6 @@ from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, OnEvent, Teller
 from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
-from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, PAD, SoftConstraint, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
@@ -78,8 +77,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
 
     Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
     """
-    line = Timeline(tokenizer, primer.score)
-    seam = float(line.placed(primer.seconds))
+    clock = primer.clock(tokenizer)
+    seam = float(clock.seconds(primer.seconds))
     ends = [] if request.seconds is None else [seam + request.seconds]
     if request.bars is not None:
         if primer.score is None and not tokenizer.beats:
@@ -87,7 +86,7 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
                 f"bars={request.bars}: this model counts in seconds, not in bars; give "
                 "model=song, a primer with a meter, or seconds"
             )
-        ends.append(line.after_bars(seam, request.bars))
+        ends.append(clock.after_bars(seam, request.bars))
     if not ends:
         return None
     if min(ends) > DAY:
@@ -95,7 +94,7 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
             f"{'bars' if request.seconds is None else 'seconds'}: the piece with its primer would "
             f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
         )
-    return line.read(min(ends))
+    return clock.time(min(ends))
 
 
 class Batch:
@@ -113,8 +112,8 @@ class Batch:
         self.tokens = request.tokens
         different = {id(primer): primer for primer in primers}
         states = {key: primer.state(tokenizer) for key, primer in different.items()}
-        lines = {key: Timeline(tokenizer, primer.score) for key, primer in different.items()}
-        self.lines = [lines[id(primer)] for primer in primers]
+        clocks = {key: primer.clock(tokenizer) for key, primer in different.items()}
+        self.clocks = [clocks[id(primer)] for primer in primers]
         self._tellers: list[Teller] = []
         self.until = [end_of(request, tokenizer, primer) for primer in primers]
         self._before = [states[id(primer)].notes for primer in primers]
@@ -150,7 +149,7 @@ class Batch:
     def tell(self, on_event: OnEvent, first: int, rows: int) -> None:
         """Tell the events of the first ``rows`` rows, which are numbered from ``first``."""
         for row in range(rows):
-            since = 0.0 if self.include else self.lines[row].beginning(self._seam(row))
+            since = 0.0 if self.include else self._beginning(row)
 
             def tell(event: Event, number: int = first + row, since: float = since) -> None:
                 on_event(number, event._replace(seconds=event.seconds - since))
@@ -181,19 +180,24 @@ class Batch:
         return rows
 
     def _seam(self, row: int) -> float:
-        return float(self.lines[row].placed(self.primers[row].seconds))
+        return float(self.clocks[row].seconds(self.primers[row].seconds))
+
+    def _beginning(self, row: int) -> float:
+        """Where the new part begins to a listener, in seconds of the piece."""
+        score = self.primers[row].score
+        return self._seam(row) if score is None else timeline.beginning(score, self._seam(row))
 
     def placed(self, row: int, notes: np.ndarray) -> np.ndarray:
         """New notes, in seconds of the tokens, where they stand in the piece."""
-        given, until, line = self.primers[row].score, self.until[row], self.lines[row]
+        given, until, clock = self.primers[row].score, self.until[row], self.clocks[row]
         notes = notes.copy()
         for name in ("start", "end"):
-            notes[name] = line.placed(notes[name])
+            notes[name] = clock.seconds(notes[name])
         if given is not None:
             notes = timeline.quantised(notes, given, self.grid)
             notes = timeline.on_tracks(notes, given, self.tokenizer)
         if until is not None:
-            limit = float(line.placed(until))
+            limit = float(clock.seconds(until))
             notes = notes[notes["start"] < limit - 1e-6]
             if self.end != "natural":
                 notes["end"] = np.minimum(notes["end"], max(limit, self._seam(row)))
@@ -202,7 +206,7 @@ class Batch:
     def sample(self, row: int, interrupted: bool = False) -> Sample:
         """The finished piece of a row: its ids decoded, cut at its length, joined to the primer."""
         primer, until, drawn = self.primers[row], self.until[row], self.drawn[row]
-        line = self.lines[row]
+        clock = self.clocks[row]
         written = self.constraint.states[row].seconds
         ended: Ended = "interrupted" if interrupted else "stuck"
         if drawn and drawn[-1] == EOS:
@@ -216,15 +220,15 @@ class Batch:
         notes = decoded.notes
         old, new = notes[: self._before[row]].copy(), self.placed(row, notes[self._before[row] :])
         for name in ("start", "end"):
-            old[name] = line.placed(old[name])
-        seam, stop = self._seam(row), float(line.placed(written))
+            old[name] = clock.seconds(old[name])
+        seam, stop = self._seam(row), float(clock.seconds(written))
         if until is not None and self.end != "natural":
-            old["end"] = np.minimum(old["end"], max(float(line.placed(until)), seam))
+            old["end"] = np.minimum(old["end"], max(float(clock.seconds(until)), seam))
         given = primer.score
         if row < len(self._tellers):
             self._tellers[row].close(new)
         if not self.include:
-            score = timeline.alone(given or decoded, new, line.beginning(seam))
+            score = timeline.alone(given or decoded, new, self._beginning(row))
         elif given is not None:
             score = timeline.joined(given, old, new, seam)
         else:

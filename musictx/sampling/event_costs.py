@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from musictx.sampling.soft import WINDOW_SECONDS
+from musictx.card import WINDOW_SECONDS
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import GrammarState, SoftConstraint, Tokenizer
 

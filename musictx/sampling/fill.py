@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
@@ -30,7 +31,6 @@ from musictx.sampling.group_events import teller
 from musictx.sampling.known_events import KnownEvents, RowConstraint
 from musictx.sampling.known_groups import BarRow
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, HERE
@@ -79,7 +79,7 @@ class Part:
         self.closes, self.programs, self.habits = closes, programs, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.seconds = tokenizer.step_seconds
-        first = self._step(tokenizer.begins(music)) if len(music) else self._step(begin)
+        first = self._step(tokenizer.clock(music).begins) if len(music) else self._step(begin)
         #: The step of the score at which the stream's clock begins.
         self.origin = min(first, self._step(begin))
         ids = ev.as_ids(tokenizer.encode(music), self.vocabulary)
@@ -184,7 +184,7 @@ def compose(
     seeds: Sequence[Collection[int]],
     *,
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     placed: Placed | None = None,
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
@@ -195,7 +195,7 @@ def compose(
     other. A row draws by its own seed, so it is the same alone; but one in bars that comes out as
     one before it is composed anew, and pays for these notes more with each try.
 
-    limits    what is usual, for the options of ``sampling`` that leave it to the corpus; their
+    stats     what is usual, for the options of ``sampling`` that leave it to the corpus; their
               density is that of all notes, known ones too
     placed    what is done to new notes afterwards, such as putting them on a grid; for events
     progress  called after each step with the seconds of all of them so far
@@ -216,7 +216,7 @@ def compose(
             assert on_event is not None
             one.tell(partial(on_event, first + number), placed)
         write = bar_fill.segment if in_bars else _segment
-        segment = partial(write, sampling=sampling, limits=limits, after_step=after_step)
+        segment = partial(write, sampling=sampling, stats=stats, after_step=after_step)
         if not part.done:
             segment(mine)
         for number, one in enumerate(mine):
@@ -284,7 +284,7 @@ class _Writing:
 def _segment(
     some: Sequence[_Writing],
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     after_step: Callable[[], None],
 ) -> None:
     """Write on until the segment, or the context, is full; of several that stand at the same place
@@ -310,7 +310,7 @@ def _segment(
     )
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     constraints = soft.build(
-        part.tokenizer, sampling, limits, [part.around] * rows, part.steering.density
+        part.tokenizer, sampling, stats, [part.around] * rows, part.steering.density
     )
     constraints += event_costs.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(

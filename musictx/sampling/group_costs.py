@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from musictx.beats import BPM
-from musictx.sampling.soft import ASKED_PULL, WINDOW_SECONDS
-from musictx.tokens.bars import STEPS
+from musictx.card import WINDOW_SECONDS
+from musictx.sampling.soft import ASKED_PULL
+from musictx.tokens.bars import PER_SECOND, STEPS
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
@@ -61,7 +61,7 @@ class GroupFeedback:
             span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
             recent = state.recent(span, self.parts)
             target = values.get("polyphony")
-            at_once = sum(length for _, _, length, _ in recent) * 60.0 / (STEPS * BPM) / span
+            at_once = sum(length for _, _, length, _ in recent) / PER_SECOND / span
             if state.written < 2:
                 crowd = 0.0
                 if target and not self.known:

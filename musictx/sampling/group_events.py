@@ -9,7 +9,7 @@ import numpy as np
 
 from musictx.notes import DRUMS
 from musictx.sampling.events import Event, Placed, Teller
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.group_ids import BAR, LONGEST, PLACED, write
 from musictx.tokens.groups import GroupTokenizer
@@ -32,7 +32,6 @@ class GroupTeller(Teller):
         self._opens = {table.id(kind): kind for kind in ("bar", KNOWN) if kind in table.kinds}
         self._line = write(np.array([(4, 2, 0)], BAR), np.empty(0, PLACED), table).tolist()
         self._longest = table.id("length", LONGEST)
-        self._steps = STEPS * tokenizer.bpm / 60.0  # in a second of the tokens
         self._ahead = False
         self._ends: list[Event] = []  # a heap
         self._sounding: list[np.ndarray] = []
@@ -54,7 +53,7 @@ class GroupTeller(Teller):
         notes["end"] += seconds - notes["start"]
         notes["start"] = seconds
         for name in ("start", "end"):  # on whole steps: what ends where another begins ends first
-            notes[name] = np.round(notes[name] * self._steps) / self._steps
+            notes[name] = np.round(notes[name] * PER_SECOND) / PER_SECOND
         notes["track"] = np.where(notes["drum"], DRUMS, notes["program"])
         for start, end, pitch, velocity, _, _, track in self._placed(notes).tolist():
             self._finish(start)

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer
-from musictx.sampling.soft import WINDOW_SECONDS, Habit, NoteLimits
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, Tokenizer
@@ -51,7 +51,7 @@ def hold(
     states: Sequence[GrammarState],
     primers: Sequence[Primer],
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     values: Sequence[Mapping[str, float]],
 ) -> None:
     """Hold each of ``states``, of tokens in groups, to the parts of its primer or, for a new piece,
@@ -68,7 +68,7 @@ def hold(
         states, primers, values, pitches.pitch_sets(sampling, primers)
     ):
         assert isinstance(state, GroupState)
-        habits = _habits(tokenizer, primer, limits)
+        habits = _habits(tokenizer, primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
         habits = asked(habits, sampling, of)
@@ -83,14 +83,14 @@ def hold(
             tones[DRUMS] = np.ones(128, bool)
         voices = {part: one.voices for part, one in habits.items()}
         struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
-        state.hold(tones, voices, struck, round(WINDOW_SECONDS * tokenizer.bpm * STEPS / 60))
+        state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
 
 
-def _habits(tokenizer: GroupTokenizer, primer: Primer, limits: NoteLimits) -> dict[int, Habit]:
+def _habits(tokenizer: GroupTokenizer, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
     """Part -> what is usual in it; of parts in the primer at least what they do there."""
-    usual = limits.parts
+    usual = stats.parts
     if not len(primer.ids):
-        return {part: usual.get(part, ANY) for part in limits.instruments or range(DRUMS + 1)}
+        return {part: usual.get(part, ANY) for part in stats.instruments or range(DRUMS + 1)}
     found = {}
     for part, notes in parts_of(tokenizer.decode(primer.ids).notes).items():
         most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])

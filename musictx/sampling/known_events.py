@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
-from musictx.sampling.soft import Habit
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import EventState
 from musictx.tokens.performance import PerformanceTokenizer

@@ -24,7 +24,7 @@ from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
 from musictx.sampling.beside_known import OFF_CHORD, BesideKnown
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
 from musictx.tokens.vocab import EOS, PAD, GrammarState
@@ -133,7 +133,7 @@ class BarRow:
             count = len(begun) - bisect_left(begun, since)
             own = sum(of == part and end > self.step for (of, _), end in self._ends.items())
             if part in self.rules.parts and not self.rules.full(part, self.step, own, begun):
-                usual = LEAST * habit.density * self.rules.seconds * (self.step - since)
+                usual = LEAST * habit.density * STEP_SECONDS * (self.step - since)
                 lacks[part] = max(usual - count, 0.0)
         if not self._group:
             pull, due = PULL * max(lacks.values(), default=0.0), self.due()

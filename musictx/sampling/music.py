@@ -34,7 +34,6 @@ from musictx.sampling.batch import ROWS_AT_ONCE, Batch, Sample
 from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
 from musictx.tokens.controls import HERE
@@ -97,7 +96,7 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     model, tokenizer = bundle.model, bundle.tokenizer
     request = completed(request, tokenizer, primers[0])
-    sampling, limits = request.sampling, NoteLimits.of(bundle.card.get("note_limits"))
+    sampling, stats = request.sampling, bundle.stats
     if tokenizer.group > 1 and sampling.top_p is None:
         sampling = replace(sampling, top_p=GROUPS_TOP_P)
     context = model.config.context
@@ -115,7 +114,7 @@ def continuations(
             batch.tell(on_event, first, len(pieces))
         steers = list(steering[first : first + ROWS_AT_ONCE])
         values = [one.values for one in steers] * (1 + guided)
-        group_limits.hold(tokenizer, batch.constraint.states, some, sampling, limits, values)
+        group_limits.hold(tokenizer, batch.constraint.states, some, sampling, stats, values)
         fronts, marks = _around(tokenizer, steers, pieces)
         steps = engine.generate(
             model,
@@ -129,13 +128,13 @@ def continuations(
                     *soft.of_pitches(tokenizer, sampling, some),
                     *batch.endings(sampling),
                     *constraints,
-                    *soft.of_the_primers(tokenizer, some, sampling, limits),
+                    *soft.of_the_primers(tokenizer, some, sampling, stats),
                     *group_costs.of(tokenizer, values),
                     *event_costs.of(tokenizer, values),
                     *returns.of(tokenizer, sampling),
                     *rhythm.of(tokenizer, sampling),
                     *presence.of(tokenizer, sampling, batch.constraint.states, values),
-                    *soft.build(tokenizer, sampling, limits, some, density),
+                    *soft.build(tokenizer, sampling, stats, some, density),
                 ],
             ),
             groups=tokenizer.kind_of,
@@ -200,11 +199,11 @@ def _around(
     written = all(p.score is not None and timeline.on_grid(p.score) for p in pieces)
     if steering[0].levels is None or not (written or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    table: Any = tokenizer
+    table = tokenizer.vocabulary
+    assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
-        return [ahead.front(table.vocabulary, row) for row in levels], []
-    fronts = [layout.front(table.vocabulary, row) for row in levels]
-    return fronts, [table.vocabulary.id(HERE)] * written
+        return [ahead.front(table, row) for row in levels], []
+    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

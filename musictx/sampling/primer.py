@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from musictx.evaluate.musical import scale_consistency
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.tokens.clock import Clock
 from musictx.tokens.vocab import GrammarState, Tokenizer
 
 #: Quarter notes by which the last note may reach over a bar line that new music begins on.
@@ -33,6 +33,10 @@ class Primer:
     score: Score | None = None
     after: GrammarState | None = field(default=None, repr=False, compare=False)
     """The grammar's state after the ids, if it has been computed already."""
+
+    def clock(self, tokenizer: Tokenizer) -> Clock:
+        """The seconds of the score beside those that ids count; of a new piece it is empty."""
+        return tokenizer.clock(Score() if self.score is None else self.score)
 
     def state(self, tokenizer: Tokenizer) -> GrammarState:
         """The grammar's state after the ids; the caller may change it."""
@@ -98,7 +102,7 @@ def encode_primer(
     if notes < len(starts):
         # The file is cut half-way between the last note that is kept and the first that is not.
         between = (starts[notes - 1] + starts[notes]) / 2
-        end = timeline.Timeline(tokenizer, score).placed(between)
+        end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)
     return Primer(ids[:kept], moment, score, None if passed else state)
 
@@ -109,10 +113,10 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     score = primer.score
     if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
         return primer
-    line = timeline.Timeline(tokenizer, score)
-    last, end = (float(line.clock.quarters(score.notes[c].max())) for c in ("start", "end"))
-    stop = max(line.clock.bar_line(last + LAPS / 4), line.clock.bar_line(end - LAPS))
-    seconds = line.read(float(line.clock.seconds(stop)))
+    clock = primer.clock(tokenizer)
+    last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
+    stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
+    seconds = clock.time(float(clock.beats.seconds(stop)))
     state, ids = primer.state(tokenizer), primer.ids.tolist()
     for token_id in _silence(tokenizer, primer.ids, seconds - state.seconds):
         there = state.seconds >= seconds - 1e-6  # which are those of a bar line but for rounding
@@ -125,18 +129,20 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 
 def _silence(tokenizer: Tokenizer, ids: np.ndarray, seconds: float) -> Iterator[int]:
     """Ids that let ``seconds`` pass, or a little more: shifts of time, or empty bars."""
-    table: Any = tokenizer
+    table, events = tokenizer.vocabulary, tokenizer.note_events
+    if table is None:
+        return
     if tokenizer.group > 1:
-        bar, place = (table.vocabulary.id(name) for name in ("bar", "place"))
+        bar, place = table.id("bar"), table.id("place")
         groups = ids.reshape(-1, tokenizer.group)
         group = groups[groups[:, 0] == bar][-1].tolist()
         while True:
             yield from [*group[:-1], place]
-    elif "time_shift" in tokenizer.kinds:
-        longest = int(table.vocabulary.values("time_shift").max())
-        steps = int(np.ceil(seconds / table.step_seconds - 1e-6))
+    elif events is not None and events.longest_wait is not None:
+        longest = int(table.values("time_shift").max())
+        steps = int(np.ceil(seconds / events.longest_wait * longest - 1e-6))
         while steps > 0:
-            yield table.vocabulary.id("time_shift", min(steps, longest))
+            yield table.id("time_shift", min(steps, longest))
             steps -= longest
 
 

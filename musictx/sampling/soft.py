@@ -3,20 +3,20 @@
 Each is a :data:`musictx.tokens.vocab.SoftConstraint`: called with the half-written pieces and their
 ids, it gives the nats to be taken off each logit. A model in its first hours loses sight of notes
 it has struck, strikes the same ones over and over, and crowds time with them; these hold it to what
-its corpus does (:class:`NoteLimits`) without ever leaving the grammar. They are for tokens that
+its corpus does (:class:`CorpusStats`) without ever leaving the grammar. They are for tokens that
 write strikes and releases (``Tokenizer.note_events``).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS, CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import DRUMS
@@ -30,15 +30,10 @@ from musictx.tokens.vocab import (
     NoteEvents,
     SoftConstraint,
     Tokenizer,
-    Vocabulary,
 )
 
-#: The share of notes struck again within half a second, where the corpus's is not known.
-USUAL_RESTRUCK_SHARE = 0.25
 #: Notes end at the latest after so many times the length that is usual in their register.
 TIMES_THE_USUAL_LENGTH = 2.0
-#: Density is measured over so many seconds.
-WINDOW_SECONDS = 4.0
 #: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
 #: a second too many or too few (scripts/LOG.md).
 ASKED_PULL, USUAL_PULL = 0.8, 0.1
@@ -57,58 +52,6 @@ OPENING_NOTES = 8
 FULL = 3
 #: So many ids are looked at before all of them.
 RECENT = 64
-
-
-class Habit(NamedTuple):
-    """What is usual in a part: notes at once, lowest and highest pitch, notes a second.
-
-    densest  notes that no :data:`WINDOW_SECONDS` exceed;  longest  seconds that no note exceeds
-    """
-
-    voices: int
-    low: int
-    high: int
-    density: float = 0.0
-    densest: float = np.inf
-    longest: float = np.inf
-
-
-@dataclass(frozen=True)
-class NoteLimits:
-    """What is usual in a corpus (:mod:`musictx.evaluate.note_limits`).
-
-    longest   (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
-    most      notes that few moments exceed; ``None`` = not known
-    density   notes struck in a second; ``None`` = not known
-    restruck  share of notes whose pitch was struck less than half a second before
-    instruments  programs that occur, 128 for drums; ``None`` = not known
-    in_scale  share of notes within one scale; ``None`` = not known
-    parts     program, 128 for drums -> its habit
-    """
-
-    longest: np.ndarray
-    most: int | None = None
-    density: float | None = None
-    restruck: float = USUAL_RESTRUCK_SHARE
-    instruments: frozenset[int] | None = None
-    in_scale: float | None = None
-    parts: Mapping[int, Habit] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, card: Mapping[str, Any] | None) -> NoteLimits:
-        """From the note limits of a model's card: ``longest_note`` is a list of [lowest pitch,
-        seconds], one for each register."""
-        card = card or {}
-        longest = np.full(128, np.inf)
-        for low, seconds in card.get("longest_note") or []:
-            longest[int(low) :] = seconds
-        share = card.get("restruck", USUAL_RESTRUCK_SHARE)
-        known = card.get("instruments")
-        instruments = None if known is None else frozenset(known)
-        most, density, in_scale = (card.get(n) for n in ("most_notes", "density", "in_scale"))
-        rows = card.get("parts") or []
-        parts = {int(one): Habit(int(n), int(a), int(b), rate) for one, n, a, b, rate in rows}
-        return cls(longest, most, density, share, instruments, in_scale, parts)
 
 
 @dataclass(frozen=True)
@@ -233,10 +176,10 @@ class Instruments:
 
 def _programs(tokenizer: Tokenizer) -> np.ndarray:
     """(vocab,) the program that each id names, 128 for ids of drums, -1 for others."""
-    events, table = tokenizer.note_events, getattr(tokenizer, "vocabulary", None)
+    events, table = tokenizer.note_events, tokenizer.vocabulary
     if events is not None:
         program = events.program.copy()
-    elif isinstance(table, Vocabulary) and "program" in tokenizer.kinds:
+    elif table is not None and "program" in table.kinds:
         program = table.values("program").copy()
     else:
         return np.full(tokenizer.size, -1)
@@ -263,7 +206,7 @@ class Opening:
 
 
 def of_the_primers(
-    tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, limits: NoteLimits
+    tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
 ) -> list[SoftConstraint]:
     """What continues music keeps to its programs and drums. New pieces begin with a part of
     :data:`FULL` notes at once, as an accompaniment is, or with any pitched one where the corpus has
@@ -273,9 +216,9 @@ def of_the_primers(
     if all(len(primer.ids) for primer in primers):
         some = (program >= 0).any() and tokenizer.group == 1  # see :mod:`.group_limits`
         return [Instruments.of(tokenizer, frozenset(), primers)] if some else []
-    full = [one for one, habit in limits.parts.items() if one != DRUMS and habit.voices >= FULL]
+    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL]
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
-    pitched = limits.instruments is None or limits.instruments - {DRUMS}
+    pitched = stats.instruments is None or stats.instruments - {DRUMS}
     held = sampling.habits and pitched and (program == DRUMS).any()
     # Where each note names its part, so many do: one alone is soon forgotten among drums.
     notes = OPENING_NOTES if tokenizer.group > 1 else 1
@@ -293,14 +236,14 @@ def of_pitches(
 def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
-    limits: NoteLimits,
+    stats: CorpusStats,
     primers: Sequence[Primer],
     density: float | None = None,
 ) -> list[SoftConstraint]:
     """The soft constraints of ``sampling`` for these tokens, the tokens' own ones included, but for
     :func:`of_pitches`.
 
-    limits   what is usual in the corpus, for the options that leave it to the corpus
+    stats   what is usual in the corpus, for the options that leave it to the corpus
     primers  what each row continues; its density and scale, if known, go before the corpus's
     density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
              :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
@@ -319,29 +262,29 @@ def build(
             f"on {tokenizer.name} tokens: they tell no ends of notes",
         )
         return found
-    usual = limits if sampling.habits else NoteLimits.of(None)
+    usual = stats if sampling.habits else CorpusStats()
     found.insert(0, Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, usual.most))
-    if limits.instruments is not None and (events.program >= 0).any():
-        found.insert(0, Instruments.of(tokenizer, limits.instruments, primers))
+    if stats.instruments is not None and (events.program >= 0).any():
+        found.insert(0, Instruments.of(tokenizer, stats.instruments, primers))
     if sampling.habits:
-        found += _habits(events, limits, primers)
+        found += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):
         pull = ASKED_PULL if density else USUAL_PULL
-        targets = [density or one.density or limits.density for one in primers]
+        targets = [density or one.density or stats.density for one in primers]
         found.append(Density(events, targets, pull, releases=bool(density)))
     return found
 
 
 def _habits(
-    events: NoteEvents, limits: NoteLimits, primers: Sequence[Primer]
+    events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]
 ) -> list[SoftConstraint]:
     """What holds notes to the corpus and the primers: repetition, lengths, scale."""
     found: list[SoftConstraint] = []
-    found.append(Release(events, limits.longest, RELEASE_PULL))
-    found.append(Repetition(events, REPETITION_COST, limits.restruck))
+    found.append(Release(events, stats.longest, RELEASE_PULL))
+    found.append(Repetition(events, REPETITION_COST, stats.repetition_rate))
     found.append(Patterns(events, PATTERN_COST))
     # A few seconds keep to a scale more closely than the piece that they open.
-    shares = [[x for x in (one.in_scale, limits.in_scale) if x] for one in primers]
+    shares = [[x for x in (one.in_scale, stats.in_scale) if x] for one in primers]
     usual = [float(np.mean(some)) - TONALITY_SLACK if some else None for some in shares]
     found.append(pitches.Tonality(events, TONALITY_COST, usual, pitches.homes(primers)))
     return found

@@ -7,12 +7,12 @@ nothing is kept of a note once it has ended.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from torch import Tensor
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, returns, soft
@@ -22,9 +22,7 @@ from musictx.sampling.events import Event, reader
 from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import density_of
-from musictx.sampling.timeline import Timeline
 from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
 
 
@@ -49,22 +47,22 @@ class Stream(Iterator[Event]):
         seed: int | Sequence[int],
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
-        note_limits: Mapping[str, Any] | None = None,
+        stats: CorpusStats | None = None,
         constraints: Sequence[SoftConstraint] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         sampling = sampling or SamplingConfig()
         self._model, self._tokenizer = model, tokenizer
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        self._line, self._begins = Timeline(tokenizer, primer.score), primer.seconds
-        self._seam = float(self._line.placed(primer.seconds))
-        until = None if seconds is None else self._line.read(self._seam + seconds)
+        self._clock = primer.clock(tokenizer)
+        self._seam = float(self._clock.seconds(primer.seconds))
+        until = None if seconds is None else self._clock.time(self._seam + seconds)
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
-        limits = NoteLimits.of(note_limits)
-        built = soft.of_the_primers(tokenizer, [primer], sampling, limits)
+        stats = stats or CorpusStats()
+        built = soft.of_the_primers(tokenizer, [primer], sampling, stats)
         built += returns.of(tokenizer, sampling)
-        built += soft.build(tokenizer, sampling, limits, [primer], density_of(sampling))
+        built += soft.build(tokenizer, sampling, stats, [primer], density_of(sampling))
         first = soft.of_pitches(tokenizer, sampling, [primer])
         self._soft = soft.together(tokenizer, [*first, *constraints, *built])
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
@@ -146,7 +144,7 @@ class Stream(Iterator[Event]):
 
     def _since(self, seconds: float) -> float:
         """Seconds of the tokens as seconds since the new music began."""
-        return max(0.0, float(self._line.placed(seconds)) - self._seam)
+        return max(0.0, float(self._clock.seconds(seconds)) - self._seam)
 
     def _add(self, event: Event) -> None:
         """A pitch that is struck while it sounds ends first."""

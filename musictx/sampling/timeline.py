@@ -1,19 +1,17 @@
 """Where a continuation stands in the piece that it continues: its beats, bars, tracks and lengths.
 
-Tokens count from their own beginning, in seconds or in beats of one tempo; the file that is
-continued has a rest before its first note, a tempo map, a meter and tracks. New notes are laid into
-that file as it is, so that they stand where a sequencer expects them.
+The file that is continued has a tempo map, a meter and tracks. New notes are laid into that file as
+it is (:mod:`musictx.tokens.clock`), so that they stand where a sequencer expects them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
-from musictx.beats import BPM, NEAR, Beats
+from musictx.beats import NEAR
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.vocab import Tokenizer
@@ -24,48 +22,20 @@ GRIDS = {"16": 4, "8": 2, "8t": 3}
 LEAST_SECONDS = 0.005
 
 
-class Timeline:
-    """Seconds of tokens <-> seconds of the ``score`` they continue (``None`` = a new piece)."""
-
-    def __init__(self, tokenizer: Tokenizer, score: Score | None) -> None:
-        self._bpm = tokenizer.bpm
-        self.score = Score() if score is None else score
-        self.clock = Beats(self.score, bpm=self._bpm or BPM)
-        self._begins = 0.0 if score is None else tokenizer.begins(score)
-        self._first = float(self.clock.quarters(self._begins))
-
-    def placed(self, seconds: Any) -> Any:
-        """A time of the tokens as a time of the score."""
-        if self._bpm is None:
-            return seconds + self._begins
-        return self.clock.seconds(self._first + np.asarray(seconds) * self._bpm / 60.0)
-
-    def read(self, seconds: float) -> float:
-        """The inverse of :meth:`placed`."""
-        if self._bpm is None:
-            return seconds - self._begins
-        return float(self.clock.quarters(seconds) - self._first) * 60.0 / self._bpm
-
-    def beginning(self, seconds: float) -> float:
-        """Where music that begins at ``seconds`` is cut off from what was before: there, or at the
-        bar line before it if the piece keeps to beats."""
-        if not on_grid(self.score):
-            return seconds
-        quarters = float(self.clock.quarters(seconds))
-        return float(self.clock.seconds(quarters - self.clock.bar(quarters)[1]))
-
-    def after_bars(self, seconds: float, bars: int) -> float:
-        """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
-        after ``seconds``, or the one a moment before."""
-        line = self.clock.bar_line(float(self.clock.quarters(max(seconds - NEAR, 0.0))), bars)
-        return float(self.clock.seconds(line))
+def beginning(score: Score, seconds: float) -> float:
+    """Where music that begins at ``seconds`` is cut off from what was before: there, or at the bar
+    line before it if the piece keeps to beats."""
+    if not on_grid(score):
+        return seconds
+    quarters = float(score.beats.quarters(seconds))
+    return float(score.beats.seconds(quarters - score.beats.bar(quarters)[1]))
 
 
 def on_grid(score: Score) -> bool:
     """Whether a piece keeps to the sixteenths, or their triplets, of its tempo marks."""
     if not len(score.tempos) or len(score) < 4:
         return False
-    clock = Beats(score)
+    clock = score.beats
     return any(clock.keep_to(score.notes["start"], lines) for lines in (4, 3))
 
 
@@ -76,7 +46,7 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines, clock = GRIDS[grid], Beats(score)
+    lines, clock = GRIDS[grid], score.beats
     notes = notes.copy()
     start = np.round(clock.quarters(notes["start"]) * lines)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
@@ -89,7 +59,7 @@ def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float)
     that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
-        lines, clock = GRIDS[grid], Beats(score)
+        lines, clock = GRIDS[grid], score.beats
         low, high = (float(clock.quarters(at)) * lines for at in (begin, end))
         from_line, to_line = np.ceil(low - 1e-6), np.ceil(high - 1e-6) - 1
         if from_line <= to_line:
@@ -108,7 +78,7 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    notes, clock = notes.copy(), Beats(dataclasses.replace(score, pulse=None))
+    notes, clock = notes.copy(), dataclasses.replace(score, pulse=None).beats
     first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
     start = np.round(clock.quarters(notes["start"]) * lines)
     start = np.clip(start, first, max(first, last - 1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND, STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS
 from musictx.tokens.vocab import Vocabulary
 
@@ -26,7 +26,7 @@ class Unlike:
     placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
     begins  the first bar of each earlier section of ``bars`` bars
     here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
-    steps   of a bar: all others are equally long;  seconds  of a step
+    steps   of a bar: all others are equally long
     drums   whether strokes of drums are to be others too
     lines   how many bar lines stand before that of the bar ``here``
     """
@@ -41,12 +41,11 @@ class Unlike:
         *,
         pickup: int = 0,
         steps: int,
-        seconds: float,
         drums: bool,
         lines: int,
     ) -> None:
         self.lines, self.sections = lines, range(*table.range("section"))
-        self.table, self.pickup, self.steps, self.seconds = table, pickup, steps, seconds
+        self.table, self.pickup, self.steps = table, pickup, steps
         parts = ["program", "drums"] if drums else ["program"]
         self.counted = {table.kinds.index(kind) for kind in parts}
         #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
@@ -71,7 +70,7 @@ class Unlike:
                 row[self.sections[own:]] = RETURN
             place, part = (self.table.token(int(one)) for one in ids[-2:])
             if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
-                since = round(state.seconds / self.seconds) - self.pickup
+                since = round(state.seconds * PER_SECOND) - self.pickup
                 bar = since // self.steps - self.here
                 if 0 <= bar < len(self.tones):
                     self._charge(row, bar, place[1], part[0])

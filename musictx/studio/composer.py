@@ -15,7 +15,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from musictx.beats import Beats
 from musictx.errors import UserError, WriteError
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
@@ -107,7 +106,7 @@ class Composer:
         take = Take(
             id=number,
             task=request.task,
-            label=label(request, Beats(score_of(document, ()))),
+            label=label(request, score_of(document, ()).beats),
             seed=seed,
             model=model.name,
             begin=request.begin,

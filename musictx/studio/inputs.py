@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from musictx import midi
-from musictx.beats import Beats
 from musictx.chords import is_chart
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import NamedNote, Note, Track
@@ -24,6 +23,7 @@ from musictx.studio.errors import Refused
 from musictx.studio.exchange import lines_of, music_of, score_of
 from musictx.studio.models import Model
 from musictx.studio.request import LONGEST, Request, bars
+from musictx.tokens.clock import Clock
 from musictx.tokens.controls import measured
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ class Input:
     rest      what of it stays in every result; None: nothing
     task      what is to be composed, of a gap or an accompaniment
     config    the options of the command, without the name of the file
-    begin     seconds of the document at which the new music begins, where it is a new piece
-    bpm       quarter notes a minute of the seconds of such a result, if it counts beats; it gets
-              the tempo of the document, whose ``clock`` this is
+    clock     of a new piece: where its seconds lie in the document
     tracks    track of the file -> id in the document
     numbers   note of the file -> its number in the document
     replaced  numbers of the notes that leave whatever comes;  cut  notes that come for some of
@@ -63,9 +61,7 @@ class Input:
     config: Any
     rest: Score | None = None
     task: Task | None = None
-    begin: float = 0.0
-    bpm: float | None = None
-    clock: Beats | None = None
+    clock: Clock | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[Key, list[int]] = field(default_factory=dict)
     replaced: tuple[int, ...] = ()
@@ -75,10 +71,7 @@ class Input:
 
     def placed(self, seconds: float) -> float:
         """A time of a result as one of the document."""
-        if self.bpm is None or self.clock is None:
-            return seconds + self.begin
-        first = float(self.clock.quarters(self.begin))
-        return float(self.clock.seconds(first + seconds * self.bpm / 60.0))
+        return seconds if self.clock is None else float(self.clock.seconds(seconds))
 
 
 def prepare(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -99,22 +92,22 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
 
 
 def _new(document: Document, request: Request, model: Model, seed: int) -> Input:
-    clock, begin = Beats(score_of(document, ())), 0.0
+    beats, begin = score_of(document, ()).beats, 0.0
     if document.notes:
-        begin = float(clock.seconds(clock.bar_line(float(clock.quarters(document.duration)))))
+        begin = float(beats.seconds(beats.bar_line(float(beats.quarters(document.duration)))))
     seconds = request.seconds
     if request.bars is not None:  # bars of the document: a model may count in seconds
-        line = clock.bar_line(float(clock.quarters(begin)), request.bars)
-        seconds = float(clock.seconds(line)) - begin
+        line = beats.bar_line(float(beats.quarters(begin)), request.bars)
+        seconds = float(beats.seconds(line)) - begin
         _not_too_long(seconds, request.bars)
     if model.bpm is not None and seconds is not None:
-        length = clock.quarters(begin + seconds) - clock.quarters(begin)
+        length = beats.quarters(begin + seconds) - beats.quarters(begin)
         seconds = float(length) * 60.0 / model.bpm
     if seconds is not None:  # in four digits, which do not reach into the bar after the last
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     config = request.config(model, seed, seconds=seconds)
     there = document.tracks
-    return Input(request, None, None, config, begin=begin, bpm=model.bpm, clock=clock, there=there)
+    return Input(request, None, None, config, clock=Clock(beats, begin, model.bpm), there=there)
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -128,7 +121,7 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
             f"this is one voice, and the model {model.name} continues four; harmonise it first"
         )
     if request.bars is not None:
-        clock = Beats(score)
+        clock = score.beats
         line = clock.bar_line(float(clock.quarters(seam)), request.bars)
         _not_too_long(float(clock.seconds(line)) - seam, request.bars)
     notes = score.notes.copy()
@@ -242,7 +235,7 @@ def _staying(
     since all that they have there is locked. :class:`Refused` if no note would leave."""
     inside = {number: track for number, track in inside.items() if track in chosen}
     free = [number for number in inside if number not in document.locked]
-    where = f"in {bars(request, Beats(score_of(document, ())))}"
+    where = f"in {bars(request, score_of(document, ()).beats)}"
     if inside and not free:
         raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
     whole = {*inside.values()} - {inside[number] for number in free}
@@ -292,7 +285,7 @@ def _chart(document: Document, request: Request, model: Model, seed: int) -> Inp
 
 def _phrase_ends(score: Score) -> list[int]:
     """The bars of the notes under fermatas, which a MIDI file cannot say."""
-    clock, notes = Beats(score), score.notes
+    clock, notes = score.beats, score.notes
     under = [t for t in score.fermatas if ((notes["start"] <= t) & (t < notes["end"])).any()]
     return sorted({clock.bar(float(clock.quarters(t)))[0] for t in under})
 

@@ -13,6 +13,7 @@ from typing import Any
 from musictx import shipped
 from musictx.config.levels import LEVELS
 from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.studio.change import clean_name
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
@@ -87,7 +88,7 @@ class Model:
             options.get("name") == FOUR_VOICES,
             bool(options.get("controls")),
             options.get("tracks") == "programs",
-            tokens.bpm if tokens is not None and tokens.beats else None,
+            tokens.clock(Score()).tempo if tokens is not None and tokens.beats else None,
             bool(getattr(tokens, "chords", False)),
             suits,
             steering,

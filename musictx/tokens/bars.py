@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.beats import Beats
+from musictx.beats import BPM
 from musictx.notes import Score
 
-#: Steps in a quarter note.
+#: Steps in a quarter note, and in a second as ids count it: tempo is not written.
 STEPS = 24
+PER_SECOND = STEPS * BPM / 60.0
+STEP_SECONDS = 1 / PER_SECOND
 #: The steps of a quarter note that lie on one of the four grids, and the next quarter.
 PLACES = np.array([0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24])
 #: (STEPS,) bool: the same as a table.
@@ -73,7 +75,7 @@ class Bars:
     """
 
     def __init__(self, score: Score, until: float) -> None:
-        self.clock = Beats(score)
+        self.clock = score.beats
         last = float(np.round(self.clock.quarters(until) * STEPS, 6))
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, begin = [], 0

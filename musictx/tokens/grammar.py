@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.tokens.controls import CONTROL_KINDS, HERE
-from musictx.tokens.sounding import SoundingState
+from musictx.tokens.state import SoundingState
 from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 #: Kinds of id that can follow in some state.
@@ -37,12 +37,10 @@ class EventState(SoundingState):
     """
 
     def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
-        super().__init__()
-        self._vocabulary = vocabulary
+        super().__init__(vocabulary)
         self._step_seconds = step_seconds
         self._programs = "program" in vocabulary.kinds
         self._kinds = frozenset(vocabulary.kinds) & WRITTEN
-        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         first = CONTROL_KINDS[0] if CONTROL_KINDS[0] in self._ids else None
         #: Control tokens are the last ones.
         self._controls = range(
@@ -161,8 +159,3 @@ class EventState(SoundingState):
             self.sounding.release(value)
         elif kind == "drum":
             self._notes += 1
-
-    def _name(self, token_id: int) -> str:
-        if 0 <= token_id < self._vocabulary.size:
-            return self._vocabulary.describe(token_id)
-        return f"id {token_id} (of {self._vocabulary.size})"

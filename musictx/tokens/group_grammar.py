@@ -19,11 +19,11 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bars import ON_GRID, STEPS
+from musictx.tokens.bars import ON_GRID, STEP_SECONDS, STEPS
 from musictx.tokens.group_ids import LINE_SAYS, RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
-from musictx.tokens.sounding import SoundingState
-from musictx.tokens.vocab import BOS, CUT, SPECIALS, Vocabulary
+from musictx.tokens.state import SoundingState
+from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {
@@ -39,15 +39,10 @@ ONSET_BARS, REMEMBERED = 5, 1024
 
 
 class GroupState(SoundingState):
-    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`.
+    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`."""
 
-    step_seconds  length of one step
-    """
-
-    def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
-        super().__init__()
-        self._vocabulary, self._step_seconds = vocabulary, step_seconds
-        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary)
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
         self._group: list[tuple[str, int]] = []
@@ -109,7 +104,7 @@ class GroupState(SoundingState):
     def until(self, places: np.ndarray | None = None) -> np.ndarray:
         """Seconds from the last group to ``places`` of this bar; to its end by default."""
         to = np.array(self._bar_steps) if places is None else places
-        seconds: np.ndarray = (to - self._now[0]) * self._step_seconds
+        seconds: np.ndarray = (to - self._now[0]) * STEP_SECONDS
         return seconds
 
     def recent(
@@ -119,7 +114,7 @@ class GroupState(SoundingState):
         being written, :data:`REMEMBERED` at most, those of ``parts``: when, in seconds, pitch (-1
         for drums), steps of length (0 for drums) and bin of loudness."""
         here = self._group[0][1] if self._group else self._now[0]
-        since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
+        since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
         late = takewhile(lambda note: note[0] > since, reversed(self._struck))
         return [note[:4] for note in late if parts is None or note[4] in parts]
 
@@ -127,7 +122,7 @@ class GroupState(SoundingState):
         """How many of the last :data:`REMEMBERED` notes began in the last ``seconds`` before the
         place of the group that is being written, by part."""
         here = self._group[0][1] if self._group else self._now[0]
-        since = (self._bar_begins + here) * self._step_seconds - seconds - 1e-6
+        since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
         late = takewhile(lambda note: note[0] > since, reversed(self._struck))
         return Counter(note[4] for note in late)
 
@@ -148,7 +143,7 @@ class GroupState(SoundingState):
 
     @property
     def seconds(self) -> float:
-        return (self._bar_begins + self._now[0]) * self._step_seconds
+        return (self._bar_begins + self._now[0]) * STEP_SECONDS
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""
@@ -313,8 +308,3 @@ class GroupState(SoundingState):
         other._ends = dict(self._ends)
         other._begun = {part: begun.copy() for part, begun in self._begun.items()}
         return other
-
-    def _name(self, token_id: int) -> str:
-        if len(SPECIALS) <= token_id < self._vocabulary.size or token_id in range(4):
-            return self._vocabulary.describe(token_id)
-        return f"id {token_id} (of {self._vocabulary.size})"

@@ -28,19 +28,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from musictx import chords as harmony
-from musictx import pedal
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import METER, NOTE, TEMPO, Score, order
-from musictx.tokens.bars import EXPONENTS, MOVED, NUMERATORS, STEPS, Bars
-from musictx.tokens.controls import FIELDS as CONTROL_FIELDS
-from musictx.tokens.controls import KNOWN
+from musictx.tokens.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, STEPS, Bars
+from musictx.tokens.clock import Clock
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.group_ids import (
     BAR,
@@ -55,9 +52,7 @@ from musictx.tokens.group_ids import (
     read,
     write,
 )
-from musictx.tokens.performance import merged_tracks, writable_notes
-from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Tokenizer, Vocabulary, VocabularyTokenizer
+from musictx.tokens.spelling import Spelling
 
 
 class Grid(NamedTuple):
@@ -71,14 +66,14 @@ class Grid(NamedTuple):
     first: int
 
 
-class GroupTokenizer(VocabularyTokenizer):
+class GroupTokenizer(Spelling):
     """Score <-> ids in groups; options as in :class:`musictx.config.TokenizerConfig`.
 
     Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
     """
 
     name = "notes"
-    bpm = BPM
+    options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
     beats = True
     align = group = FIELDS_A_GROUP
 
@@ -94,10 +89,8 @@ class GroupTokenizer(VocabularyTokenizer):
         chords: bool = True,
     ) -> None:
         TokenizerConfig("notes", tracks, low, high, velocity_bins=velocity_bins)
-        self.tracks, self.low, self.high = tracks, low, high
-        self.velocity_bins, self.sustain = velocity_bins, sustain
-        self.controls, self.chords = controls, chords
-        self._velocities = Velocities(velocity_bins)
+        super().__init__(tracks, low, high, velocity_bins, sustain, controls)
+        self.chords = chords
         fields = [
             ("place", 0, PLACES - 1),
             ("bar", 0, 0),
@@ -112,47 +105,11 @@ class GroupTokenizer(VocabularyTokenizer):
             ("length", 1, LONGEST),
             ("quality", 0, len(harmony.NAMES) - 1),
             ("section", 0, SECTIONS - 1),
-            ("velocity", 1, self._velocities.bins),
+            ("velocity", 1, self.velocities.bins),
             ("tie", 0, 0),
             ("none", 0, 0),
         ]
-        self.vocabulary = Vocabulary.of(*fields, *(CONTROL_FIELDS if controls else ()))
-
-    def __repr__(self) -> str:
-        return f"GroupTokenizer({self.size} ids, {self.tracks}, {self.low}..{self.high})"
-
-    def to_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "tracks": self.tracks,
-            "low": self.low,
-            "high": self.high,
-            "velocity_bins": self.velocity_bins,
-            "sustain": self.sustain,
-            "chords": self.chords,
-        }
-        return config | ({"controls": True} if self.controls else {})
-
-    @property
-    def events(self) -> Tokenizer:
-        """The same without control tokens: what prepared corpora are written with."""
-        options = self.to_config() | {"controls": False}
-        del options["name"]
-        return GroupTokenizer(**options) if self.controls else self
-
-    @cached_property
-    def pitch_of(self) -> np.ndarray:
-        return self.vocabulary.values("pitch")
-
-    def groups(self) -> dict[str, list[list[int]]]:
-        """The ranges of ids, [first, stop, value], by which a network knows bars and places."""
-        table = self.vocabulary
-        notes = ("place", "bar", "program", "drums", "pitch", "drum", "length")
-        names = (*notes, "harmony", "root", "quality")
-        found = {name: [table.row(name)] for name in names}
-        found["meter"] = [table.row("numerator")]
-        further = ("section", KNOWN) if self.controls else ("section",)
-        return found | {name: [table.row(name)] for name in further}
+        self.vocabulary = self._table(fields)
 
     # ------------------------------------------------------------------------------------ encoding
 
@@ -161,27 +118,25 @@ class GroupTokenizer(VocabularyTokenizer):
         grid = self.grid(score)
         return write(grid.bars, grid.placed, self.vocabulary), grid.left_out
 
-    def merged(self, score: Score) -> int:
-        return merged_tracks(score.notes, self.tracks)
-
     def quantise(self, score: Score) -> Score:
         """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
         grid = self.grid(score)
         return self.score(grid.bars, grid.placed)
 
-    def begins(self, score: Score) -> float:
-        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
+    def clock(self, score: Score) -> Clock:
+        notes, _ = self.writable(score)
         if not len(notes):
-            return 0.0
-        bars = Bars(self._writable(score), float(notes["end"].max()))
-        return bars.seconds(bars.line_of(int(bars.place(notes["start"])[0].min())))
+            return Clock(score.beats, 0.0, BPM)
+        bars = Bars(self._in_bars(score), float(notes["end"].max()))
+        begins = bars.seconds(bars.line_of(int(bars.place(notes["start"])[0].min())))
+        return Clock(score.beats, begins, BPM)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid, so that they are moved."""
-        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
+        notes, _ = self.writable(score)
         if not len(notes):
             return 0
-        bars = Bars(self._writable(score), float(notes["end"].max()))
+        bars = Bars(self._in_bars(score), float(notes["end"].max()))
         return int((bars.place(notes["start"])[1] > MOVED).sum())
 
     def opening(self, ids: np.ndarray, start: int) -> int:
@@ -189,7 +144,7 @@ class GroupTokenizer(VocabularyTokenizer):
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
-    def _writable(self, score: Score) -> Score:
+    def _in_bars(self, score: Score) -> Score:
         """``score`` with bars that can be written."""
         pulse = score.pulse
         meters = (score.meters if pulse is None else pulse.meters).copy()
@@ -205,10 +160,8 @@ class GroupTokenizer(VocabularyTokenizer):
     def grid(self, score: Score, *moments: float) -> Grid:
         """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the
         groups in them in the order of writing."""
-        if self.sustain and len(score.pedals):
-            score = pedal.fold_sustain(score)
-        score = self._writable(score)
-        notes, left_out = writable_notes(score.notes, self.tracks, self.low, self.high)
+        score = self._in_bars(self.folded(score))
+        notes, left_out = self.writable(score)
         bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
         if not len(notes) and not moments:
             return Grid(np.empty(0, BAR), np.empty(0, PLACED), left_out, bars, 0)
@@ -217,7 +170,7 @@ class GroupTokenizer(VocabularyTokenizer):
         part = np.where(notes["drum"], DRUM_PART, notes["program"].astype(np.int64))
         if self.tracks == "piano":
             part[:] = 0
-        bins = self._velocities.bin(notes["velocity"].astype(np.int64))
+        bins = self.velocities.bin(notes["velocity"].astype(np.int64))
         pitch = notes["pitch"].astype(np.int64)
         length = np.where(notes["drum"], 0, end - start)
         covered = bars.place(np.array(moments, float))[0].tolist()
@@ -301,12 +254,11 @@ class GroupTokenizer(VocabularyTokenizer):
             elif placed["length"][i] == LONGEST:
                 open_notes[(*key, int(ends[i]))].append(i)
         rows = placed[alone]
-        seconds = STEPS * self.bpm / 60.0
         notes = np.zeros(len(rows), NOTE)
-        notes["start"], notes["end"] = step[alone] / seconds, ends[alone] / seconds
+        notes["start"], notes["end"] = step[alone] / PER_SECOND, ends[alone] / PER_SECOND
         notes["drum"] = rows["part"] == DRUM_PART
         notes["program"] = np.where(notes["drum"], 0, rows["part"])
-        notes["pitch"], notes["velocity"] = rows["tone"], self._velocities.of_bin[rows["bin"]]
+        notes["pitch"], notes["velocity"] = rows["tone"], self.velocities.of_bin[rows["bin"]]
         notes["track"] = np.unique(rows["part"], return_inverse=True)[1].reshape(-1)
         changed = np.append(
             True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
@@ -314,22 +266,22 @@ class GroupTokenizer(VocabularyTokenizer):
         after_cut = np.append(False, bars["cut"][:-1] > 0)
         marked = changed | after_cut
         meters = np.zeros(int(marked.sum()), METER)
-        meters["time"] = lines[marked] / seconds
+        meters["time"] = lines[marked] / PER_SECOND
         meters["numerator"] = bars["numerator"][marked]
         meters["denominator"] = 2 ** bars["exponent"][marked]
         said = placed[chord]
         markers = tuple(
             (float(time), str(harmony.Chord(int(root), int(quality))))
-            for time, root, quality in zip(step[chord] / seconds, said["tone"], said["length"])
+            for time, root, quality in zip(step[chord] / PER_SECOND, said["tone"], said["length"])
         )
-        tempos = np.array([(0.0, self.bpm)], TEMPO)
+        tempos = np.array([(0.0, BPM)], TEMPO)
         return Score(notes=notes, tempos=tempos, meters=meters, markers=markers)
 
     # -------------------------------------------------------------------------------------- others
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GroupState:
         """The state after ``prefix``; see :class:`musictx.tokens.group_grammar.GroupState`."""
-        state = GroupState(self.vocabulary, 60.0 / (STEPS * self.bpm))
+        state = GroupState(self.vocabulary)
         state.read(prefix)
         return state
 

@@ -16,8 +16,6 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
-- ``controls=True`` appends the control tokens of ``tokens/controls.py``: events keep their ids, and
-  prepared corpora stay the same.
 - Velocities are told in bins (``tokens/velocities.py``).
 """
 
@@ -30,14 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from musictx import pedal
 from musictx.config import TokenizerConfig
-from musictx.notes import DRUMS, NOTE, Score, arranged, order
+from musictx.notes import NOTE, Score, arranged, order
 from musictx.tokens import events as ev
-from musictx.tokens.controls import CONTROLS, FIELDS, KNOWN, MARKS, STREAM
+from musictx.tokens.clock import Clock
 from musictx.tokens.grammar import EventState
-from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import SPECIALS, NoteEvents, Vocabulary, VocabularyTokenizer
+from musictx.tokens.spelling import Spelling, program_key
+from musictx.tokens.vocab import SPECIALS, NoteEvents
 
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64
@@ -56,19 +53,16 @@ _GRID = np.dtype(
 )
 
 
-class PerformanceTokenizer(VocabularyTokenizer):
+class PerformanceTokenizer(Spelling):
     """Score <-> event ids; options as in :class:`musictx.config.TokenizerConfig`.
 
-    tracks         "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
-    low, high      lowest and highest MIDI pitch kept; others are left out and counted
-    step_ms        time grid, milliseconds;  max_shift_ms  longest single shift
-    velocity_bins  loudness levels;  sustain  fold the sustain pedal into note ends
-    controls       tokens that say what the music is to be like, and what is known of it ahead
+    step_ms  time grid, milliseconds;  max_shift_ms  longest single shift
 
     Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
     """
 
     name = "performance"
+    options = ("tracks", "low", "high", "step_ms", "max_shift_ms", "velocity_bins", "sustain")
 
     def __init__(
         self,
@@ -83,11 +77,8 @@ class PerformanceTokenizer(VocabularyTokenizer):
         controls: bool = False,
     ) -> None:
         TokenizerConfig("performance", tracks, low, high, step_ms, max_shift_ms, velocity_bins)
-        self.tracks, self.low, self.high = tracks, low, high
+        super().__init__(tracks, low, high, velocity_bins, sustain, controls)
         self.step_ms, self.max_shift_ms = step_ms, max_shift_ms
-        self.velocity_bins, self.sustain = velocity_bins, sustain
-        self.controls = controls
-        self.velocities = Velocities(velocity_bins)
         fields = [
             ("note_on", low, high),
             ("note_off", low, high),
@@ -96,38 +87,13 @@ class PerformanceTokenizer(VocabularyTokenizer):
         ]
         if tracks == "programs":
             fields += [("program", 0, 127), ("drum", 0, 127)]
-        if controls:
-            fields += FIELDS
-        self.vocabulary = Vocabulary.of(*fields)
+        self.vocabulary = self._table(fields)
         self._drum_steps = max(1, round(DRUM_SECONDS * 1000 / step_ms))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.size} ids, {self.tracks}, {self.low}..{self.high})"
 
     @property
     def step_seconds(self) -> float:
         """How long a step of the grid is."""
         return self.step_ms / 1000
-
-    @property
-    def events(self) -> PerformanceTokenizer:
-        """The same without control tokens: what prepared corpora are written with."""
-        options = self.to_config() | {"controls": False}
-        del options["name"]
-        return type(self)(**options) if self.controls else self
-
-    def to_config(self) -> dict[str, Any]:
-        config = {
-            "name": self.name,
-            "tracks": self.tracks,
-            "low": self.low,
-            "high": self.high,
-            "step_ms": self.step_ms,
-            "max_shift_ms": self.max_shift_ms,
-            "velocity_bins": self.velocity_bins,
-            "sustain": self.sustain,
-        }
-        return config | ({"controls": True} if self.controls else {})
 
     @cached_property
     def note_events(self) -> NoteEvents:
@@ -141,36 +107,10 @@ class PerformanceTokenizer(VocabularyTokenizer):
             longest_wait=self.max_shift_ms // self.step_ms * self.step_ms / 1000,
         )
 
-    def coordinates(self) -> dict[str, Any]:
-        table = self.vocabulary
-        return {
-            "kind": "tokens",
-            "size": self.size,
-            "steps": [table.row("time_shift")],
-            "pitches": [table.row("note_on"), table.row("note_off")],
-        }
-
-    def sounding(self) -> dict[str, Any]:
-        table = self.vocabulary
-        kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
-        found = {name: [table.row(kind)] for name, kind in kinds.items()}
-        if self.controls:
-            found["resets"] = [table.row(KNOWN), table.row(STREAM)]
-        return found | {"loudness": [table.row("velocity")]}
-
-    def conditions(self) -> dict[str, Any] | None:
-        if not self.controls:
-            return None
-        table, events = self.vocabulary, self.sounding()
-        found = {name: events[name] for name in ("steps", "starts", "ends")}
-        controls = [list(table.range(name)) for name in CONTROLS]
-        return found | {"controls": controls, "marks": [table.id(mark) for mark in MARKS]}
-
-    def begins(self, score: Score) -> float:
-        notes, _ = writable_notes(score.notes, self.tracks, self.low, self.high)
-        if not len(notes):
-            return 0.0
-        return float(self._steps(notes["start"].min())) * self.step_ms / 1000
+    def clock(self, score: Score) -> Clock:
+        notes, _ = self.writable(score)
+        first = float(self._steps(notes["start"].min())) if len(notes) else 0.0
+        return Clock(score.beats, first * self.step_ms / 1000)
 
     def _steps(self, seconds: Any) -> Any:
         """Times as whole steps, half a step upwards."""
@@ -180,9 +120,6 @@ class PerformanceTokenizer(VocabularyTokenizer):
         """As ``encode``, and what was left out: reason -> number of notes."""
         notes, left_out = self._grid(score)
         return ev.write(_to_events(notes), self.vocabulary), left_out
-
-    def merged(self, score: Score) -> int:
-        return merged_tracks(score.notes, self.tracks)
 
     def quantise(self, score: Score) -> Score:
         """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
@@ -280,9 +217,7 @@ class PerformanceTokenizer(VocabularyTokenizer):
 
     def _grid(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """The notes that are kept, on the grid, in the order of writing; and what was left out."""
-        if self.sustain and len(score.pedals):
-            score = pedal.fold_sustain(score)
-        notes, left_out = writable_notes(score.notes, self.tracks, self.low, self.high)
+        notes, left_out = self.writable(self.folded(score))
         grid = np.zeros(len(notes), _GRID)
         if not len(notes):
             return grid, left_out
@@ -296,9 +231,9 @@ class PerformanceTokenizer(VocabularyTokenizer):
         if self.tracks == "programs":
             grid["program"] = np.where(notes["drum"], 0, notes["program"])
         grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
-        grid = arranged(grid, grid["start"] * 256 + _program_key(grid))
+        grid = arranged(grid, grid["start"] * 256 + program_key(grid))
         # First in, first out: the k-th strike of a program and pitch has the k-th end.
-        key = _program_key(grid) * 128 + grid["pitch"]
+        key = program_key(grid) * 128 + grid["pitch"]
         grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
         return grid, left_out
 
@@ -310,38 +245,8 @@ class PerformanceTokenizer(VocabularyTokenizer):
         for name in ("pitch", "program", "drum"):
             notes[name] = grid[name]
         notes["velocity"] = self.velocities.of_bin[grid["bin"]]
-        notes["track"] = np.unique(_program_key(grid), return_inverse=True)[1].reshape(-1)
+        notes["track"] = np.unique(program_key(grid), return_inverse=True)[1].reshape(-1)
         return Score(notes=notes)
-
-
-def writable_notes(
-    notes: np.ndarray, tracks: str, low: int, high: int
-) -> tuple[np.ndarray, Counter[str]]:
-    """The notes that tokens of these options can write, and why how many others are left out."""
-    left_out: Counter[str] = Counter()
-    if tracks == "piano" and notes["drum"].any():
-        left_out["drum notes left out"] = int(notes["drum"].sum())
-        notes = notes[~notes["drum"]]
-    inside = (notes["pitch"] >= low) & (notes["pitch"] <= high) | notes["drum"]
-    if not inside.all():
-        left_out[f"notes outside pitches {low}..{high} left out"] = int((~inside).sum())
-        notes = notes[inside]
-    return notes, left_out
-
-
-def merged_tracks(notes: np.ndarray, tracks: str) -> int:
-    """How many tracks of ``notes`` are lost where pitched ones are written as one ("piano", which
-    leaves drums out) or as one for each program ("programs")."""
-    if not len(notes) or notes["track"].min() == notes["track"].max():
-        return 0
-    if tracks == "piano":
-        return max(len(np.unique(notes["track"][~notes["drum"]])) - 1, 0)
-    key = _program_key(notes)
-    return len(np.unique(notes["track"] * np.int64(256) + key)) - len(np.unique(key))
-
-
-def _program_key(grid: np.ndarray) -> np.ndarray:
-    return np.where(grid["drum"], DRUMS, grid["program"]).astype(np.int64)
 
 
 def _to_events(grid: np.ndarray) -> np.ndarray:

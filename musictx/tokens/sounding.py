@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Self
-
-import numpy as np
 
 #: Drums that wait for a release sound at their pitch and so much.
 DRUM = 128
@@ -84,34 +81,4 @@ class Sounding:
         other.__dict__.update(self.__dict__)
         other._recent = self._recent.copy()
         other.notes = {key: struck.copy() for key, struck in self.notes.items()}
-        return other
-
-
-class SoundingState:
-    """What grammar states share that know what sounds: the notes, a mask that is remembered until
-    the next id is taken (which sets ``_mask`` to None), copies that go their own way."""
-
-    def __init__(self) -> None:
-        self.sounding = Sounding()
-        self._notes = 0
-        self._mask: np.ndarray | None = None
-
-    @property
-    def notes(self) -> int:
-        return self._notes
-
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool, read-only: ids that may come next, at least one."""
-        if self._mask is None:
-            self._mask = self._allowed()
-            self._mask.setflags(write=False)
-        return self._mask
-
-    def _allowed(self) -> np.ndarray:
-        raise NotImplementedError
-
-    def copy(self) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.sounding = self.sounding.copy()
         return other

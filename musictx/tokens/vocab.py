@@ -18,6 +18,7 @@ import numpy as np
 
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.tokens.clock import Clock
 from musictx.tokens.sounding import Sounding
 
 if TYPE_CHECKING:
@@ -226,13 +227,13 @@ class Tokenizer(Protocol):
     derives from this one need not write what has a default here.
     """
 
+    #: The table of its ids, from which the features of a network read what each says; ``None`` for
+    #: tokens of your own that have none.
+    vocabulary: Vocabulary | None = None
     #: Windows of a piece begin at multiples of so many events.
     align: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
     group: int = 1
-    #: Quarter notes a minute by which tokens are read that count in beats and know no tempo;
-    #: ``None`` where time is in seconds, or the tempo is written too.
-    bpm: float | None = None
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
     beats: bool = False
     #: How many voices take turns, a token each and step by step; 0: tokens are not voices in turn.
@@ -282,9 +283,7 @@ class Tokenizer(Protocol):
     @property
     def pitch_of(self) -> np.ndarray:
         """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
-        if self.note_events is None:
-            return np.full(self.size, -1)
-        return self.note_events.strike
+        return np.full(self.size, -1)
 
     def encode(self, score: Score) -> np.ndarray:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
@@ -298,9 +297,9 @@ class Tokenizer(Protocol):
         """How many tracks of ``score`` the ids no longer tell from another."""
         return 0
 
-    def begins(self, score: Score) -> float:
-        """The moment of ``score``, in its seconds, at which its ids begin."""
-        return 0.0
+    def clock(self, score: Score) -> Clock:
+        """The seconds of ``score`` beside those that its ids count."""
+        return Clock(score.beats)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid on which the ids can write them."""
@@ -328,28 +327,6 @@ class Tokenizer(Protocol):
         a note would leave the range. Identity settings return the ids unchanged. The result may be
         longer or shorter."""
         ...
-
-    def coordinates(self) -> dict[str, Any] | None:
-        """Where tokens stand in time, pitch and voice (:mod:`musictx.tokens.coordinates`); ``None``
-        where the time of a token does not follow from those before it."""
-        return None
-
-    def sounding(self) -> dict[str, Any] | None:
-        """Which ids take time (``steps``), strike (``starts``) and release (``ends``) a pitch and
-        set the loudness (``loudness``) of what follows, as ranges [first, stop, value]; ``None``
-        where notes are not written as starts and ends."""
-        return None
-
-    def conditions(self) -> dict[str, Any] | None:
-        """``steps``, ``starts`` and ``ends`` as of :meth:`sounding`, the range [first, stop) of ids
-        of each control (``controls``), and the ids of the marks ``known``, ``stream`` and ``here``
-        (``marks``); ``None`` without control tokens."""
-        return None
-
-    def groups(self) -> dict[str, list[list[int]]] | None:
-        """The ranges of ids by which a network knows bars and places, where each note is a group of
-        ids (:mod:`musictx.tokens.groups`); ``None`` for other tokens."""
-        return None
 
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
@@ -384,3 +361,7 @@ class VocabularyTokenizer(Tokenizer):
     @property
     def kind_of(self) -> np.ndarray:
         return self.vocabulary.kind_of
+
+    @cached_property
+    def pitch_of(self) -> np.ndarray:
+        return self.vocabulary.values("pitch" if "pitch" in self.kinds else "note_on")

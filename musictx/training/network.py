@@ -84,7 +84,7 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     ]
     position = old.position
     if position.coordinates is not None:
-        position = replace(position, coordinates=tokenizer.coordinates())
+        position = replace(position, coordinates=token_coordinates(tokenizer))
     larger = replace(
         old,
         vocab_size=tokenizer.size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,15 +15,20 @@ from musictx.speed import fused
 from musictx.speed.cuda import compile, driver, kernel
 from scripts.bench.attention import step
 
-BEGIN = time.perf_counter()
+_begin = time.perf_counter()
 BREAK = (1, 3)
-FORWARD_BLOCKS = 0
 #: Kernels that were started.
 LAUNCHED: list[str] = []
 
 
+def begin() -> None:
+    """Count :func:`seconds` from now."""
+    global _begin
+    _begin = time.perf_counter()
+
+
 def seconds() -> float:
-    return time.perf_counter() - BEGIN
+    return time.perf_counter() - _begin
 
 
 def say(line: str) -> None:
@@ -35,32 +41,19 @@ def short(error: BaseException) -> str:
 
 def variants() -> list[tuple[str, list[str]]]:
     """(kernel, macros) of all that is checked, the most used first."""
-    shapes = [(64, 0, 0, 0), (64, 1, 0, 0), (64, 0, 1, 1), (64, 0, 1, 0), (64, 1, 0, 1)]
-    shapes += [(size, half, 0, 0) for size in (32, 128) for half in (0, 1)]
-    found = []
-    for size, half, packed, drop in shapes:
-        flags = [f"HEAD={size}", f"FLOAT16={half}", f"PACKED={packed}", f"DROP={drop}"]
-        for name in ("forward", "backward"):
-            if size in kernel.SIZES[name]:
-                two = name == "forward" and not (packed or drop) and size <= 64
-                for wgmma in (0, 1) if size == 64 else (0,):
-                    more = [f"WGMMA={wgmma}", f"MIN_BLOCKS={2 if two else 1}"]
-                    found.append((name, [*flags, *more]))
-    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in found[:4] for n in BREAK]
-    found.append(("forward", [*found[1][1][:-1], "MIN_BLOCKS=1"]))
-    return found + broken
-
-
-def with_blocks(defines: Any) -> Any:
-    """``kernel.defines`` with FORWARD_BLOCKS blocks to a multiprocessor, if that is not 0."""
-
-    def changed(name: str, p: Any) -> list[str]:
-        found: list[str] = defines(name, p)
-        if FORWARD_BLOCKS and name == "forward":
-            found[-1] = f"MIN_BLOCKS={FORWARD_BLOCKS}"
-        return found
-
-    return changed
+    half, brief = torch.float16, torch.bfloat16
+    shapes = [(64, brief, 0, 0), (64, half, 0, 0), (64, brief, 1, 1), (64, brief, 1, 0)]
+    shapes += [(64, half, 0, 1), *((size, x, 0, 0) for size in (32, 128) for x in (brief, half))]
+    wanted: list[tuple[str, list[str]]] = []
+    for size, dtype, packed, drop in shapes:
+        p = SimpleNamespace(
+            size=size, q=torch.empty(0, dtype=dtype), query_codes=packed or None, threshold=drop
+        )
+        for name in ("forward", "backward", "finish") if size == kernel.WIDTH else ("forward",):
+            if (one := (name, kernel.defines(name, p))) not in wanted:
+                wanted.append(one)
+    broken = [(name, [*flags, f"BREAK_BARREL={n}"]) for name, flags in wanted[:3] for n in BREAK]
+    return wanted + broken
 
 
 def counted(launch: Any) -> Any:
@@ -68,7 +61,8 @@ def counted(launch: Any) -> Any:
 
     def counting(name: str, *rest: Any) -> None:
         launch(name, *rest)
-        LAUNCHED.append(name)
+        if name != "finish":
+            LAUNCHED.append(name)
 
     return counting
 
@@ -90,10 +84,10 @@ def prepare(bench: Any) -> None:
             say(f"{name} {flags} does not compile: {short(error)}")
     say(f"{len(wanted)} kernels compiled")
     if bench.gpu:
-        for name, flags in wanted[:4]:
-            shared = 800 * 64 if name == "forward" else 1600 * 64 + 98304
+        shared = {"forward": 800 * 64, "backward": kernel.BACKWARD_SHARED, "finish": 0}
+        for name, flags in wanted[:5]:
             try:
-                say(f"{name} {flags[-2:]}: {driver.attributes(name, flags, shared, 0)}")
+                say(f"{name} {flags}: {driver.attributes(name, flags, shared[name], 0)}")
             except RuntimeError as error:
                 say(f"{name} cannot be loaded: {short(error)}")
 
@@ -106,14 +100,13 @@ def errors_of(bench: Any, length: int, rows: int, **kind: Any) -> dict[str, floa
     if packed:
         pieces = torch.randint(0, 3, (batch, length), device=bench.device).sort(1)[0]
     more = {"query_pieces": pieces, "key_pieces": pieces, "dropout": dropout}
-    run = bench.ours(True, not kind.get("mixed"), kind.get("wgmma", False), **more)
-    bench.at = "wgmma" if kind.get("wgmma") else "forward"
+    run = bench.ours(True, not kind.get("mixed"), **more)
+    bench.at = "forward"
     torch.manual_seed(7)
     got = [run(*(x.detach() for x in tensors))]
     bench.wait()
     if kind.get("size", bench.size) in kernel.SIZES["backward"] or kind.get("mixed"):
-        if not kind.get("wgmma"):
-            bench.at = "" if kind.get("mixed") else "backward"
+        bench.at = "" if kind.get("mixed") else "backward"
         torch.manual_seed(7)
         before = len(LAUNCHED)
         got = step(run, tensors, upstream)
@@ -157,9 +150,8 @@ def check(bench: Any) -> bool:
             *({"length": 500, "rows": 500, "size": n, "dtype": brief} for n in (32, 128)),
             {"length": 1000, "rows": 1000, "mixed": True},
         ]
-    with_groups = [case | {"wgmma": True} for case in cases if case.get("size", 64) == 64]
     good = True
-    for case in (*cases, *(with_groups if bench.has("wgmma") else [])):
+    for case in cases:
         try:
             errors = errors_of(bench, **case)
         except Exception as error:

@@ -2,13 +2,12 @@
 
     python -m scripts.bench.attention_gpu results=attention.csv [budget=120]
     python -m scripts.bench.attention_gpu rehearse=true             # no GPU: emulated, tiny
-    ncu ... python -m scripts.bench.attention_gpu profile=true      # a step of each variant
+    ncu --set full -k regex:relative_ python -m scripts.bench.attention_gpu profile=true
 
 Output and gradients are held against float64, also with planted faults, which must be noticed. Then
 candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most telling shapes first:
 
     cuda       speed/cuda, forward and backward
-    wgmma      the same with products of warpgroups; wgmma1: one block to a multiprocessor
     mixed      speed/cuda forward, speed/fused backward
     triton     speed/fused alone
     sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
@@ -18,7 +17,8 @@ candidates take turns, 8 heads of 64 in bfloat16, ``tokens`` in all, the most te
 Times are those of the GPU, by events, behind a pause in which the CPU gets ahead ("wall": by the
 clock, one call at a time). What raises is reported in a line and left out, a kernel that hangs or
 harms the GPU's context in the checks too (``without``); nothing new begins after ``budget``
-seconds. A short table comes last. Status 1 if something was wrong.
+seconds. A short table comes last. Status 1 if something was wrong. ``profile``: one step alone, for
+Nsight Compute.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from musictx.speed import fused
 from musictx.speed.cuda import kernel
 from scripts.bench import attention_check
 from scripts.bench.attention import flex, plain, step, textbook
-from scripts.bench.attention_check import say, seconds, short
+from scripts.bench.attention_check import begin, say, seconds, short
 from scripts.bench.common import record, spread
 from scripts.words import options
 from scripts.words import run as script
@@ -105,13 +105,10 @@ class Bench:
 
     # -- candidates
 
-    def ours(
-        self, forward: bool, backward: bool, wgmma: bool = False, blocks: int = 0, **more: Any
-    ) -> Run:
+    def ours(self, forward: bool, backward: bool, **more: Any) -> Run:
         def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-            kernel.chosen, kernel.warpgroups = True, wgmma
+            kernel.chosen = True
             kernel.FAILED.clear()
-            attention_check.FORWARD_BLOCKS = blocks
             kernel.SIZES.update(
                 forward=(32, 64, 128) if forward and self.has("forward") else (),
                 backward=(32, 64) if backward and self.has("backward") else (),
@@ -127,8 +124,6 @@ class Bench:
             return {
                 "sdpa": plain,
                 "cuda": self.ours(True, True),
-                **({"wgmma": self.ours(True, True, True)} if self.has("wgmma") else {}),
-                **({"wgmma1": self.ours(True, True, True, 1)} if self.has("wgmma") else {}),
                 "mixed": self.ours(True, False),
                 "triton": self.ours(False, False),
             }
@@ -155,7 +150,7 @@ class Bench:
         return [*(t.requires_grad_() for t in tensors), normal(*shape)]
 
     def has(self, name: str) -> bool:
-        return name not in self.given["without"]
+        return name not in self.given["without"].split(",")
 
     # -- times
 
@@ -179,7 +174,7 @@ class Bench:
                     before = len(attention_check.LAUNCHED)
                     act()
                     self.wait()
-                if name.startswith(("cuda", "wgmma")):
+                if name == "cuda":
                     kernels = ("forward", "backward")[: 2 if "+" in which else 1]
                     wanted = sum(map(self.has, kernels))
                     if len(attention_check.LAUNCHED) - before != wanted:
@@ -269,18 +264,18 @@ class Bench:
 
     def table(self) -> None:
         """The short table: milliseconds, and times as long as sdpa."""
-        names = ("sdpa", "cuda", "wgmma", "wgmma1", "mixed", "triton", "skew", "compiled", "flex")
-        print(
-            "\nlength rows pass".ljust(32) + "".join(f"{name:>9}" for name in names) + "  best/sdpa"
-        )
+        names = ("sdpa", "cuda", "mixed", "triton", "skew", "compiled", "flex")
+        heading = "".join(f"{name:>9}" for name in names)
+        print("\nlength rows pass".ljust(32) + heading + "  cuda/sdpa")
         for (length, rows, which), found in self.times.items():
             cells = "".join(f"{found[n]:9.3f}" if n in found else "        -" for n in names)
-            best = min((found[n] for n in names[1:4] if n in found), default=None)
-            ratio = f"{best / found['sdpa']:11.2f}" if best and "sdpa" in found else ""
+            both = "cuda" in found and "sdpa" in found
+            ratio = f"{found['cuda'] / found['sdpa']:11.2f}" if both else ""
             print(f"{length:5} {rows:>5} {which}".ljust(31) + cells + ratio, flush=True)
 
 
 def main(words: list[str]) -> int:
+    begin()
     given = options(words, DEFAULTS, TINY)
     bench = Bench(given)
     if bench.gpu:
@@ -292,11 +287,9 @@ def main(words: list[str]) -> int:
         say("no GPU: a rehearsal")
     if given["profile"] == "true":
         *tensors, upstream = bench.inputs(*((16, 2048, 2048) if bench.gpu else (1, 64, 64)))
-        for wgmma in (False, True):
-            step(bench.ours(True, True, wgmma), tensors, upstream)
-            bench.wait()
+        step(bench.ours(True, True), tensors, upstream)
+        bench.wait()
         return 0
-    kernel.defines = attention_check.with_blocks(kernel.defines)
     kernel.launch = attention_check.counted(kernel.launch)
     try:
         attention_check.prepare(bench)

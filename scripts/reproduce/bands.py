@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.beats import Beats
 from musictx.grid import LINES, SPAN
 from musictx.notes import Score
 
@@ -48,7 +47,7 @@ def snapped(score: Score) -> tuple[Score, float]:
     All of them are moved by the same time, so that most lie on lines, then each to its nearest
     sixteenth, or triplet eighth in spans of two bars that agree with these better; on drums of
     General MIDI. Of strokes that come together the loudest stays."""
-    clock, notes = Beats(score), score.notes.copy()
+    clock, notes = score.beats, score.notes.copy()
     quarters = clock.quarters(notes["start"])
     turns = np.array([np.exp(2j * np.pi * lines * quarters) for lines in LINES])
     means = turns.mean(1)
@@ -75,7 +74,7 @@ def performance(name: str, score: Score) -> Performance | None:
     if not re.search(rf"_({STYLES})[-_].*beat_4-4$", name) or not len(score):
         return None
     score, steady = snapped(score)
-    quarters = Beats(score).quarters(score.notes["start"])
+    quarters = score.beats.quarters(score.notes["start"])
     bars = int(quarters.max() // 4 + 1)
     if bars < FEWEST_BARS or steady < STEADY:
         return None
@@ -89,7 +88,7 @@ def drummed(name: str, song: Score, performances: Sequence[Performance]) -> Scor
     if not performances or not (len(meters) and (meters["numerator"] == 4).all()
                                 and (meters["denominator"] == 4).all()):  # fmt: skip
         return song
-    clock = Beats(song)
+    clock = song.beats
     first = clock.bar_line(float(clock.quarters(song.notes["start"].min())))
     last = clock.bar_line(float(clock.quarters(song.notes["start"].max())) + 1e-3)
     whole = float(clock.quarters(song.duration))

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 import musictx
-from musictx.beats import Beats
 from musictx.grid import SURE, strength
 from musictx.notes import TEMPO, Score
 from musictx.tracking import tracked
@@ -43,7 +42,7 @@ def beats_of(score: Score) -> tuple[np.ndarray, np.ndarray, float]:
         return np.zeros(1), np.zeros(1), 0.0
     beats = pulse.tempos["time"] + pulse.late
     onsets = np.unique(np.round(score.notes["start"], 4))
-    agree = strength(Beats(replace(score, pulse=pulse)).quarters(onsets))
+    agree = strength(replace(score, pulse=pulse).beats.quarters(onsets))
     return beats, beats[:: int(pulse.meters["numerator"][0])], agree
 
 
@@ -52,7 +51,7 @@ def song(played: Path, on_beats: Path) -> tuple[float, float, float, float] | No
     music, real = musictx.read(played), musictx.read(on_beats)
     if len(music) != len(real):
         return None
-    clock = Beats(real)
+    clock = real.beats
     late = float(np.median(music.notes["start"] - real.notes["start"]))
     there = clock.seconds(np.arange(0, float(clock.quarters(real.duration)))) + late
     lines = there[:: round(float(clock.bar_quarters[0]))]

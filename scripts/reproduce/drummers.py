@@ -22,7 +22,6 @@ import yaml
 
 import musictx
 from musictx import bundle
-from musictx.beats import Beats
 from musictx.card import card_text
 from musictx.notes import Score
 from musictx.sampling import drummers
@@ -69,7 +68,7 @@ def performances(folder: Path) -> list[Played]:
 
 def strokes(score: Score) -> tuple[np.ndarray, int]:
     """(4, 24) strokes of each kind at each place, one a bar at most, and the bars."""
-    quarters = Beats(score).quarters(score.notes["start"])
+    quarters = score.beats.quarters(score.notes["start"])
     bar = np.floor(quarters / drummers.QUARTERS + 1e-4).astype(int)
     within = quarters - drummers.QUARTERS * bar
     place = np.abs(within[:, None] - AT).argmin(1)

@@ -291,10 +291,10 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
 
     real = fill.compose
 
-    def noted(part, seeds, *, sampling, limits, **more):
-        asked.append((part.steering.levels, part.steering.density, limits.density))
+    def noted(part, seeds, *, sampling, stats, **more):
+        asked.append((part.steering.levels, part.steering.density, stats.density))
         kept.append(part.steering.values)
-        return real(part, seeds, sampling=sampling, limits=limits, **more)
+        return real(part, seeds, sampling=sampling, stats=stats, **more)
 
     monkeypatch.setattr(fill, "compose", noted)
     model = musictx.load(folder)

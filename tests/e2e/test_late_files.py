@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 def test_the_pieces_are_late_and_some_notes_stand_before_their_beats():
     assert all(in_time(score).pulse is not None for score in PIECES.values())
-    begins = [GroupTokenizer().begins(in_time(score)) for score in PIECES.values()]
+    begins = [GroupTokenizer().clock(in_time(score)).begins for score in PIECES.values()]
     assert sum(begin < -0.1 for begin in begins) == 5
 
 

@@ -11,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import bar_rules, fill, known_groups
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.known_groups import KnownGroups
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens import ahead
 from musictx.tokens.build import build
@@ -52,7 +52,7 @@ NETWORK = model()
 
 def versions(part, seeds=((0,),), sampling=None):
     return list(
-        fill.compose(part, seeds, sampling=sampling or SamplingConfig(), limits=NoteLimits.of(None))
+        fill.compose(part, seeds, sampling=sampling or SamplingConfig(), stats=CorpusStats())
     )
 
 
@@ -116,7 +116,7 @@ def test_versions_differ_where_each_would_come_out_the_same():
     assert all(one != other for n, one in enumerate(made) for other in made[:n])
     assert [as_counts(one.new) for one in versions(part, seeds[:2], likeliest)] == made[:2]
     told = [[] for _ in seeds]
-    asked = {"sampling": likeliest, "limits": NoteLimits.of(None)}
+    asked = {"sampling": likeliest, "stats": CorpusStats()}
     tell = lambda number, event: told[number].append(event)  # noqa: E731
     again = list(fill.compose(part, seeds, on_event=tell, **asked))
     assert [as_counts(one.new) for one in again] == made
@@ -130,7 +130,7 @@ def test_new_notes_are_told_as_they_are_written():
     options = {"closes": False, "parts": (0, DRUM_PART)}
     part = BarPart(model(context=600), TOKENS, melody, 0.0, 8 * BAR, **options)
     told: list = []
-    asked = {"sampling": SamplingConfig(), "limits": NoteLimits.of(None)}
+    asked = {"sampling": SamplingConfig(), "stats": CorpusStats()}
     (made,) = fill.compose(part, [(0,)], on_event=lambda _, event: told.append(event), **asked)
     assert len(made.new) > 10
     assert told_of(told) == listed(made.new, "program")

@@ -13,7 +13,6 @@ from musictx.notes import Score
 from musictx.sampling.batch import Batch
 from musictx.sampling.group_events import GroupTeller
 from musictx.sampling.primer import encode_primer, to_bar_line
-from musictx.sampling.timeline import Timeline
 from musictx.tokens.build import build
 
 TEMPI = range(40, 241)
@@ -40,11 +39,11 @@ def test_the_first_new_bar_is_the_one_that_begins_at_the_end_of_the_file(meter):
         for bars in (1 + bpm % 3, 7):
             score = whole_bars(bpm, meter, bars)
             primer = to_bar_line(BARS, encode_primer(BARS, score))
-            line = Timeline(BARS, score)
-            seam = float(line.placed(primer.seconds))
-            at = float(line.clock.quarters(seam)) / quarters_of(meter)
+            clock = BARS.clock(score)
+            seam = float(clock.seconds(primer.seconds))
+            at = float(score.beats.quarters(seam)) / quarters_of(meter)
             assert at == pytest.approx(bars, abs=1e-3), bpm
-            stop = float(line.clock.quarters(line.after_bars(seam, 2))) / quarters_of(meter)
+            stop = float(score.beats.quarters(clock.after_bars(seam, 2))) / quarters_of(meter)
             assert stop == pytest.approx(bars + 2, abs=1e-3), bpm
 
 
@@ -59,7 +58,7 @@ def test_no_new_note_begins_where_the_asked_bars_end():
             notes["start"] = [batch.until[0] - 0.03, batch.until[0] - 1 / 4]
             notes["end"] = notes["start"] + 1
             (placed,) = batch.placed(0, notes)
-            at = float(Timeline(BARS, score).clock.quarters(placed["start"]))
+            at = float(score.beats.quarters(placed["start"]))
             assert at == pytest.approx(4 * (2 + bars) - 0.5, abs=1e-3)
 
 
@@ -70,12 +69,12 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
         [(n * 10 / bpm, (n + 1) * 10 / bpm, 60, 64, 0, False, 0) for n in range(96)],
         tempos=[(0.0, float(bpm))],
     )
-    line, events = Timeline(BARS, score), []
+    clock, events = BARS.clock(score), []
 
     def placed(notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
         for name in ("start", "end"):
-            notes[name] = line.placed(notes[name])
+            notes[name] = clock.seconds(notes[name])
         return notes
 
     teller = GroupTeller(BARS, np.empty(0, np.uint16), placed, events.append)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, Score
 from musictx.sampling import fill, timeline
 from musictx.sampling.fill import Part
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.soft import NoteLimits
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from tests.sampling.pieces import TOKENIZERS, TUNE, continue_each, make
@@ -130,8 +130,8 @@ def parts(closes: bool, guidance: float = 1.0, tracks: str = "piano") -> Part:
 
 
 def composed(part: Part, seeds, **more):
-    limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
-    return list(fill.compose(part, seeds, sampling=SamplingConfig(), limits=limits, **more))
+    limits = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
+    return list(fill.compose(part, seeds, sampling=SamplingConfig(), stats=limits, **more))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, NOTE, Score
 from musictx.sampling import group_limits
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.tokens.build import build
 from musictx.tokens.group_ids import DRUM_PART
 
@@ -104,7 +104,7 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
 
 
 def test_parts_keep_to_the_corpus_and_to_what_the_primer_has_beyond_it():
-    limits = NoteLimits(
+    limits = CorpusStats(
         np.full(128, np.inf),
         instruments=frozenset([0, 5, DRUMS]),
         parts={0: Habit(1, 61, 63), 5: Habit(2, 60, 66), DRUMS: Habit(3, 35, 50)},

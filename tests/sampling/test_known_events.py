@@ -10,13 +10,13 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.evaluate.note_limits import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import fill
 from musictx.sampling.fill import TAIL_SECONDS, Part
 from musictx.sampling.known_events import KnownEvents
-from musictx.sampling.soft import Habit, NoteLimits
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.performance import PerformanceTokenizer
@@ -51,8 +51,8 @@ def composed(part: Part, seed=0, density=None) -> Part:
 
 def versions(part: Part, seeds, density=None, **more):
     sampling = SamplingConfig(top_p=1.0)
-    limits = NoteLimits.of({"most_notes": 4, "longest_note": [[0, 0.5]], "density": density})
-    return fill.compose(part, seeds, sampling=sampling, limits=limits, **more)
+    limits = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]], "density": density})
+    return fill.compose(part, seeds, sampling=sampling, stats=limits, **more)
 
 
 @few
@@ -102,7 +102,7 @@ def _ids(events: np.ndarray, tokenizer) -> np.ndarray:
 
 def _moved(notes: Counter, origin: int, tokenizer, kept: Score) -> Counter:
     """Quantised scores begin with their first note; the stream at its origin."""
-    by = round(tokenizer.begins(kept) / 0.01) - origin if len(kept) else 0
+    by = round(tokenizer.clock(kept).begins / 0.01) - origin if len(kept) else 0
     return Counter({(n[0] + by, n[1] + by, *n[2:]): count for n, count in notes.items()})
 
 

@@ -1,6 +1,6 @@
 """From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
 
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.apps.generate import generate
+from musictx.bundle import Bundle
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -308,7 +309,7 @@ def test_the_note_limits_of_the_corpus_hold_unless_an_option_says_otherwise(pian
 
 def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
     model = make(piano)
-    bundle = SimpleNamespace(model=model, tokenizer=piano, card={})
+    bundle = Bundle(model, piano, {}, Path())
     tunes = [TUNE, TUNE.with_notes(transposed(TUNE.notes, 3))]
     request = GenerateConfig(seconds=2.0, samples=2, primer_seconds=1.2)
     together = generate(bundle, request, tunes, seed=4)

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import pitches, soft
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
-from musictx.sampling.soft import NoteLimits
 from musictx.tokens.build import build
 from tests.sampling.engines import charges
 from tests.sampling.pieces import continue_music, make, score
@@ -98,7 +98,7 @@ def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
 
 
 def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
-    limits = NoteLimits.of(None)
+    limits = CorpusStats()
     soft.build(build("chorale"), SamplingConfig(habits=False), limits, [NOTHING])
     with pytest.raises(
         ConfigError, match=r"sampling\.density=3.0: has no effect on chorale tokens"
@@ -109,7 +109,7 @@ def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
 
 def test_rules_without_four_voices_are_refused():
     with pytest.raises(ConfigError, match=r"sampling\.rules=5.*: has no effect on performance"):
-        soft.build(build(), SamplingConfig(rules=5.0), NoteLimits.of(None), [NOTHING])
+        soft.build(build(), SamplingConfig(rules=5.0), CorpusStats(), [NOTHING])
 
 
 def test_scales_are_those_of_the_books():

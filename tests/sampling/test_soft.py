@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import engine, pitches, soft
@@ -95,9 +96,9 @@ def test_a_note_held_by_the_past_counts():
 
 
 def test_registers_have_their_own_limits():
-    limits = soft.NoteLimits.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
+    limits = CorpusStats.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
     assert limits.longest[[0, 61, 62, 127]].tolist() == [3.0, 3.0, 1.0, 1.0]
-    assert np.isinf(soft.NoteLimits.of(None).longest).all()
+    assert np.isinf(CorpusStats().longest).all()
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("note_on", 63), ("time_shift", 100))
     past += ids(PIANO, ("time_shift", 60))
     sustain = soft.Sustain(PIANO.note_events, limits.longest, None)
@@ -191,7 +192,7 @@ def primer(density):
 
 
 def test_what_is_built_follows_the_options_and_the_corpus():
-    limits = soft.NoteLimits.of(
+    limits = CorpusStats.of(
         {
             "longest_note": [[0, 1]],
             "most_notes": 15,
@@ -234,7 +235,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
 
 def test_tokens_without_releases_have_only_their_own_constraints():
     chorale = build("chorale")
-    found = soft.build(chorale, SamplingConfig(), soft.NoteLimits.of(None), [NOTHING])
+    found = soft.build(chorale, SamplingConfig(), CorpusStats(), [NOTHING])
     assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
 
 
@@ -248,7 +249,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     for row in rows:
         notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
         primers.append(Primer(tokens.encode(Score(notes=notes))))
-    (rule,) = soft.of_the_primers(tokens, primers, PLAIN, soft.NoteLimits.of(None))
+    (rule,) = soft.of_the_primers(tokens, primers, PLAIN, CorpusStats())
     free = rule([], np.empty(0)) == 0
     for row, heard in zip(free, rows):
         for program in range(128):
@@ -260,13 +261,13 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
             tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
         )
         assert row[others].all()
-    assert soft.of_the_primers(PIANO, primers, PLAIN, soft.NoteLimits.of(None)) == []
+    assert soft.of_the_primers(PIANO, primers, PLAIN, CorpusStats()) == []
 
 
 def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
     tokens = build("notes", chords=False)
     rows = [[0, 5, 36, 84, 8.0], [73, 2, 52, 85, 2.0], [128, 3, 36, 55, 9.0]]
-    (rule,) = soft.of_the_primers(tokens, [NOTHING], PLAIN, soft.NoteLimits.of({"parts": rows}))
+    (rule,) = soft.of_the_primers(tokens, [NOTHING], PLAIN, CorpusStats.of({"parts": rows}))
     table, nothing = tokens.vocabulary, np.zeros((1, 0), np.int64)
     piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
     assert rule([], nothing)[0, [piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
@@ -282,7 +283,7 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     for known in (None, [0, 128]):
-        limits = soft.NoteLimits.of({"instruments": known})
+        limits = CorpusStats.of({"instruments": known})
         (rule,) = soft.of_the_primers(tokens, [NOTHING, NOTHING], PLAIN, limits)
         played = [
             tokens.encode(
@@ -297,7 +298,7 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
         assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
         assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
         assert np.isinf(rule([], past[:, :0])).any(axis=1).all()
-    drums, alone = soft.NoteLimits.of({"instruments": [128]}), SamplingConfig(habits=False)
+    drums, alone = CorpusStats.of({"instruments": [128]}), SamplingConfig(habits=False)
     assert soft.of_the_primers(tokens, [NOTHING], PLAIN, drums) == []
     assert soft.of_the_primers(tokens, [NOTHING], alone, limits) == []
     assert soft.of_the_primers(PIANO, [NOTHING], PLAIN, limits) == []
@@ -309,7 +310,7 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
         return set(np.where(notes["drum"], 128, notes["program"]).tolist())
 
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
-    limits = soft.NoteLimits.of({"instruments": [48, 73]})
+    limits = CorpusStats.of({"instruments": [48, 73]})
     (rule, *_) = soft.build(BAND, SamplingConfig(), limits, [NOTHING])
     assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])

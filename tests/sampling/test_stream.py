@@ -54,11 +54,11 @@ def test_the_events_are_those_of_the_ids_decoded(name, primed):
     drawn = list(music._ids)[len(primer.ids) :]
     decoded = tokenizer.decode([*primer.ids, *drawn]).notes
     new = decoded[len(tokenizer.decode(primer.ids)) if primed else 0 :]
-    line, seam = music._line, music._seam
+    clock, seam = music._clock, music._seam
     expected = sorted(
         (
-            float(line.placed(n["start"])) - seam,
-            min(6.0, float(line.placed(n["end"])) - seam),
+            float(clock.seconds(n["start"])) - seam,
+            min(6.0, float(clock.seconds(n["end"])) - seam),
             int(n["pitch"]),
             int(n["velocity"]),
         )

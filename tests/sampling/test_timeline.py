@@ -12,37 +12,21 @@ from hypothesis import strategies as st
 from musictx.grid import in_time
 from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
-from musictx.sampling.timeline import Timeline, on_tracks
+from musictx.sampling.timeline import on_tracks
 
 TEMPOS = st.lists(
     st.tuples(st.floats(0, 10), st.floats(30, 240)), max_size=3, unique_by=lambda mark: mark[0]
 )
 
 
-def tokens(bpm=None, kinds=("pitch", "velocity"), begins=0.0, voices=0):
-    return SimpleNamespace(bpm=bpm, kinds=kinds, begins=lambda score: begins, voices=voices)
-
-
-@given(TEMPOS, st.floats(0, 5), st.floats(0, 20), st.sampled_from([None, 90.0, 120.0]))
-def test_tokens_count_from_the_beginning_in_their_own_tempo(tempos, begins, seconds, bpm):
-    line = Timeline(tokens(bpm, begins=begins), Score(tempos=tempos))
-    placed = float(line.placed(seconds))
-    if bpm is None:
-        assert placed == pytest.approx(begins + seconds)
-    else:  # as many quarter notes on, in the piece's tempos
-        passed = line.clock.quarters(placed) - line.clock.quarters(begins)
-        assert passed == pytest.approx(seconds * bpm / 60, abs=1e-6)
-    assert line.read(placed) == pytest.approx(seconds, abs=1e-6)
-
-
-def test_bars_of_a_new_piece_count_from_its_beginning():
-    assert Timeline(tokens(120.0), None).after_bars(0.0, 3) == pytest.approx(6.0)
+def tokens(kinds=("pitch", "velocity"), voices=0):
+    return SimpleNamespace(kinds=kinds, voices=voices)
 
 
 @settings(deadline=None)
 @given(TEMPOS, st.sampled_from(["16", "8", "8t"]), st.data())
 def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
-    clock = Timeline(tokens(), Score(tempos=tempos)).clock
+    clock = Score(tempos=tempos).beats
     start = data.draw(st.floats(0, 20))
     end = start + data.draw(st.floats(0, 3))
     (note,) = timeline.quantised(
@@ -106,7 +90,7 @@ def test_voices_in_turn_go_to_as_many_tracks_from_high_to_low(tracks, voices):
     """Not so for other tokens that count in beats, whose notes have no voice."""
     piece = given_on(*[(t, 48 + 7 * ((t * 3) % 4), 0, False) for t in range(tracks)])
     notes = new(*[(60, 0, False, voice) for voice in range(4)])
-    found = on_tracks(notes, piece, tokens(100.0, voices=voices))["track"].tolist()
+    found = on_tracks(notes, piece, tokens(voices=voices))["track"].tolist()
     height = {t: 48 + 7 * ((t * 3) % 4) for t in range(tracks)}
     if tracks == voices:
         assert found == sorted(range(4), key=lambda t: -height[t])

@@ -12,7 +12,6 @@ from tests.model.test_grouped import song
 from tests.sampling.test_bar_fill import TABLE, TOKENS
 
 BARS = 2
-SECONDS = 60.0 / (STEPS * TOKENS.bpm)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
     mine = grid.placed[grid.placed["line"] < BARS]
     unlike = Unlike(
         TABLE, grid.placed, [0], BARS, BARS,
-        steps=steps, seconds=SECONDS, drums=drums, lines=BARS,
+        steps=steps, drums=drums, lines=BARS,
     )  # fmt: skip
     for bar in range(BARS):
         lines = grid.bars[: BARS + bar + 1]
@@ -59,7 +58,7 @@ def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
 
 
 def test_other_fields_and_other_bars_cost_nothing(grid):
-    unlike = Unlike(TABLE, grid.placed, [0], 1, 1, steps=72, seconds=SECONDS, drums=True, lines=1)
+    unlike = Unlike(TABLE, grid.placed, [0], 1, 1, steps=72, drums=True, lines=1)
     early = write(grid.bars[:1], grid.placed[:0], TABLE)
     for ids in ([TABLE.id("place", 0)], [TABLE.id("place", 0), TABLE.id("program", 0)]):
         row = np.array([[*early, *ids]])
@@ -68,9 +67,7 @@ def test_other_fields_and_other_bars_cost_nothing(grid):
 
 def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(grid):
     steps = 3 * STEPS
-    unlike = Unlike(
-        TABLE, grid.placed, [0], BARS, BARS, steps=steps, seconds=SECONDS, drums=True, lines=BARS
-    )
+    unlike = Unlike(TABLE, grid.placed, [0], BARS, BARS, steps=steps, drums=True, lines=BARS)
     first, stop = TABLE.range("section")
     for bar in range(BARS):
         ids = write(grid.bars[: BARS + bar + 1], grid.placed[:0], TABLE)[:-2]

@@ -57,7 +57,7 @@ def test_a_piece_on_its_grid_comes_back_to_the_tick(piece):
     tokenizer = TOKENIZERS[0]
     assert tokenizer.moved(piece) == 0
     heard = tokenizer.decode(tokenizer.encode(piece)).notes
-    clock, begins = Beats(piece), tokenizer.begins(piece)
+    clock, begins = Beats(piece), tokenizer.clock(piece).begins
     first = round(float(clock.quarters(begins)) * STEPS)
 
     def table(notes, start, end):
@@ -147,7 +147,7 @@ def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
     notes = [(1920, 2400, 60, 64, 0, False, 0), (1920 * 4, 1920 * 4 + 60, 60, 64, 0, False, 0)]
     tokenizer = TOKENIZERS[3]
     piece = on_ticks(notes, tempos=[(0, 60.0)])
-    assert tokenizer.begins(piece) == 4.0
+    assert tokenizer.clock(piece).begins == 4.0
     assert " ".join(words(tokenizer, tokenizer.encode(piece))) == (
         "bar numerator:4 denominator:2 section:0 place:0 "
         "place:0 program:0 pitch:60 length:24 velocity:4 "

@@ -16,7 +16,7 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.grid import in_time
 from musictx.notes import NOTE, Pulse, Score
 from musictx.tokens import events as ev
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bars import PER_SECOND, STEPS
 from musictx.tokens.group_ids import BAR, CHORD, DRUM_PART, PLACED, write
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
@@ -76,9 +76,11 @@ def check_round_trip(tokenizer: GroupTokenizer, score: Score) -> None:
     """All notes come back, at most half a line of the grid from where they were."""
     back = tokenizer.decode(tokenizer.encode(score)).notes
     clock = Beats(score)
-    begins = round(float(clock.quarters(tokenizer.begins(score))) * STEPS, 5) if len(back) else 0
+    begins = (
+        round(float(clock.quarters(tokenizer.clock(score).begins)) * STEPS, 5) if len(back) else 0
+    )
     were = by_pitch(score.notes, clock.quarters(score.notes["start"]) * STEPS)
-    are = by_pitch(back, back["start"] * STEPS * tokenizer.bpm / 60 + begins)
+    are = by_pitch(back, back["start"] * PER_SECOND + begins)
     assert {key: len(values) for key, values in are.items()} == {
         key: len(values) for key, values in were.items()
     }
@@ -124,7 +126,7 @@ def test_events_stay_within_half_a_step(score, tokenizer):
         kept["program"] = 0
     back = tokenizer.decode(tokenizer.encode(score)).notes
     were = by_pitch(kept, kept["start"])
-    are = by_pitch(back, back["start"] + tokenizer.begins(score))
+    are = by_pitch(back, back["start"] + tokenizer.clock(score).begins)
     assert list(map(len, were.values())) == [len(are[key]) for key in were]
     for key, values in were.items():
         assert np.abs(np.array(values) - are[key]).max() <= tokenizer.step_seconds / 2 + 1e-9

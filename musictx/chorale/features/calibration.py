@@ -1,9 +1,9 @@
-"""How sure a network may be: the temperature and the pull to hold, fitted on pieces it never saw.
+"""Calibration of the logits: a temperature and a bias to held notes, fitted on held-out pieces.
 
-A network that has passed a few hundred pieces fifteen times is too sure of itself and moves a
-little too often. Temperature scaling (Guo et al. 2017) sets that right without touching what it has
-learnt; on a grid one number is too few, since what a voice does on the beat and between two beats
-are different questions. What is fitted here belongs to the model: it counts wherever logits do.
+A network that was trained for fifteen epochs on a few hundred pieces is overconfident and moves its
+voices a little too often. Temperature scaling (Guo et al. 2017) corrects that without changing
+other weights; on a grid there is one temperature for each voice and step of a beat, since voices
+behave differently on the beat and between beats. The fitted numbers are part of the model.
 """
 
 from __future__ import annotations

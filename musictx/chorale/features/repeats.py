@@ -47,7 +47,7 @@ class Match(NamedTuple):
     steps: Tensor
 
 
-class Seen(NamedTuple):
+class RepeatState(NamedTuple):
     """The matches of all voices and of the next voice, and the last note of the next voice."""
 
     matches: tuple[Match, Match]
@@ -100,7 +100,7 @@ class Repeats(Feature):
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         return grid_of(tokenizer, cls.name)
 
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> RepeatState:
         every, place = joined(ids, earlier, places)
         count, back = ids.shape[1], self.voices - 1
         matches = []
@@ -111,9 +111,9 @@ class Repeats(Feature):
                 match = Match(match.ids * kept, match.steps * kept)
             matches.append(match)
         last = F.pad(every, (back, 0), value=-1)[:, -count - back :][:, :count]
-        return Seen((matches[0], matches[1]), last.masked_fill(places < back + 1, -1))
+        return RepeatState((matches[0], matches[1]), last.masked_fill(places < back + 1, -1))
 
-    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+    def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
         old = self.pitches[seen.last.clamp(min=0)].masked_fill(seen.last < 0, -1)
         for kind, match in enumerate(seen.matches):
             then = self.pitches[match.ids]
@@ -124,7 +124,7 @@ class Repeats(Feature):
             )
         return x
 
-    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: RepeatState) -> Tensor:
         for kind, match in enumerate(seen.matches):
             by_length = F.linear(x, self.scores[kind]).float()
             score = by_length.gather(-1, length_class(match.steps)[..., None])

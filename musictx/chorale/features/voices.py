@@ -10,10 +10,10 @@ from musictx.tokens.vocab import Tokenizer
 
 def grid_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
     """``voices`` and ``pitches`` of tokens that are voices in turn, ``ConfigError`` for others."""
-    coordinates = tokenizer.coordinates()
-    if coordinates is None or coordinates["kind"] != "grid":
+    table = tokenizer.vocabulary
+    if table is None or not tokenizer.voices:
         raise ConfigError(
             f"model.features={feature}: expected tokenizer=chorale, whose voices take turns, not "
             f"{tokenizer.name}"
         )
-    return {"voices": coordinates["voices"], "pitches": coordinates["pitches"]}
+    return {"voices": tokenizer.voices, "pitches": [table.row("pitch")]}

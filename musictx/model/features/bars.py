@@ -36,7 +36,7 @@ COUNT = len(DISTANCES) + 2
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
-class Seen(NamedTuple):
+class BarState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
     ids    (B, T, COUNT): what would follow, 0 where there is nothing
@@ -89,7 +89,7 @@ class Bars(keys.GroupFeature):
         self.scores = nn.Parameter(torch.zeros(SIZE * COUNT * CLASSES, width))
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarState:
         """The lookup after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``,
         or of ``ids`` where there are none, opens a group's row: it has a place that is a multiple
         of five."""
@@ -124,7 +124,7 @@ class Bars(keys.GroupFeature):
         new = laid.new
         wide = trust[:, :, None].expand(-1, -1, SIZE, -1)
         meter = self._last_line(self.meter[rows[:, :, 2]], rows, number, begins)
-        return Seen(
+        return BarState(
             following.flatten(1, 2)[:, new],
             (wide * (following > 0)).flatten(1, 2)[:, new],
             field.flatten(1)[:, new],
@@ -177,7 +177,7 @@ class Bars(keys.GroupFeature):
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
         return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)
 
-    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+    def embed(self, x: Tensor, seen: BarState) -> Tensor:
         """``x`` (B, T, width) and the vectors of what stood here before."""
         each = torch.arange(COUNT, device=x.device)
         gates = self.gates.flatten()[seen.trust + each * CLASSES]
@@ -194,7 +194,7 @@ class Bars(keys.GroupFeature):
         more = (predicted + agreement).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: BarState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of the ids of earlier bars."""
         scores = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
         field = seen.field[..., None, None, None].expand(-1, -1, 1, COUNT, CLASSES)

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from musictx.errors import ConfigError
+from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 
@@ -114,6 +116,23 @@ class Feature(nn.Module):
 def pitches_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
     """``pitches`` by id, as ranges; ``ConfigError`` for tokens without."""
     return {"pitches": token_coordinates(tokenizer, f"model.features={feature}")["pitches"]}
+
+
+def events_of(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:
+    """Which ids take time (``steps``), strike (``starts``) and release (``ends``) a pitch and set
+    the loudness of what follows (``loudness``), as ranges [first, stop, value]; with control tokens
+    those at which nothing sounds any more (``resets``). ``ConfigError`` for tokens without."""
+    table = tokenizer.vocabulary
+    kinds = {"steps": "time_shift", "starts": "note_on", "ends": "note_off"}
+    if table is None or not {*kinds.values(), "velocity"} <= set(table.kinds):
+        raise ConfigError(
+            f"model.features={feature}: expected tokenizer=performance, whose notes start and end, "
+            f"not {tokenizer.name}"
+        )
+    arguments = {name: [table.row(kind)] for name, kind in kinds.items()}
+    if STREAM in table.kinds:
+        arguments["resets"] = [table.row(KNOWN), table.row(STREAM)]
+    return arguments | {"loudness": [table.row("velocity")]}
 
 
 def joined(ids: Tensor, earlier: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:

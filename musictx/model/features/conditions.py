@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from musictx.config.checks import option
 from musictx.errors import ConfigError
-from musictx.model.features.base import NativeForm, Options
+from musictx.model.features.base import NativeForm, Options, events_of
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
@@ -36,6 +36,7 @@ from musictx.model.features.pitches import (
     of_states,
     precision,
 )
+from musictx.tokens.controls import CONTROLS, MARKS
 from musictx.tokens.vocab import Tokenizer
 
 #: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
@@ -144,13 +145,17 @@ class Conditions(PitchFeature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        described = tokenizer.conditions()
-        if described is None:
+        table = tokenizer.vocabulary
+        if table is None or tokenizer.group > 1 or not {*CONTROLS, *MARKS} <= set(table.kinds):
             raise ConfigError(
                 "model.features=conditions: expected tokenizer=performance with "
                 "tokenizer.controls=true, whose control tokens say what is asked"
             )
-        return described
+        events = events_of(tokenizer, cls.name)
+        controls = [list(table.range(name)) for name in CONTROLS]
+        marks = [table.id(mark) for mark in MARKS]
+        arguments = {name: events[name] for name in ("steps", "starts", "ends")}
+        return {**arguments, "controls": controls, "marks": marks}
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> ConditionState:

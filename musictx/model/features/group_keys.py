@@ -26,7 +26,7 @@ TONES, PARTS, PLACES = 128, 130, 512
 BAR = PLACES * PARTS * TONES
 #: Parts are programs + 1, between chords and drums.
 DRUM_PART = 129
-#: The kinds of ids that every feature of groups reads, as ``Tokenizer.groups`` names them.
+#: The kinds of ids that every feature of groups reads; a numerator tells the meter.
 ALWAYS = ("place", "bar", "program", "drums", "harmony", "pitch", "drum", "root", "meter")
 #: Bars of the next piece in a row count from so many more on.
 NEXT_PIECE = 4096
@@ -111,15 +111,16 @@ class GroupFeature(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        groups = tokenizer.groups()
-        if groups is None or not groups.keys() >= set(cls.further):
+        table = tokenizer.vocabulary
+        if table is None or tokenizer.group == 1 or not set(cls.further) <= set(table.kinds):
             raise ConfigError(
                 f"model.features={cls.name}: expected tokenizer=notes"
                 + " tokenizer.controls=true" * (KNOWN in cls.further)
                 + f", whose notes stand in bars, not {tokenizer.name}"
             )
-        optional = {KNOWN, "section"} & groups.keys()
-        return {name: groups[name] for name in (*ALWAYS, *sorted(optional | set(cls.further)))}
+        optional = {KNOWN, "section"} & set(table.kinds)
+        names = (*ALWAYS, *sorted(optional | set(cls.further)))
+        return {name: [table.row({"meter": "numerator"}.get(name, name))] for name in names}
 
     @property
     def table(self) -> Table:

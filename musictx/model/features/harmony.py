@@ -37,7 +37,7 @@ HALF = LONGEST = 2 * STEPS
 OTHER, ROOT, QUALITY, PITCH = range(4)
 
 
-class Seen(NamedTuple):
+class HarmonyState(NamedTuple):
     """The state after each of (B, T) ids.
 
     ahead    (B, T, STRETCHES * CLASSES): shares of the time of the given notes ahead
@@ -143,7 +143,7 @@ class Harmony(keys.GroupFeature):
         self.of_note = TransposedMLP(width, count, 1)
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> HarmonyState:
         """The state after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
@@ -167,7 +167,7 @@ class Harmony(keys.GroupFeature):
         wide = (each[:, :, None].expand(-1, -1, keys.SIZE) for each in (root, quality))
         ahead = self._ahead(rows, groups, of, number, begins)
         every = (each.flatten(1, 2)[:, laid.new] for each in (ahead, *wide, rising, following))
-        return Seen(*every)
+        return HarmonyState(*every)
 
     def _pitched(self, rows: Tensor) -> Tensor:
         """(B, n): whether the group of each of the ``rows`` (B, n, 5) is a note with a pitch."""
@@ -177,7 +177,7 @@ class Harmony(keys.GroupFeature):
     def _ahead(
         self, rows: Tensor, groups: keys.Groups, of: keys.Table, number: Tensor, begins: Tensor
     ) -> Tensor:
-        """(B, n, 5, STRETCHES * CLASSES): see :class:`Seen`."""
+        """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
         piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
         written = piece + groups.bar
         given_keys = keys.given_keys(rows, groups, written, of, self.is_meter)
@@ -214,12 +214,12 @@ class Harmony(keys.GroupFeature):
         share = share.flatten(3)
         return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, keys.SIZE - 1, -1)], 2)
 
-    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+    def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
         """``x`` (B, T, width) and the vectors of the chord in force and of given notes ahead."""
         chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
         return x + (seen.ahead @ self.classes + chord).to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: HarmonyState) -> Tensor:
         """``logits`` (B, T, vocab) and what they add to those of roots, qualities and pitches."""
         logits = logits.clone()
 

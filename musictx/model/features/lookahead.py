@@ -29,7 +29,7 @@ from musictx.tokens.vocab import Tokenizer
 CLASSES = 4
 
 
-class Seen(NamedTuple):
+class LookaheadState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
     ids    (B, T): what would follow, 0 where nothing is given
@@ -86,7 +86,7 @@ class Lookahead(keys.GroupFeature):
         return {**super().of_tokens(tokenizer), "classes": CLASSES}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> LookaheadState:
         """The lookup after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
@@ -120,16 +120,16 @@ class Lookahead(keys.GroupFeature):
             inside & is_given, following, torch.where(line_next, self.bar_id, 0)
         )
         state = torch.where(is_given, kind, 0)
-        return Seen(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
+        return LookaheadState(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
 
-    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+    def embed(self, x: Tensor, seen: LookaheadState) -> Tensor:
         """``x`` (B, T, width) and the vectors of what is given here."""
         gates = self.gates[seen.state] * (seen.ids > 0)
         ids = seen.ids.clamp(max=len(self.stood) - 1)
         predicted = F.embedding(ids, self.stood) * gates[..., None]
         return x + (predicted + F.embedding(seen.state, self.state)).to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: LookaheadState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of the given ids."""
         scores = F.linear(x, self.scores).float()
         rows = (seen.field * self.classes + seen.state)[..., None]

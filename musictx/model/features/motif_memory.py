@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.errors import ConfigError
-from musictx.model.features.base import Feature, NativeForm, joined
+from musictx.model.features.base import Feature, NativeForm, events_of, joined
 from musictx.model.features.pitches import TIMES, class_of, time_classes
 from musictx.tokens.vocab import Tokenizer
 
@@ -33,7 +32,7 @@ MOST_NOTES, FARTHEST = 32, 1024
 PITCHES = 256
 
 
-class Seen(NamedTuple):
+class MotifState(NamedTuple):
     """The match after each of (B, T) tokens, all int64.
 
     length  (B, T): the class of the run, 0 where there is none
@@ -102,16 +101,11 @@ class MotifMemory(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        events = tokenizer.sounding()
-        if events is None:
-            raise ConfigError(
-                "model.features=echoes: expected tokenizer=performance, whose notes start and end, "
-                f"not {tokenizer.name}"
-            )
+        events = events_of(tokenizer, cls.name)
         return {name: events[name] for name in ("steps", "starts", "loudness")}
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Seen:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> MotifState:
         """The match after each of ``ids``; see :meth:`Feature.read`."""
         every, place = joined(ids, earlier, places)
         every, new = every.clamp(min=0), slice(earlier.shape[1], None)  # id 0 does nothing
@@ -143,21 +137,21 @@ class MotifMemory(Feature):
         gap = when.gather(1, next_note) - when.gather(1, (next_note - 1).clamp(min=0))
         left = (gap - (time[:, new] - when.gather(1, last))).clamp(min=0)
         exists = length > 0
-        return Seen(
+        return MotifState(
             length,
             pitch.gather(1, next_note) * exists,
             left * exists,
             level.gather(1, at).gather(1, next_note) * exists,
         )
 
-    def embed(self, x: Tensor, seen: Seen) -> Tensor:
+    def embed(self, x: Tensor, seen: MotifState) -> Tensor:
         """``x`` (B, T, width) and the vectors of what followed."""
         embedded = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
         embedded = embedded + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
         embedded = embedded + F.embedding(seen.length, self.in_length)
         return x + (embedded * (seen.length > 0)[..., None]).to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: Seen) -> Tensor:
+    def score(self, logits: Tensor, x: Tensor, seen: MotifState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of the pitch that followed, of the time until
         it, and of its loudness."""
         scores = F.linear(x, self.scores).float().unflatten(-1, (3, CLASSES))

@@ -28,8 +28,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.config.checks import option
-from musictx.errors import ConfigError
-from musictx.model.features.base import NativeForm, Options
+from musictx.model.features.base import NativeForm, Options, events_of
 from musictx.model.features.pitches import (
     NEVER,
     TIMES,
@@ -134,13 +133,7 @@ class Sounding(PitchFeature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        events = tokenizer.sounding()
-        if events is None:
-            raise ConfigError(
-                "model.features=sounding: expected tokenizer=performance, whose notes start and "
-                f"end, not {tokenizer.name}"
-            )
-        return events
+        return events_of(tokenizer, cls.name)
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> SoundingState:

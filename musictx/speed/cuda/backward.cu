@@ -1,26 +1,34 @@
-// Causal attention with a relative term, backward: gradients of q, k, v and the table in one pass over the tiles.
+// Causal attention with a relative term, backward, heads of 64: gradients of q, k, v and the table in one pass over the tiles.
 //
 // A block has 128 queries, as in the forward pass, and meets the keys in order. Weights are computed again: relative logits
 // and q k^T as there, P = 2^(logits - log_sum). With dP = dO V^T and delta = <o, do>: dS = P (dP - delta), and
 //   dV += P^T dO    dK += dS^T Q    dQ += dS K + dG E    dE += dG^T Q    with dG[i, i - j] = dS[i, j]
-// (all but dV and dE's clipping times the natural scale at the end). P and dS go to shared memory as they are; dS once more
+// (all but dV times the natural scale at the end). P and dS go to shared memory as they are; dS once more
 // as dG, by distance: a cell of row r and column c has its place in column D0 + r - c of row r, in a ring of 256 distances,
 // so this store is the skew turned round. A chunk of 64 distances is complete when the tile 64 below is done, so each step
-// finishes one. Products that contract over the 128 queries belong to the whole block: a warp has 16 keys (or distances) x
-// half the head. dQ stays in registers; dK, dV and dE are added up in float32 in memory, by blocks at the same time.
+// finishes one. dQ stays in registers; dK, dV and dE are added up in float32 in memory, by blocks at the same time.
 //
-// In the sums' memory the numbers of a head lie in another order, so that a lane adds 4 neighbours at once: number
-// 16 x + 8 y + 2 z + e at place 16 x + 4 z + 2 y + e.
+// All products but the table's with queries are those of warpgroups. Those that need a tile's P, dS and dG run while the next
+// tile's relative logits are computed: a step begins with the products of the tile before, and the last are done after the loop.
+// A warpgroup has 64 of the block's queries. Of the sums over all 128 the first has dV and the other dK, and each half the head
+// of dE.
+//
+// In the sums' memory 8 rows lie together so that a warp adds 128 neighbours at once: number 16 x + 8 y + 2 z + e of row
+// 8 i + g at place 512 i + 128 x + 16 g + 4 z + 2 y + e.
 
-enum { Q_TILE = BLOCK_M * PITCH, CELLS = BLOCK_M * 128 /* 64 numbers of 2 bytes a row */, RING = BLOCK_M * 512 };
-enum { AT_K = 0, AT_V = 2 * TILE, AT_Q = 4 * TILE, AT_UP = AT_Q + Q_TILE, AT_P = AT_UP + Q_TILE, AT_DS = AT_P + CELLS };
-enum { AT_DG = AT_DS + CELLS, AT_T = AT_DG + RING, SHARED_BYTES = AT_T + 4 * TABLE_TILE };
+// Blocks that run next to each other have this many tokens of (batch row, head) pairs: their sums fit into the second level
+// of cache.
+enum { TOKENS_AT_ONCE = 32768 };
+enum { Q_TILE = BLOCK_M * PITCH, CELLS = BLOCK_M * 128 /* 64 numbers of 2 bytes a row */, CHUNKS = 4 /* of 64 distances */ };
+enum { AT_K = 0, AT_V = 2 * TILE, AT_Q = 3 * TILE, AT_UP = AT_Q + Q_TILE, AT_P = AT_UP + Q_TILE, AT_DS = AT_P + CELLS };
+enum { AT_DG = AT_DS + CELLS, AT_T = AT_DG + CHUNKS * CELLS, SHARED_BYTES = AT_T + 4 * TABLE_TILE };
 
-// Rows of a warp's 16 queries lie together in shared memory: query 8 a + b in row 16 b + a.
+// Rows of a warp's 16 queries lie together in shared memory: row 16 b + g has query 8 a + b with a = turned(g), row 16 b + 8 + g
+// the one with 15 - a.
 struct Lane {
     u32 pool[7], later[8];      // as in the forward pass
     float dq[HEAD / 8][4], log_sum[2], delta[2], beyond[2], far_sum[2];
-    u32 a_at, cells_at;         // shared addresses: A operand of the warp's queries; its rows of P and dS for this lane
+    u32 a_at;                   // shared address of the warp's queries for ldmatrix and stmatrix
 #if PACKED
     int code[2];
 #endif
@@ -29,268 +37,180 @@ struct Lane {
 #endif
 };
 
-// The place of a piece of 8 distances in a row of the ring: any 8 neighbouring rows meet all banks, and so do (nearly) the
-// cells that a warp stores at once, one piece further from row to row.
-HIDDEN int ring_piece(int row, int piece) {
-    const int a = row & 7;
-    return piece ^ (((a << 1) ^ ((a >> 2) * 3)) & 7);
-}
+// Where a step stands: key tile from j0 on, distance d0 of the block's first query to it, and whether there was a tile before.
+struct Place { int j0, d0; bool before, near_before; };
+
+HIDDEN int in_eights(int rows) { return (rows + 7) / 8 * 8 * HEAD; }
+
+HIDDEN int sum_of(int row) { return (row >> 3) * 8 * HEAD + (row & 7) * 16; }
+
+HIDDEN int slot(int d) { return d >> 6 & 3; }
 
 HIDDEN void load_a(u32 (&a)[HEAD / 16][4], u32 at) {
 #pragma unroll
     for (int kk = 0; kk < HEAD / 16; kk++) load_matrices(a[kk], next16(at, kk));
 }
 
-// What the block adds to 16 rows (of keys or distances) x HEAD / 2 numbers: x^T y over 128 queries. x_at: this lane's
-// address of x for ldmatrix, whose next 16 queries are x_pitch further on; y_at that of y.
-HIDDEN void contract(float (&sum)[HEAD / 16][4], u32 x_at, int x_pitch, u32 y_at) {
+// The products of the tile before, in flight. Its dG's chunk of 64 distances from d0 + 128 on is complete.
+template <int MODE> HIDDEN void begin_products(float (&both)[8][4], float (&part)[4][4], const Tile& t, Lane& r, int d0) {
+    const int half = group_now(), P = d0 >> 6 & 1;
+    multiply_begin(both);
+    multiply_begin(r.dq);
+    const u32 x = place(t.base + (half ? AT_DS : AT_P)), y = place(t.base + (half ? AT_Q : AT_UP));
 #pragma unroll
-    for (int kk = 0; kk < BLOCK_M / 16; kk++) {
-        u32 a[4];
-        load_transposed(a, x_at + kk * x_pitch);
+    for (int kk = 0; kk < BLOCK_M / 16; kk++) multiply_tiles<1, 1>(both, x + kk * 128, y + kk * PITCH, kk > 0);
+    if (MODE != FAR) {
+        const u32 chunk = place(t.base + AT_DG + slot(d0 + 128) * CELLS), rows = place(t.base + AT_T + slot(d0 + 192) * TABLE_TILE), q = place(t.base + AT_Q + half * HEAD);
+        multiply_begin(part);
 #pragma unroll
-        for (int n = 0; n < HEAD / 32; n++) {
-            u32 b[4];
-            load_transposed(b, next16(y_at, n) + kk * 16 * PITCH);
-            mma(sum[2 * n], a, b[0], b[1]);
-            mma(sum[2 * n + 1], a, b[2], b[3]);
+        for (int kk = 0; kk < BLOCK_M / 16; kk++) multiply_half(part, chunk + kk * 128, q + kk * PITCH, kk > 0);
+#pragma unroll
+        for (int kk = 0; kk < 4; kk++) multiply_tiles<0, 1>(r.dq, chunk + half * 4 * 128 + 2 * kk, rows + kk * PITCH, true);
+    }
+    const u32 ds = place(t.base + AT_DS + half * 64 * 128), k = place(t.base + AT_K + (1 - P) * TILE);
+#pragma unroll
+    for (int kk = 0; kk < 4; kk++) multiply_tiles<0, 1>(r.dq, ds + 2 * kk, k + kk * PITCH, true);
+    multiply_commit();
+}
+
+// Waits for them (LEFT later groups may still run) and adds the sums to those in memory.
+template <int MODE, int LEFT> HIDDEN void end_products(float (&both)[8][4], float (&part)[4][4], const Arguments& p, const Tile& t, Lane& r, const Place& at, float* dk, float* dv, float* dtable) {
+    multiply_wait<LEFT>(both);
+    multiply_wait<LEFT>(r.dq);
+    if (MODE != FAR) multiply_wait<LEFT>(part);
+    const int thread = thread_now(), lane = thread & 31, half = thread >> 7, row = 16 * (thread >> 5 & 3) + (lane >> 2);
+    const int j = at.j0 - 64 + row;
+    float* to = (half ? dk : dv) + (sum_of(j) + 4 * (lane & 3));
+    if (at.before && j < t.length) {
+#pragma unroll
+        for (int n = 0; n < 4; n++) add4(to + 128 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
+    }
+    if (at.before && j + 8 < t.length) {
+#pragma unroll
+        for (int n = 0; n < 4; n++) add4(to + 8 * HEAD + 128 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
+    }
+    if (MODE != FAR && at.near_before) {
+        const int d = at.d0 + 128 + row;
+        float* first = dtable + (sum_of(min(d, t.rows - 1)) + half * 256 + 4 * (lane & 3));
+        float* second = dtable + (sum_of(min(d + 8, t.rows - 1)) + half * 256 + 4 * (lane & 3));
+#pragma unroll
+        for (int n = 0; n < 2; n++) {
+            add4(first + 128 * n, part[2 * n][0], part[2 * n][1], part[2 * n + 1][0], part[2 * n + 1][1]);
+            add4(second + 128 * n, part[2 * n][2], part[2 * n][3], part[2 * n + 1][2], part[2 * n + 1][3]);
         }
     }
 }
 
-// The rows g and g + 8 of such a sum to memory; the lane's numbers are neighbours there.
-HIDDEN void add_rows(float* row0, float* row1, const float (&sum)[HEAD / 16][4]) {
+// A row's 16 cells to their places by distance: those of column 8 n + pair at `distance` - 8 n, and the next column's one below,
+// which is in the piece below where the first is in its piece's first place.
+HIDDEN void store_by_distance(const Tile& t, int row, int distance, const u32 (&ds)[8][2], int i) {
+    const u32 lane_at = t.base + AT_DG + row * 128 + ((row & 7) << 4) + (distance & 7) * 2;
+    u32 at[9];
 #pragma unroll
-    for (int n = 0; n < HEAD / 32; n++) {
-        if (row0) add4(row0 + 16 * n, sum[2 * n][0], sum[2 * n][1], sum[2 * n + 1][0], sum[2 * n + 1][1]);
-        if (row1) add4(row1 + 16 * n, sum[2 * n][2], sum[2 * n][3], sum[2 * n + 1][2], sum[2 * n + 1][3]);
+    for (int n = 0; n < 9; n++) {
+        const int x = (distance >> 3 << 4) - 16 * n;    // bits 16 to 64: the piece; 128 and 256: the chunk
+        at[n] = multiply_add(x & 0x180, CELLS / 128, lane_at ^ (x & 0x70));
+    }
+    const bool first = (distance & 7) == 0;
+    const int below = first ? 14 : -2;
+#pragma unroll
+    for (int n = 0; n < 8; n++) {
+        store2(at[n], ds[n][i]);
+        store2((first ? at[n + 1] : at[n]) + below, ds[n][i] >> 16);
     }
 }
 
-template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r, int P, int j0, int d0, const int* codes, const int* column_random, float* dk, float* dv, float* dtable) {
+template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r, const Place& at, const int* codes, const int* column_random, float* dk, float* dv, float* dtable) {
     copy_wait();
     show_to_multiply();
-    __syncthreads();            // buffers are full, and all warps have left the products of the step before
-    if (!(MODE == LAST && P == 1)) {
-        fetch_keys(t, AT_K + (1 - P) * TILE, AT_V + (1 - P) * TILE, j0 + 64);
-        if (MODE == NEAR) fetch_table(t, AT_T + ((d0 - 64) >> 6 & 3) * TABLE_TILE, d0 - 64);
-        copy_commit();
-    }
-    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, pair = 2 * (lane & 3);
-
-    float c[8][4];
-#if WGMMA
-    float dp[8][4];
-#endif
+    __syncthreads();            // keys, values and table are there; P, dS and dG of the tile before are complete
+    const int d0 = at.d0, j0 = at.j0, P = d0 >> 6 & 1;
+    float both[8][4], part[4][4], c[8][4], dp[8][4];
+    begin_products<MODE>(both, part, t, r, d0);
     {
         u32 q[HEAD / 16][4], y[8], z[8];
         load_a(q, r.a_at + AT_Q);
         if (MODE != FAR) {
 #pragma unroll
             for (int n = 0; n < 8; n++) z[n] = r.later[n];
-            if (!(MODE == LAST && P == 1)) skew(t, AT_T + (d0 >> 6 & 3) * TABLE_TILE, q, r.pool, r.later, y);
+            skew(t, AT_T + slot(d0) * TABLE_TILE, q, r.pool, r.later, y);
         }
 #pragma unroll
         for (int n = 0; n < 8; n++) {
             if (MODE == FAR) { c[n][0] = c[n][1] = r.beyond[0]; c[n][2] = c[n][3] = r.beyond[1]; }
-            else {
-                if (MODE == LAST && P == 1) c[n][0] = c[n][1] = 0.f;
-                else unpack_half(c[n][0], c[n][1], y[n]);
-                unpack_half(c[n][2], c[n][3], z[n]);
-            }
+            else { unpack_half(c[n][0], c[n][1], y[n]); unpack_half(c[n][2], c[n][3], z[n]); }
+            dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0];
+            dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1];
         }
-#if WGMMA                       // q k^T and dO V^T at the same time
-        u32 up[HEAD / 16][4];
-        load_a(up, r.a_at + AT_UP);
-#pragma unroll
-        for (int n = 0; n < 8; n++) { dp[n][0] = dp[n][1] = DROP ? 0.f : -r.delta[0]; dp[n][2] = dp[n][3] = DROP ? 0.f : -r.delta[1]; }
+        settle(q);
+        const u32 k = place(t.base + AT_K + P * TILE), up = place(t.base + AT_UP + group_now() * 64 * PITCH), v = place(t.base + AT_V);
         multiply_begin(c);
         multiply_begin(dp);
 #pragma unroll
-        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + AT_K + P * TILE + 32 * kk);
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], k + 2 * kk);
 #pragma unroll
-        for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(dp, up[kk], t.base + AT_V + P * TILE + 32 * kk);
-        multiply_end(c);
-        multiply_wait(dp);
-#else
-        add_products(c, t, AT_K + P * TILE, q);
-#endif
+        for (int kk = 0; kk < HEAD / 16; kk++) multiply_tiles<0, 0>(dp, up + 2 * kk, v + 2 * kk, true);
+        multiply_commit();
     }
-    if (MODE == LAST) hide_later(c, P == 1, t.g);
+    end_products<MODE, 1>(both, part, p, t, r, at, dk, dv, dtable);     // while q k^T and dO V^T run
+    multiply_wait(c);
+    multiply_wait(dp);
+    __syncthreads();            // all have left these values, the keys before, P, dS and dG
+    if (d0 >= 0) {
+        fetch_keys(t, AT_K + (1 - P) * TILE, AT_V, j0 + 64);
+        if (MODE != FAR) fetch_table(t, AT_T + slot(d0 - 64) * TABLE_TILE, d0 - 64);
+        copy_commit();
+    }
+    if (MODE != FAR && d0 <= 0) hide_later(c, d0 < 0, t.g);
 #if PACKED
     hide_pieces(c, codes, j0, t.length, r.code[0], r.code[1]);
 #endif
-
+    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, pair = 2 * (lane & 3);
     u32 ds[8][2];
-    {
-#if !WGMMA
-        u32 up[HEAD / 16][4];
-        load_a(up, r.a_at + AT_UP);
-#endif
 #pragma unroll
-        for (int n = 0; n < 8; n++) {
-#if WGMMA
-            float (&d)[4] = dp[n];
-#else
-            float d[4];
+    for (int n = 0; n < 8; n += 2) {
+        u32 used[2][2];
 #pragma unroll
-            for (int i = 0; i < 4; i++) d[i] = DROP ? 0.f : -r.delta[i >> 1];
-#pragma unroll
-            for (int h = 0; h < HEAD / 32; h++) {
-                u32 v[4];
-                load_matrices(v, next32(t.b_at, h) + AT_V + P * TILE + n * 8 * PITCH);
-                mma(d, up[2 * h], v[0], v[1]);
-                mma(d, up[2 * h + 1], v[2], v[3]);
-            }
-#endif
-            float used[4];
+        for (int m = n; m < n + 2; m++) {
+            float weights[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const float weight = power2(c[n][i] * t.c - r.log_sum[i >> 1]);
-                used[i] = weight;
+                const float weight = power2(c[m][i] * t.c - r.log_sum[i >> 1]);
+                weights[i] = weight;
 #if DROP
-                const u32 column = column_random[min(j0 + 8 * n + pair + (i & 1), t.length - 1)];
+                const u32 column = column_random[min(j0 + 8 * m + pair + (i & 1), t.length - 1)];
                 const float factor = keeps(r.random[i >> 1], column, p.threshold) ? p.inverse_share : 0.f;
-                used[i] = weight * factor;
-                d[i] = d[i] * factor - r.delta[i >> 1];
+                weights[i] = weight * factor;
+                dp[m][i] = dp[m][i] * factor - r.delta[i >> 1];
 #endif
-                d[i] *= weight;
+                dp[m][i] *= weight;
             }
             if (MODE == FAR) {
-                r.far_sum[0] += d[0] + d[1];
-                r.far_sum[1] += d[2] + d[3];
+                r.far_sum[0] += dp[m][0] + dp[m][1];
+                r.far_sum[1] += dp[m][2] + dp[m][3];
             }
-            ds[n][0] = pack(d[0], d[1]);
-            ds[n][1] = pack(d[2], d[3]);
-            const u32 at = flip(r.cells_at, n << 4);
-            store4(at + AT_P, pack(used[0], used[1]));
-            store4((at ^ 112) + ((15 - 2 * t.g) * 128) + AT_P, pack(used[2], used[3]));     // row 15 - g: its pieces are turned by 7 - g
-            store4(at + AT_DS, ds[n][0]);
-            store4((at ^ 112) + ((15 - 2 * t.g) * 128) + AT_DS, ds[n][1]);
-        }
-    }
-    if (MODE != FAR) {          // by distance: D0 + r - c, and one less for the odd column
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int a = i ? 15 - t.g : t.g;
-            const u32 row = t.base + AT_DG + (16 * b + a) * 512;
-#pragma unroll
-            for (int n = 0; n < 8; n++) {
-                const int d = d0 + 8 * a + b - 8 * n - pair;
-                store2(row + (ring_piece(a, d >> 3 & 31) << 4) + (d & 7) * 2, ds[n][i]);
-                store2(row + (ring_piece(a, (d - 1) >> 3 & 31) << 4) + ((d - 1) & 7) * 2, ds[n][i] >> 16);
+            for (int i = 0; i < 2; i++) {
+                used[m - n][i] = pack(weights[2 * i], weights[2 * i + 1]);
+                ds[m][i] = pack(dp[m][2 * i], dp[m][2 * i + 1]);
             }
         }
+        store_matrices(flip(r.a_at, n << 4) + AT_P, used[0][0], used[0][1], used[1][0], used[1][1]);
+        store_matrices(flip(r.a_at, n << 4) + AT_DS, ds[n][0], ds[n][1], ds[n + 1][0], ds[n + 1][1]);
     }
-#if WGMMA
-    u32 dsa[4][4];
-#pragma unroll
-    for (int kk = 0; kk < 4; kk++) { dsa[kk][0] = ds[2 * kk][0]; dsa[kk][1] = ds[2 * kk][1]; dsa[kk][2] = ds[2 * kk + 1][0]; dsa[kk][3] = ds[2 * kk + 1][1]; }
-    settle(dsa);
-    multiply_begin(r.dq);
-#pragma unroll
-    for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, dsa[kk], t.base + AT_K + P * TILE + kk * 16 * PITCH);
-    multiply_end(r.dq);
-#else
-#pragma unroll
-    for (int kk = 0; kk < 4; kk++) {
-        const u32 a[4] = {ds[2 * kk][0], ds[2 * kk][1], ds[2 * kk + 1][0], ds[2 * kk + 1][1]};
-#pragma unroll
-        for (int n = 0; n < HEAD / 16; n++) {
-            u32 k[4];
-            load_transposed(k, next16(t.v_at, n) + AT_K + P * TILE + kk * 16 * PITCH);
-            mma(r.dq[2 * n], a, k[0], k[1]);
-            mma(r.dq[2 * n + 1], a, k[2], k[3]);
-        }
-    }
-#endif
-    show_to_multiply();
-    __syncthreads();            // P, dS and dG are complete
-
-    const int group = b & 3, half = b >> 2;                         // 16 keys or distances, half of the head
-    const int query = (lane & 7) + ((lane >> 4) << 3), second = (lane >> 3) & 1;    // of an A operand
-#if !WGMMA
-    const u32 x_at = t.base + query * 128 + (((2 * group + second) ^ (query & 7)) << 4);
-#endif
-    const int numbers = half * (HEAD / 16) + (lane >> 4);           // piece of a B operand
-    const u32 y_at = t.base + (lane & 15) * PITCH + swizzled(lane & 15, numbers);
-    const int offset = half * (HEAD / 2) + 4 * (lane & 3);
-#if WGMMA                       // the first 4 warps dV, the others dK: 64 keys x 64 numbers, while they do what follows
-    float both[8][4] = {};
-    multiply_begin(both);
-#pragma unroll
-    for (int kk = 0; kk < BLOCK_M / 16; kk++)
-        multiply_tiles(both, t.base + (half ? AT_DS : AT_P) + kk * 16 * 128, t.base + (half ? AT_Q : AT_UP) + kk * 16 * PITCH, kk > 0);
-    multiply_commit();
-#else
-    {
-        float sum[HEAD / 16][4] = {};
-        contract(sum, x_at + AT_P, 16 * 128, y_at + AT_UP);
-        const int j = j0 + 16 * group + (lane >> 2);
-        add_rows(j < t.length ? dv + (long long)j * HEAD + offset : 0, j + 8 < t.length ? dv + (long long)(j + 8) * HEAD + offset : 0, sum);
-    }
-    {
-        float sum[HEAD / 16][4] = {};
-        contract(sum, x_at + AT_DS, 16 * 128, y_at + AT_Q);
-        const int j = j0 + 16 * group + (lane >> 2);
-        add_rows(j < t.length ? dk + (long long)j * HEAD + offset : 0, j + 8 < t.length ? dk + (long long)(j + 8) * HEAD + offset : 0, sum);
-    }
-#endif
-    if (MODE != FAR) {          // the distances from d0 + 64 on are complete
-        const int chunk = d0 + 64, piece = (chunk >> 3) + 2 * group + second;
-        float sum[HEAD / 16][4] = {};
-        contract(sum, t.base + AT_DG + query * 512 + (ring_piece(query, piece & 31) << 4), 16 * 512, y_at + AT_Q);
-        const int d = chunk + 16 * group + (lane >> 2);
-        add_rows(dtable + (long long)min(d, t.rows - 1) * HEAD + offset, dtable + (long long)min(d + 8, t.rows - 1) * HEAD + offset, sum);
-    }
-#if WGMMA
-    multiply_wait(both);
-    {
-        const int j = j0 + 16 * group + (lane >> 2);
-        float* to = (half ? dk : dv) + (long long)j * HEAD + 4 * (lane & 3);
-#pragma unroll
-        for (int n = 0; n < 4; n++) {
-            if (j < t.length) add4(to + 16 * n, both[2 * n][0], both[2 * n][1], both[2 * n + 1][0], both[2 * n + 1][1]);
-            if (j + 8 < t.length) add4(to + 8 * HEAD + 16 * n, both[2 * n][2], both[2 * n][3], both[2 * n + 1][2], both[2 * n + 1][3]);
-        }
-    }
-#endif
     if (MODE != FAR) {
-        const int chunk = d0 + 64;
-        const int a = (lane & 8) ? 15 - (lane & 7) : lane & 7;      // row of the A operand: a = g, then a = 15 - g
-        const u32 rows = AT_T + ((chunk + 64) >> 6 & 3) * TABLE_TILE;   // whose first 64 are this chunk's
-#if WGMMA
-        u32 x[4][4];
-#pragma unroll
-        for (int kk = 0; kk < 4; kk++)
-            load_matrices(x[kk], t.base + AT_DG + (16 * b + a) * 512 + (ring_piece(a, ((chunk >> 3) + 2 * kk + (lane >> 4)) & 31) << 4));
-        multiply_begin(r.dq);
-#pragma unroll
-        for (int kk = 0; kk < 4; kk++) multiply<1>(r.dq, x[kk], t.base + rows + kk * 16 * PITCH);
-        multiply_end(r.dq);
-#else
-#pragma unroll
-        for (int kk = 0; kk < 4; kk++) {
-            u32 x[4];
-            load_matrices(x, t.base + AT_DG + (16 * b + a) * 512 + (ring_piece(a, ((chunk >> 3) + 2 * kk + (lane >> 4)) & 31) << 4));
-#pragma unroll
-            for (int n = 0; n < HEAD / 16; n++) {
-                u32 e[4];
-                load_transposed(e, next16(t.v_at, n) + rows + kk * 16 * PITCH);
-                mma(r.dq[2 * n], x, e[0], e[1]);
-                mma(r.dq[2 * n + 1], x, e[2], e[3]);
-            }
-        }
-#endif
+        const int row = 16 * b + (lane >> 2);
+        store_by_distance(t, row, d0 + 8 * t.g + b - pair, ds, 0);
+        store_by_distance(t, row + 8, d0 + 8 * (15 - t.g) + b - pair, ds, 1);
     }
 }
 
-// A block's 128 rows to shared memory, query 8 a + b in row 16 b + a; zeros beyond the length.
+// A block's 128 rows to shared memory; zeros beyond the length.
 HIDDEN void fetch_queries(const Tile& t, u32 to, const half_t* from, int row_stride, int i0) {
     const int thread = thread_now(), piece = thread % PIECES;
 #pragma unroll 1
     for (int row = thread / PIECES; row < BLOCK_M; row += ROWS_A_PASS) {
-        const int i = i0 + 8 * (row & 15) + (row >> 4);
+        const int a = turned(row & 7), i = i0 + 8 * (row & 8 ? 15 - a : a) + (row >> 4);
         const bool valid = i < t.length;
         copy16(t.base + to + row * PITCH + swizzled(row, piece), from + ((long long)(valid ? i : 0) * row_stride + piece * 8), valid);
     }
@@ -321,24 +241,34 @@ HIDDEN void spread_far(const Tile& t, Lane& r, float* dtable) {
             for (int m = 4; m < 32; m *= 2) x[e] += shuffle_xor(x[e], m);
         }
         if (t.g == 0) {
-            float* to = dtable + last + 16 * (n >> 1) + 2 * pair + 2 * (n & 1);
+            float* to = dtable + sum_of(t.rows - 1) + 128 * (n >> 1) + 2 * pair + 2 * (n & 1);
             add1(to, x[0]); add1(to + 1, x[1]);
         }
     }
 }
 
+// The block's (batch row, head) pair, and which block of its queries, the last first.
+HIDDEN void find_block(const Arguments& p, int& pair, int& block) {
+    const int pairs = gridDim.x, blocks = gridDim.y, at_once = max(1, TOKENS_AT_ONCE / p.length);
+    const int number = blockIdx.y * pairs + blockIdx.x, first = number / (at_once * blocks) * at_once;
+    const int rest = number - first * blocks, members = min(at_once, pairs - first);
+    pair = first + rest % members;
+    block = blocks - 1 - rest / members;
+}
+
 // grid (batch * heads, ceil(length / 128)), 256 threads, SHARED_BYTES of dynamic shared memory.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backward(const __grid_constant__ Arguments p) {
     DYNAMIC_SHARED;
-    const int i0 = ((int)gridDim.y - 1 - (int)blockIdx.y) * BLOCK_M;        // long rows first
-    const int bh = blockIdx.x, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
+    int bh, block;
+    find_block(p, bh, block);
+    const int i0 = block * BLOCK_M, batch = bh / p.heads, head = bh % p.heads, lane = threadIdx.x & 31, b = threadIdx.x >> 5;
     Tile t;
     set_up(t, p, shared_address(shared), batch, head);
     const int* codes = PACKED ? p.key_codes + (long long)batch * p.length : 0;
     const int* column_random = DROP ? p.column_random + (long long)bh * p.length : 0;
-    float* dk = p.dk + (long long)bh * p.length * HEAD;
-    float* dv = p.dv + (long long)bh * p.length * HEAD;
-    float* dtable = p.dtable + (long long)(bh % p.slots) * p.rows * HEAD;
+    float* dk = p.dk + (long long)bh * in_eights(p.length);
+    float* dv = p.dv + (long long)bh * in_eights(p.length);
+    float* dtable = p.dtable + (long long)(bh % p.slots) * in_eights(p.rows);
     const half_t* up = p.up + ((long long)batch * p.up_batch + (long long)head * p.up_head);
 
     int d0 = i0 - 64 * first_step(p, batch, i0);
@@ -346,15 +276,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
     fetch_queries(t, AT_Q, p.q + ((long long)batch * p.q_batch + (long long)head * p.q_head), p.q_row, i0);
     fetch_queries(t, AT_UP, up, p.up_row, i0);
     fetch_keys(t, AT_K, AT_V, i0 - d0);
+    if (d0 <= near_from) {
+#pragma unroll 1
+        for (int d = d0 + 192; d >= d0; d -= 64) fetch_table(t, AT_T + slot(d) * TABLE_TILE, d);
+    }
     copy_commit();
-    for (int at = threadIdx.x * 4; at < RING; at += THREADS * 4) store4(t.base + AT_DG + at, 0u);
+    // Before the first tile there is nothing: products of zeros.
+    for (int at = threadIdx.x * 16; at < AT_T - AT_P; at += THREADS * 16) store16(t.base + AT_P + at, 0u);
+    for (int at = threadIdx.x * 16; at < TILE; at += THREADS * 16) store16(t.base + AT_K + TILE + at, 0u);
 
     Lane r;
-    {
-        const int a = (lane & 8) ? 15 - (lane & 7) : lane & 7, row = 16 * b + a;
-        r.a_at = t.base + row * PITCH + swizzled(row, lane >> 4);
-        r.cells_at = t.base + (16 * b + t.g) * 128 + (t.g << 4) + 4 * (lane & 3);
-    }
+    r.a_at = t.base + (16 * b + (lane & 15)) * PITCH + swizzled(lane & 15, lane >> 4);
     {
         u32 o[HEAD / 16][4], d[HEAD / 16][4];
         load_rows(o, p.out + ((long long)batch * p.out_batch + (long long)head * p.out_head), p.out_row, i0, p.length);
@@ -389,18 +321,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
 #pragma unroll
     for (int n = 0; n < HEAD / 8; n++) r.dq[n][0] = r.dq[n][1] = r.dq[n][2] = r.dq[n][3] = 0.f;
 
+    Place at{i0 - d0, d0, false, false};
     if (d0 > near_from) {
         u32 q[HEAD / 16][4];
         load_rows(q, p.q + ((long long)batch * p.q_batch + (long long)head * p.q_head), p.q_row, i0, p.length);
         meet_last(r.beyond, t, q);
 #pragma unroll 1
-        for (; d0 > near_from; d0 -= 64) step<FAR>(p, t, r, (d0 >> 6) & 1, i0 - d0, d0, codes, column_random, dk, dv, dtable);
+        for (; at.d0 > near_from; at.d0 -= 64, at.j0 += 64, at.before = true) step<FAR>(p, t, r, at, codes, column_random, dk, dv, dtable);
         spread_far(t, r, dtable);
+#pragma unroll 1
+        for (int d = at.d0 + 192; d >= at.d0; d -= 64) fetch_table(t, AT_T + slot(d) * TABLE_TILE, d);
+        copy_commit();
     }
-    fetch_table(t, AT_T + ((d0 + 128) >> 6 & 3) * TABLE_TILE, d0 + 128);
-    fetch_table(t, AT_T + ((d0 + 64) >> 6 & 3) * TABLE_TILE, d0 + 64);
-    fetch_table(t, AT_T + (d0 >> 6 & 3) * TABLE_TILE, d0);
-    copy_commit();
     copy_wait();
     __syncthreads();
     {                           // fill the window: the two productions before the first tile
@@ -409,13 +341,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) relative_backw
 #pragma unroll
         for (int j = 0; j < 7; j++) r.pool[j] = 0u;
 #pragma unroll 1
-        for (int d = d0 + 128; d > d0; d -= 64) skew(t, AT_T + (d >> 6 & 3) * TABLE_TILE, q, r.pool, r.later, y);
+        for (int d = at.d0 + 128; d > at.d0; d -= 64) skew(t, AT_T + slot(d) * TABLE_TILE, q, r.pool, r.later, y);
     }
 #pragma unroll 1
-    for (; d0 > 0; d0 -= 64) step<NEAR>(p, t, r, (d0 >> 6) & 1, i0 - d0, d0, codes, column_random, dk, dv, dtable);
-#pragma unroll 1
-    for (int P = 0; P < 2; P++) step<LAST>(p, t, r, P, i0 + 64 * P, -64 * P, codes, column_random, dk, dv, dtable);
+    for (; at.d0 >= -64; at.d0 -= 64, at.j0 += 64, at.before = at.near_before = true) step<NEAR>(p, t, r, at, codes, column_random, dk, dv, dtable);
 
+    show_to_multiply();
+    __syncthreads();            // P, dS and dG of the last tile are complete
+    {
+        float both[8][4], part[4][4];
+        begin_products<NEAR>(both, part, t, r, at.d0);
+        end_products<NEAR, 0>(both, part, p, t, r, at, dk, dv, dtable);
+    }
     __syncthreads();            // the tiles of keys are free now
     store_rows(p.result + ((long long)batch * p.result_batch + (long long)head * p.result_head), p.result_row, i0, p.length, r.dq, p.natural, p.natural, shared);
 }

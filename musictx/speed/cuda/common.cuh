@@ -1,4 +1,4 @@
-// What the two kernels share: the device's instructions, tiles in shared memory, and the skew in registers.
+// What the two passes share: tiles in shared memory, and the skew in registers.
 //
 // A block has 128 queries of one (batch row, head) and 8 warps; warp b owns the rows r = 8 a + b. Keys come in tiles of 64,
 // c = 8 t + w. The distance of a cell is (D0 + b - w) + 8 (a - t), D0 = first query - first key, so with
@@ -11,42 +11,13 @@
 // rows of a lane shift by g and, one tile later, by 7 - g: the second row's barrel gives the relative logits of the NEXT tile
 // (u grows by 8 a step), which wait a step in 8 registers. Of the n-tiles of the step before, the first row needs g and the
 // second 7 - g: they share 7 registers.
-//
-// Plain CUDA C++ for NVRTC, sm_80 and later (the backward pass sm_90), no header. With EMULATE it is host C++ (tests/speed).
-// Rows of all arrays are 16-byte aligned and contiguous; scale > 0; at least one query and one row of the table.
-
-// Compile-time choices: HEAD (32, 64, 128 numbers to a head), FLOAT16 (else bfloat16), DROP (dropout), PACKED (pieces).
-#ifndef HEAD
-#define HEAD 64
-#endif
-#ifndef FLOAT16
-#define FLOAT16 0
-#endif
-#ifndef DROP
-#define DROP 0
-#endif
-#ifndef PACKED
-#define PACKED 0
-#endif
-#ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1
-#endif
-#ifndef WGMMA
-#define WGMMA 0                 // 1: products with keys and values by warpgroups (sm_90a, HEAD 64)
-#endif
-#ifndef BREAK_BARREL
-#define BREAK_BARREL 0          // 1, 2 or 3: that stage of the barrel is off by one (to see that the checks notice)
-#endif
-
-typedef unsigned int u32;
-typedef unsigned short half_t;  // bits of bfloat16 or float16
 
 // The kernels' one argument; musictx/speed/cuda/kernel.py has the same fields. Strides in elements.
 struct Arguments {
     const half_t *q, *k, *v, *table, *out, *up;     // out, up: the output and its gradient, for the backward pass
     half_t* result;                                 // the output, or the gradient of q
     float *log_sum;                                 // base 2, (batch, heads, length)
-    float *dk, *dv, *dtable;                        // sums: (batch, heads, length, HEAD) twice, (slots, rows, HEAD)
+    float *dk, *dv, *dtable;                        // sums in the order of backward.cu: (batch, heads, length, HEAD) twice, (slots, rows, HEAD)
     const int *query_codes, *key_codes, *key_first, *row_random, *column_random;
     int q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row;
     int out_batch, out_head, out_row, up_batch, up_head, up_row, result_batch, result_head, result_row;
@@ -61,115 +32,21 @@ enum { FAR = 0, NEAR = 1, LAST = 2 };
 #define NOTHING_SEEN 1e30f      // log of the sum of weights of a row that sees no key
 #define LOWEST -1e30f
 
-#ifdef EMULATE
-#include "emulate.hpp"
-#else
-#define INFINITE __int_as_float(0x7f800000)
-#define HIDDEN __device__ __forceinline__
-#if FLOAT16
-#define TYPE "f16"
-#else
-#define TYPE "bf16"
-#endif
-HIDDEN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-HIDDEN void copy16(u32 to, const void* from, bool valid) {
-    int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
-}
-HIDDEN void copy16_if(u32 to, const void* from, bool wanted) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"(to), "l"(from), "r"((int)wanted) : "memory");
-}
-HIDDEN u32 flip(u32 at, int bits) { return at ^ bits; }
-HIDDEN int thread_now() { int r; asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r)); return r; }
-HIDDEN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-HIDDEN void copy_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-HIDDEN void load_matrices(u32 (&r)[4], u32 at) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-HIDDEN void load_transposed(u32 (&r)[4], u32 at) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
-HIDDEN void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-HIDDEN u32 pack_half(float lo, float hi) {      // relative logits on their way: float16 whatever the inputs are
-    u32 r; asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r;
-}
-HIDDEN void unpack_half(float& lo, float& hi, u32 r) {
-    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(lo), "=f"(hi) : "r"(r));
-}
-HIDDEN u32 pack(float lo, float hi) {           // in the inputs' type
-    u32 r; asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r;
-}
-HIDDEN float value(u32 bits) {                  // of the lower 16 bits, in the inputs' type
-#if FLOAT16
-    float f; asm("{ .reg .b16 a, b; mov.b32 {a, b}, %1; cvt.f32.f16 %0, a; }" : "=f"(f) : "r"(bits)); return f;
-#else
-    return __int_as_float(bits << 16);
-#endif
-}
-HIDDEN float power2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-HIDDEN float log_2(float x) { float y; asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-HIDDEN float shuffle_xor(float x, int m) { return __shfl_xor_sync(0xffffffffu, x, m); }
-HIDDEN void store4(u32 at, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(at), "r"(x) : "memory"); }
-HIDDEN void store2(u32 at, u32 x) { asm volatile("{ .reg .b16 a, b; mov.b32 {a, b}, %1; st.shared.b16 [%0], a; }" :: "r"(at), "r"(x) : "memory"); }
-HIDDEN void add1(float* to, float x) { asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(x) : "memory"); }
-HIDDEN void add4(float* to, float a, float b, float c, float d) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1,%2,%3,%4};" :: "l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
-#else
-    add1(to, a); add1(to + 1, b); add1(to + 2, c); add1(to + 3, d);
-#endif
-}
-#if WGMMA
-// Products of 4 warps with a tile of 64 rows of 128 bytes, as it lies here: in the layout that NVIDIA calls 128-byte swizzle.
-// c += a x with x^T (16 columns of the rows at `at`; rows are n) or, TRANS, x (16 rows at `at`; columns are n).
-#define SUMS(c) "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]), "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]), "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]), "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-HIDDEN unsigned long long described(u32 at) { return ((unsigned long long)(64u | 1u << 30) << 32) | ((at & 0x3ffffu) >> 4) | 0x10000u; }
-template <int TRANS> HIDDEN void multiply(float (&c)[8][4], const u32 (&a)[4], u32 at) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"
-                 : SUMS(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(described(at)), "n"(TRANS));
-}
-// c = (or +=, if more) x^T y: 16 rows of 64 numbers each, x at `x_at`, y at `y_at`.
-HIDDEN void multiply_tiles(float (&c)[8][4], u32 x_at, u32 y_at, bool more) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %34, 0;"
-                 " wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 1, 1; }"
-                 : SUMS(c) : "l"(described(x_at)), "l"(described(y_at)), "r"((int)more));
-}
-HIDDEN void multiply_begin(float (&c)[8][4]) { asm volatile("wgmma.fence.sync.aligned;" : SUMS(c) :: "memory"); }
-HIDDEN void multiply_wait(float (&c)[8][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(c) :: "memory"); }
-HIDDEN void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// These are computed before what follows: a product reads its registers later than it is issued.
-HIDDEN void settle(u32 (&a)[4][4]) {
-#pragma unroll
-    for (int k = 0; k < 4; k++) asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3]) :: "memory");
-}
-HIDDEN void multiply_end(float (&c)[8][4]) {
-    multiply_commit();
-    multiply_wait(c);
-}
-HIDDEN void show_to_multiply() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }     // what this thread wrote
-#endif
-#define DYNAMIC_SHARED extern __shared__ __align__(1024) unsigned char shared[]
-#endif
-#if !WGMMA
-HIDDEN void show_to_multiply() {}
-#endif
-
 struct Tile {
     const half_t *k, *v, *table;    // of this batch row and head
     int k_row, v_row, length, rows;
     u32 base;                       // shared address
     u32 b_at, v_at, t_at;           // this lane's ldmatrix rows; the other pieces of a row differ in the bits 32 and 64, and by 128
-    int g;                          // lane / 4
+    int g;                          // first row of this lane, turned(lane / 4)
     bool bit4, bit2, bit1;          // of g
     float c;                        // Arguments::scale
 };
 
 HIDDEN u32 pick(bool p, u32 yes, u32 no) { return p ? yes : no; }
+
+// The first row a of lane group g, 0 to 7; the second is 15 - a. Turned, cells that a warp stores by distance, a piece of 16 bytes
+// further on from row to row, meet (nearly) all banks although row g lies in the g-th place of the 128-byte swizzle.
+HIDDEN int turned(int g) { return TURNED ? ((g << 1) ^ (g >> 2) * 3) & 7 : g; }
 
 // Piece `piece` of 16 bytes lies in row `row` of a tile at this place: any 8 neighbouring rows meet all banks.
 HIDDEN int swizzled(int row, int piece) { return (HEAD >= 64 ? piece ^ (row & 7) : piece ^ ((row >> 1) & 3)) << 4; }
@@ -246,34 +123,10 @@ HIDDEN void skew(const Tile& t, u32 table_at, const u32 (&q)[HEAD / 16][4], u32 
     for (int j = 0; j < 7; j++) pool[j] = pick(t.g > j, n0[j], n1[6 - j]);
 }
 
-// Relative logits to begin with, then + q k^T: 16 queries x 64 keys of the tile at `k_at`.
-HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&q)[HEAD / 16][4]) {
-#if WGMMA
-    multiply_begin(c);
-#pragma unroll
-    for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], t.base + k_at + 32 * kk);
-    multiply_end(c);
-#else
-    u32 at[HEAD / 32];
-#pragma unroll
-    for (int h = 0; h < HEAD / 32; h++) at[h] = next32(t.b_at, h);
-#pragma unroll
-    for (int h = 0; h < HEAD / 32; h++) {
-#pragma unroll
-        for (int n = 0; n < 8; n++) {
-            u32 b[4];
-            load_matrices(b, at[h] + k_at + n * 8 * PITCH);
-            mma(c[n], q[2 * h], b[0], b[1]);
-            mma(c[n], q[2 * h + 1], b[2], b[3]);
-        }
-    }
-#endif
-}
-
 // Later keys out, in the two tiles at the diagonal: a cell of row g, column 8 n + w, is seen if 8 n + w <= D0 + b + 8 g.
 // second: D0 = -64, row a = g sees no key; else D0 = 0, row a = 15 - g sees all 64.
 HIDDEN void hide_later(float (&c)[8][4], bool second, int g) {
-    const int thread = thread_now(), edge = (thread >> 5) + 8 * ((thread & 31) >> 2) - 2 * (thread & 3);
+    const int thread = thread_now(), edge = (thread >> 5) + 8 * turned((thread & 31) >> 2) - 2 * (thread & 3);
 #pragma unroll
     for (int n = 0; n < 8; n++) {
         const int left = edge - 8 * n;
@@ -332,7 +185,7 @@ HIDDEN int first_near(int i0, int rows) { return i0 - 62 - rows >= 0 ? ((i0 - 62
 
 // Number of the query that row i (0: a = g, 1: a = 15 - g) of this thread's accumulators is.
 HIDDEN int query_of(int i0, int i) {
-    const int thread = threadIdx.x, g = (thread & 31) >> 2;
+    const int thread = threadIdx.x, g = turned((thread & 31) >> 2);
     return i0 + 8 * (i ? 15 - g : g) + (thread >> 5);
 }
 
@@ -342,7 +195,7 @@ HIDDEN void set_up(Tile& t, const Arguments& p, u32 base, int batch, int head) {
     t.v = p.v + ((long long)batch * p.v_batch + (long long)head * p.v_head);
     t.table = p.table + (long long)head * p.table_head;
     t.k_row = p.k_row; t.v_row = p.v_row; t.length = p.length; t.rows = p.rows; t.c = p.scale;
-    t.g = lane >> 2; t.bit4 = (t.g & 4) != 0; t.bit2 = (t.g & 2) != 0; t.bit1 = (t.g & 1) != 0;
+    t.g = turned(lane >> 2); t.bit4 = (t.g & 4) != 0; t.bit2 = (t.g & 2) != 0; t.bit1 = (t.g & 1) != 0;
     t.base = base;
     t.b_at = base + w * PITCH + swizzled(w, first);
     t.t_at = base + off * PITCH + swizzled(off, first);
@@ -373,7 +226,7 @@ HIDDEN void meet_last(float (&beyond)[2], const Tile& t, const u32 (&q)[HEAD / 1
 
 // The warp's 16 rows, each times a factor, to memory: turned round in 32 HEAD bytes of shared memory a warp.
 HIDDEN void store_rows(half_t* to, int row, int i0, int length, const float (&x)[HEAD / 8][4], float factor0, float factor1, unsigned char* shared) {
-    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, g = lane >> 2, pair = 2 * (lane & 3);
+    const int thread = thread_now(), lane = thread & 31, b = thread >> 5, g = turned(lane >> 2), pair = 2 * (lane & 3);
     unsigned char* mine = shared + b * 16 * PITCH;
 #pragma unroll
     for (int n = 0; n < HEAD / 8; n++) {

@@ -24,7 +24,8 @@ HERE = Path(__file__).parent
 
 def source(kernel: str) -> str:
     """The source of the kernel in ``kernel``.cu, what it shares with the others before it."""
-    return "\n".join((HERE / name).read_text("utf-8") for name in ("common.cuh", f"{kernel}.cu"))
+    names = ("device.cuh", "common.cuh", f"{kernel}.cu")
+    return "\n".join((HERE / name).read_text("utf-8") for name in names)
 
 
 def machine_code(kernel: str, architecture: str, defines: Sequence[str]) -> bytes:

@@ -19,6 +19,30 @@ struct Lane {
 #endif
 };
 
+// Relative logits to begin with, then + q k^T: 16 queries x 64 keys of the tile at `k_at`.
+HIDDEN void add_products(float (&c)[8][4], const Tile& t, u32 k_at, const u32 (&q)[HEAD / 16][4]) {
+#if WGMMA
+    multiply_begin(c);
+#pragma unroll
+    for (int kk = 0; kk < HEAD / 16; kk++) multiply<0>(c, q[kk], place(t.base + k_at + 32 * kk));
+    multiply_end(c);
+#else
+    u32 at[HEAD / 32];
+#pragma unroll
+    for (int h = 0; h < HEAD / 32; h++) at[h] = next32(t.b_at, h);
+#pragma unroll
+    for (int h = 0; h < HEAD / 32; h++) {
+#pragma unroll
+        for (int n = 0; n < 8; n++) {
+            u32 b[4];
+            load_matrices(b, at[h] + k_at + n * 8 * PITCH);
+            mma(c[n], q[2 * h], b[0], b[1]);
+            mma(c[n], q[2 * h + 1], b[2], b[3]);
+        }
+    }
+#endif
+}
+
 // One tile of 64 keys. P: parity of the step s, its buffer. FAR: every distance is clipped. LAST: the two tiles at the
 // diagonal (P = 0: D0 = 0, P = 1: D0 = -64).
 template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r, int P, int j0, int d0, const int* codes, const int* column_random) {
@@ -111,7 +135,7 @@ template <int MODE> HIDDEN void step(const Arguments& p, const Tile& t, Lane& r,
     settle(all_weights);
     multiply_begin(r.o);
 #pragma unroll
-    for (int kk = 0; kk < 4; kk++) multiply<1>(r.o, all_weights[kk], t.base + AT_V + P * TILE + kk * 16 * PITCH);
+    for (int kk = 0; kk < 4; kk++) multiply<1>(r.o, all_weights[kk], place(t.base + AT_V + P * TILE + kk * 16 * PITCH));
     multiply_end(r.o);
 #endif
 }

@@ -9,15 +9,21 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from musictx.speed.cuda import driver
 
 BLOCK, THREADS = 128, 256
-#: Head sizes of each kernel.
+#: The backward pass: numbers of a head, and bytes of a block's dynamic shared memory.
+WIDTH, BACKWARD_SHARED = 64, 192512
+#: Rows that lie together in the backward pass's sums (backward.cu).
+TOGETHER = 8
+#: Head sizes of each kernel; in the backward pass smaller heads are filled up with zeros.
 SIZES = {"forward": (32, 64, 128), "backward": (32, 64)}
 _DTYPES = (torch.bfloat16, torch.float16)
 _POINTERS = (
@@ -41,9 +47,6 @@ class Arguments(ctypes.Structure):
 
 #: How kernels are started; tests put an emulation here.
 launch: Callable[..., None] = driver.launch
-#: Whether products with keys and values are those of warpgroups (heads of 64): a fifth faster than
-#: without (common.cuh; scripts/bench/results.csv).
-warpgroups = True
 #: Whether the kernels are taken at all; None: on Hopper, where they were measured.
 chosen: bool | None = None
 HOPPER = (9, 0)
@@ -73,19 +76,42 @@ def backward(
     """Gradients into place, or False: left to Triton."""
     if not able("backward", p, out, up, dq):
         return False
-    sums = torch.zeros(2, *p.k.shape, dtype=torch.float32, device=p.q.device)
-    argument = _arguments(p, log_sum, out=out, up=up, result=dq)
+    size, result = p.size, dq
+    if size < WIDTH:
+        zeros = (0, WIDTH - size)
+        q, k, v, table, out, up = (pad(x, zeros) for x in (p.q, p.k, p.v, p.table, out, up))
+        p, result = replace(p, q=q, k=k, v=v, table=table), torch.empty_like(q)
+    length, rows = (-(-n // TOGETHER) * TOGETHER for n in (p.keys, p.high + 1))
+    sums = p.q.new_zeros(2, p.batch * p.heads, length, WIDTH, dtype=torch.float32)
+    vectors = tables.vectors
+    if vectors.shape[1:] != (rows, WIDTH):
+        vectors = vectors.new_zeros(tables.slots, rows, WIDTH)
+    argument = _arguments(p, log_sum, out=out, up=up, result=result)
     argument.dk, argument.dv = (x.data_ptr() for x in sums)
-    argument.dtable, argument.slots = tables.vectors.data_ptr(), tables.slots
-    blocks = -(-p.queries // BLOCK)
-    shared = 1600 * p.size + 98304
-    if not _run("backward", p, (p.batch * p.heads, blocks), shared, argument):
+    argument.dtable, argument.slots = vectors.data_ptr(), tables.slots
+    grid = (p.batch * p.heads, -(-p.queries // BLOCK))
+    if not _run("backward", p, grid, BACKWARD_SHARED, argument):
         return False
-    for target, found, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
-        split = (p.size // 16, 2, 4, 2)
-        torch.mul(_in_order(found), factor, out=target.unflatten(-1, split))
-    tables.vectors = _in_order(tables.vectors).reshape(tables.vectors.shape)
+    if size < WIDTH:
+        dq.copy_(result[..., :size])
+    for target, summed, factor in ((dk, sums[0], p.scale), (dv, sums[1], 1.0)):
+        if size < WIDTH or not (_aligned(target) and _finish(p, summed, target, factor)):
+            ordered = _in_order(summed)[:, : p.keys, :size].unflatten(0, (p.batch, p.heads))
+            torch.mul(ordered, factor, out=target)
+    group = p.heads if p.table_strides[0] else 1
+    total = vectors.unflatten(0, (-1, group)).sum(0)
+    tables.vectors, tables.slots = _in_order(total)[:, : p.high + 1, :size], group
     return True
+
+
+def _finish(p: Any, sums: Tensor, target: Tensor, factor: float) -> bool:
+    """The sums times a factor into ``target``, in its order and type; False: left to torch."""
+    argument = Arguments(dk=sums.data_ptr(), heads=p.heads, length=p.keys, natural=factor)
+    argument.result = target.data_ptr()
+    for of, stride in zip(("batch", "head", "row"), target.stride()):
+        setattr(argument, f"result_{of}", stride)
+    blocks = -(-(-(-p.keys // TOGETHER) * 32) // THREADS)
+    return _run("finish", p, (p.batch * p.heads, blocks), 0, argument)
 
 
 def able(kernel: str, p: Any, *rows: Tensor) -> bool:
@@ -119,17 +145,20 @@ def defines(kernel: str, p: Any) -> list[str]:
         "FLOAT16": int(p.q.dtype == torch.float16),
         "PACKED": int(p.query_codes is not None),
         "DROP": int(p.threshold > 0),
-        "WGMMA": int(warpgroups and p.size == 64),
+        "WGMMA": int(p.size == WIDTH),
+        "TURNED": int(kernel == "backward"),
     }
     # Two blocks to a multiprocessor, where 128 registers will do.
     plain = not (flags["PACKED"] or flags["DROP"])
     flags["MIN_BLOCKS"] = 2 if kernel == "forward" and plain and p.size <= 64 else 1
+    if kernel == "finish":
+        flags = {name: flags[name] for name in ("HEAD", "FLOAT16")}
     return [f"{name}={number}" for name, number in flags.items()]
 
 
 def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     named = dict(zip("qkv", (p.q, p.k, p.v))) | rows
-    found = Arguments(
+    argument = Arguments(
         **{name: x.data_ptr() for name, x in named.items()},
         table=p.tables[0].data_ptr(),
         log_sum=log_sum.data_ptr(),
@@ -147,11 +176,13 @@ def _arguments(p: Any, log_sum: Tensor, **rows: Tensor) -> Arguments:
     )
     for name, x in named.items():
         for of, stride in zip(("batch", "head", "row"), x.stride()):
-            setattr(found, f"{name}_{of}", stride)
-    return found
+            setattr(argument, f"{name}_{of}", stride)
+    return argument
 
 
 def _run(kernel: str, p: Any, grid: tuple[int, int], shared: int, argument: Arguments) -> bool:
+    if kernel in FAILED:
+        return False
     try:
         launch(kernel, defines(kernel, p), grid, THREADS, shared, argument, p.q.device)
     except RuntimeError as error:
@@ -169,5 +200,6 @@ def _aligned(x: Tensor) -> bool:
 
 
 def _in_order(x: Tensor) -> Tensor:
-    """The kernel's sums, (..., D) in its order (backward.cu), as (..., D / 16, 2, 4, 2)."""
-    return x.unflatten(-1, (-1, 4, 2, 2)).transpose(-3, -2)
+    """Sums (..., rows, WIDTH), in the order of backward.cu, in the usual one."""
+    parts = x.reshape(*x.shape[:-2], -1, WIDTH // 16, TOGETHER, 4, 2, 2)
+    return parts.transpose(-3, -2).transpose(-5, -4).reshape(x.shape)

@@ -41,14 +41,15 @@ def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
 
 
 def launcher(
-    late: bool = False,
+    late: int = 0,
     order: int = 0,
     more: Sequence[str] = (),
     fault: tuple[str, str] | None = None,
 ) -> Launch:
     """What takes the place of ``driver.launch``.
 
-    late, order   when copies land, and the order of warps (emulate.cpp)
+    late          1: copies land when they are waited for, 2: products of warpgroups do, 3: both
+    order         the order of warps (emulate.cpp)
     more          further macros
     fault         (text, other text): a change of the source
     """
@@ -64,9 +65,9 @@ def launcher(
         assert threads == 256
         assert built.shared_bytes_needed() == shared
         size = int(next(x for x in defines if x.startswith("HEAD=")).partition("=")[2])
-        pairs = grid[0] if kernel == "backward" else grid[1]
-        keys = pairs * argument.length * size
-        rows = argument.slots * argument.rows * size
+        pairs = grid[1] if kernel == "forward" else grid[0]
+        keys = pairs * -(-argument.length // 8) * 8 * size  # of sums, in eights of rows
+        rows = argument.slots * -(-argument.rows // 8) * 8 * size
         built.emulate.restype = ctypes.c_char_p
         failure = built.emulate(
             ctypes.byref(argument), *grid, ctypes.c_longlong(keys), ctypes.c_longlong(rows),

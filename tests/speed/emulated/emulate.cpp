@@ -15,12 +15,12 @@ namespace {
 enum { FIBERS = 256, STACK = 64 * 1024 };
 struct Copy { uint32_t to; unsigned char data[16]; };
 struct Warp { int count; unsigned turn; Slot in[2][32], out[2][32]; } warps[FIBERS / 32];
-struct Fiber { ucontext_t context; jmp_buf place; bool begun, done; unsigned warp_wait; bool in_warp; unsigned block_wait; bool in_block; std::vector<Copy> copies; } fibers[FIBERS];
+struct Fiber { ucontext_t context; jmp_buf place; bool begun, done; unsigned warp_wait; bool in_warp; unsigned block_wait; bool in_block; std::vector<Copy> copies; std::vector<std::function<void()>> open; std::vector<std::vector<std::function<void()>>> groups; } fibers[FIBERS];
 jmp_buf scheduler;            // contexts are switched by jumps: swapcontext would ask the kernel each time
 char failure[200];
 int current, arrived;
 unsigned block_turn;
-bool late_copies;
+bool late_copies, late_products;
 Arguments call;
 const float *sums[3]; long long sum_counts[3];
 
@@ -58,6 +58,18 @@ void run_warp(Warp& w, unsigned turn) {
             const int r = l / 4, c = 2 * (l % 4);
             out[l].u[i] = kind == MATRICES ? m[i][r][c] | (uint32_t)m[i][r][c + 1] << 16 : m[i][c][r] | (uint32_t)m[i][c + 1][r] << 16;
         }
+    } else if (kind == STORED) {
+        for (int i = 0; i < 4; i++) {
+            unsigned seen = 0;
+            for (int r = 0; r < 8; r++) {
+                const uint32_t at = in[8 * i + r].u[0];
+                if (at & 15) fail("stmatrix row not aligned");
+                check_shared(at, 16);
+                for (int c = 0; c < 4; c++) memcpy(shared_bytes + at + 4 * c, &in[4 * r + c].u[1 + i], 4);
+                seen |= 1u << (at / 16 % 8);
+            }
+            if (seen != 255) fail("stmatrix with a bank conflict");
+        }
     } else if (kind == MMA) {
         float a[16][16], b[16][8];
         for (int l = 0; l < 32; l++) {
@@ -75,13 +87,15 @@ void run_warp(Warp& w, unsigned turn) {
     } else if (kind == ROWS || kind == TILES) {
         static float a[16][16], b[16][64];
         const uint32_t at = kind == ROWS ? in[0].u[4] : in[0].u[1];
+        const int columns = in[0].columns;
+        const bool right = kind == ROWS ? in[0].n : in[0].n & 2;        // rows of y lie as rows
         const int first = (int)(&w - warps) % 4 * 16;       // of the warp's 16 rows
-        for (int k = 0; k < 16; k++) for (int n = 0; n < 64; n++)
-            b[k][n] = kind == ROWS && !in[0].n ? swizzled_value(at, n, k) : swizzled_value(at, k, n);
+        for (int k = 0; k < 16; k++) for (int n = 0; n < columns; n++) b[k][n] = right ? swizzled_value(at, k, n) : swizzled_value(at, n, k);
         for (int l = 0; l < 32 && kind == ROWS; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
             a[l / 4 + 8 * (i & 1)][2 * (l % 4) + e + 8 * (i >> 1)] = value(in[l].u[i] >> (16 * e) & 0xffff);
-        for (int m = 0; m < 16 && kind == TILES; m++) for (int k = 0; k < 16; k++) a[m][k] = swizzled_value(in[0].u[0], k, first + m);
-        for (int l = 0; l < 32; l++) for (int i = 0; i < 32; i++) {
+        for (int m = 0; m < 16 && kind == TILES; m++) for (int k = 0; k < 16; k++)
+            a[m][k] = in[0].n & 1 ? swizzled_value(in[0].u[0], k, first + m) : swizzled_value(in[0].u[0], first + m, k);
+        for (int l = 0; l < 32; l++) for (int i = 0; i < columns / 2; i++) {
             const int r = l / 4 + 8 * (i >> 1 & 1), c = i / 4 * 8 + 2 * (l % 4) + (i & 1);
             float s = in[l].f[i];
             for (int k = 0; k < 16; k++) s += a[r][k] * b[k][c];
@@ -94,6 +108,7 @@ void run_warp(Warp& w, unsigned turn) {
 void body() {
     ENTRY(call);
     if (!fibers[current].copies.empty()) fail("a copy never waited for");
+    if (!fibers[current].open.empty() || !fibers[current].groups.empty()) fail("a product never waited for");
     fibers[current].done = true;
     leave();
 }
@@ -150,6 +165,23 @@ void copies_arrive() {
     for (const Copy& c : fibers[current].copies) memcpy(shared_bytes + c.to, c.data, 16);
     fibers[current].copies.clear();
 }
+void product(std::function<void()> act) {
+    if (late_products) fibers[current].open.push_back(act);
+    else act();
+}
+void products_committed() {
+    Fiber& f = fibers[current];
+    if (late_products) f.groups.push_back(std::move(f.open));
+    f.open.clear();
+}
+void products_awaited(int left) {
+    Fiber& f = fibers[current];
+    while ((int)f.groups.size() > left) {
+        const auto group = std::move(f.groups.front());
+        f.groups.erase(f.groups.begin());
+        for (const auto& act : group) act();
+    }
+}
 
 extern "C" int shared_bytes_needed() { return SHARED_BYTES; }
 
@@ -159,7 +191,7 @@ extern "C" const char* emulate(const Arguments* arguments, unsigned columns, uns
     call = *arguments;
     sums[0] = call.dk; sums[1] = call.dv; sums[2] = call.dtable;
     sum_counts[0] = sum_counts[1] = keys_count; sum_counts[2] = table_count;
-    late_copies = late; failure[0] = 0;
+    late_copies = late & 1; late_products = late >> 1; failure[0] = 0;
     static std::vector<unsigned char> stacks((size_t)FIBERS * STACK);
     gridDim = {columns, rows, 1};
     for (unsigned y = 0; y < rows; y++) for (unsigned x = 0; x < columns; x++) {
@@ -169,7 +201,7 @@ extern "C" const char* emulate(const Arguments* arguments, unsigned columns, uns
         arrived = 0; block_turn = 0;
         for (int i = 0; i < FIBERS; i++) {
             Fiber& f = fibers[i];
-            f.begun = f.done = f.in_warp = f.in_block = false; f.copies.clear();
+            f.begun = f.done = f.in_warp = f.in_block = false; f.copies.clear(); f.open.clear(); f.groups.clear();
             getcontext(&f.context);
             f.context.uc_stack.ss_sp = &stacks[(size_t)i * STACK]; f.context.uc_stack.ss_size = STACK; f.context.uc_link = nullptr;
             makecontext(&f.context, body, 0);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 using std::max; using std::min;
 
 #define __global__
@@ -16,16 +17,21 @@ using std::max; using std::min;
 #define INFINITE INFINITY
 struct Dim { unsigned x, y, z; };
 struct uint4 { uint32_t x, y, z, w; };
+struct float4 { float x, y, z, w; };
+inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
 extern Dim threadIdx, blockIdx, gridDim;        // threadIdx is set at every switch of fibers
 extern unsigned char shared_bytes[];
 #define DYNAMIC_SHARED unsigned char* const shared = shared_bytes
 
-enum Kind { MATRICES = 1, TRANSPOSED, MMA, SHUFFLE, WARP, ROWS, TILES };
-struct Slot { Kind kind; uint32_t u[10]; float f[32]; int n; };
+enum Kind { MATRICES = 1, TRANSPOSED, STORED, MMA, SHUFFLE, WARP, ROWS, TILES };
+struct Slot { Kind kind; uint32_t u[10]; float f[32]; int n, columns; };
 Slot& collective(const Slot& in);               // waits for the 32 lanes, returns this lane's result
 void block_barrier();
 void copy_later(uint32_t to, const void* from, bool valid);
 void copies_arrive();
+void product(std::function<void()> act);          // at once, or when it is waited for
+void products_committed();
+void products_awaited(int left);
 void check_shared(uint32_t at, uint32_t bytes);
 void check_sum(const float* at, int count);
 
@@ -33,12 +39,13 @@ inline void __syncthreads() { block_barrier(); }
 inline void __syncwarp() { Slot s{}; s.kind = WARP; collective(s); }
 inline uint32_t shared_address(const void*) { return 0; }
 inline int thread_now() { return threadIdx.x; }
+inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
 inline uint32_t flip(uint32_t at, int bits) { return at ^ bits; }
 inline void copy16(uint32_t to, const void* from, bool valid) { copy_later(to, from, valid); }
 inline void copy16_if(uint32_t to, const void* from, bool wanted) { if (wanted) copy_later(to, from, true); }
 inline void copy_commit() {}
 inline void copy_wait() { copies_arrive(); }
-inline void store4(uint32_t at, uint32_t x) { check_shared(at, 4); memcpy(shared_bytes + at, &x, 4); }
+inline void store16(uint32_t at, uint32_t x) { check_shared(at, 16); for (int i = 0; i < 4; i++) memcpy(shared_bytes + at + 4 * i, &x, 4); }
 inline void store2(uint32_t at, uint32_t x) { check_shared(at, 2); memcpy(shared_bytes + at, &x, 2); }
 inline void add1(float* to, float x) { check_sum(to, 1); *to += x; }
 inline void add4(float* to, float a, float b, float c, float d) { check_sum(to, 4); to[0] += a; to[1] += b; to[2] += c; to[3] += d; }
@@ -47,6 +54,9 @@ inline void load_matrices(uint32_t (&r)[4], uint32_t at) {
 }
 inline void load_transposed(uint32_t (&r)[4], uint32_t at) {
     Slot s{}; s.kind = TRANSPOSED; s.u[0] = at; Slot& o = collective(s); memcpy(r, o.u, 16);
+}
+inline void store_matrices(uint32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    Slot s{}; s.kind = STORED; s.u[0] = at; s.u[1] = a; s.u[2] = b; s.u[3] = c; s.u[4] = d; collective(s);
 }
 inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     Slot s{}; s.kind = MMA; memcpy(s.u, a, 16); s.u[4] = b0; s.u[5] = b1; memcpy(s.f, c, 16);
@@ -71,19 +81,23 @@ inline float power2(float x) { return exp2f(x); }
 inline float log_2(float x) { return log2f(x); }
 
 // Products of warpgroups, warp by warp: each warp has 16 of the 64 rows.
-template <int TRANS> inline void multiply(float (&c)[8][4], const uint32_t (&a)[4], uint32_t at) {
-    Slot s{}; s.kind = ROWS; memcpy(s.u, a, 16); s.u[4] = at; s.n = TRANS; memcpy(s.f, c, 128);
-    Slot& o = collective(s); memcpy(c, o.f, 128);
+inline uint32_t place(uint32_t at) { return at / 16; }
+template <int TRANS> inline void multiply(float (&c)[8][4], const uint32_t (&a)[4], uint32_t place) {
+    Slot s{}; s.kind = ROWS; memcpy(s.u, a, 16); s.u[4] = 16 * place; s.n = TRANS; s.columns = 64;
+    product([s, &c]() mutable { memcpy(s.f, c, 128); memcpy(c, collective(s).f, 128); });
 }
-inline void multiply_tiles(float (&c)[8][4], uint32_t x_at, uint32_t y_at, bool more) {
-    Slot s{}; s.kind = TILES; s.u[0] = x_at; s.u[1] = y_at; if (more) memcpy(s.f, c, 128);
-    Slot& o = collective(s); memcpy(c, o.f, 128);
+template <int LEFT, int RIGHT, int N> inline void multiply_both(float (&c)[N][4], uint32_t x, uint32_t y, bool more) {
+    Slot s{}; s.kind = TILES; s.u[0] = 16 * x; s.u[1] = 16 * y; s.n = LEFT + 2 * RIGHT; s.columns = 8 * N;
+    product([s, &c, more]() mutable { if (more) memcpy(s.f, c, 16 * N); memcpy(c, collective(s).f, 16 * N); });
 }
-inline void multiply_wait(float (&)[8][4]) {}
-inline void multiply_commit() {}
+template <int LEFT, int RIGHT> inline void multiply_tiles(float (&c)[8][4], uint32_t x, uint32_t y, bool more) { multiply_both<LEFT, RIGHT, 8>(c, x, y, more); }
+inline void multiply_half(float (&c)[4][4], uint32_t x, uint32_t y, bool more) { multiply_both<1, 1, 4>(c, x, y, more); }
+inline void multiply_commit() { products_committed(); }
+template <int LEFT = 0, int N> inline void multiply_wait(float (&)[N][4]) { products_awaited(LEFT); }
 inline void settle(uint32_t (&)[4][4]) {}
-inline void multiply_begin(float (&)[8][4]) {}
-inline void multiply_end(float (&)[8][4]) {}
+template <int N> inline void multiply_begin(float (&)[N][4]) {}
+inline void multiply_end(float (&)[8][4]) { products_committed(); products_awaited(0); }
+inline int group_now() { return threadIdx.x >> 7; }
 #if WGMMA
 inline void show_to_multiply() {}
 #endif
