@@ -100,8 +100,6 @@ FINE = {
     ("temperatures", "a dict"),
     ("end", "a list"),  # of one thing
 }
-#: Errors call these as the command line does.
-SPOKEN = {"infill begin": "from", "infill end": "to"}
 CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names]
 
 
@@ -132,7 +130,7 @@ def test_a_wrong_argument_is_one_sentence(function, name, calls):
             calls[function](**{name: value})
         except UserError as error:
             sentence = str(error)
-        assert SPOKEN.get(f"{function} {name}", name) in sentence, what
+        assert name in sentence, what
         assert "expected" in sentence or "no such option" in sentence or kind == "music", what
         assert "\n" not in sentence, what
         assert len(sentence) < 600, what
@@ -159,7 +157,7 @@ def test_what_takes_an_object_says_so(wrong, tmp_path):
     deep: list = []
     for _ in range(100_000):  # Python itself cannot show it
         deep = [deep]
-    with pytest.raises(UserError, match="from=list that cannot be shown: expected "):
+    with pytest.raises(UserError, match="begin=list that cannot be shown: expected "):
         musictx.infill(TUNE, begin=deep, end=1)
     for model in (None, 5, object(), "9" * 5000, "\0"):
         with pytest.raises(UserError, match="model"):
