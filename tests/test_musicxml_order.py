@@ -1,16 +1,17 @@
-"""The order of sections: as plain loops over trees of repeats have it, and as music21 does."""
+"""The order of sections: as plain loops over trees, music21 and partitura have it."""
 
 from __future__ import annotations
 
 import importlib.util
 import time
+import warnings
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
-from tests.test_musicxml_repeats import bar, document, measures, played, sign, words
+from tests.test_musicxml_repeats import bar, document, measures, played, sign, sound, words
 
 
 # A tree of music, as a page and as plain loops over it.
@@ -172,6 +173,32 @@ def test_music21_plays_them_alike(tree, jump):
     data = document(measures(bars))
     stream = music21.converter.parseData(data.decode(), format="musicxml").parts[0]
     theirs = [n.pitch.midi - 36 for n in stream.expandRepeats().recurse().notes]
+    assert played(bars) == theirs
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    tree=st.lists(plain | around(plain), min_size=1, max_size=4),
+    jump=st.sampled_from(["", "D.C. al Fine", "D.C."]),
+)
+def test_partitura_plays_them_alike(tree, jump, tmp_path_factory):
+    """It reads neither how often a repeat is played nor words without their ``<sound>``, and needs
+    more than a segno for a D.S., so those are left to the loops above and to music21."""
+    assume(all(mark.backward <= 2 for mark in marked(tree)))
+    bars = page_of(tree)
+    if jump:
+        fine = words("Fine", sound(fine="yes")) if jump == "D.C. al Fine" else ""
+        bars[0] = (bars[0][0], fine + bars[0][1])
+        bars.append(bar(after=words(jump, sound(dacapo="yes"))))
+    file = tmp_path_factory.mktemp("page") / "page.musicxml"
+    file.write_bytes(document(measures(bars)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import partitura
+
+        part = partitura.load_musicxml(str(file)).parts[0]
+        unfolded = partitura.score.unfold_part_maximal(part, ignore_leaps=False)
+        theirs = [int(note["pitch"]) - 36 for note in unfolded.note_array()]
     assert played(bars) == theirs
 
 
