@@ -25,8 +25,7 @@ class HarmoniseConfig(Written):
     melody: str | None = option(
         None,
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
-        path="in",
-        names="examples",
+        path="examples",
     )
     voices: list[str] = option(
         ["soprano"],

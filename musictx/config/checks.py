@@ -34,7 +34,6 @@ def option(
     choices: tuple[str, ...] = (),
     level: str = "",
     path: bool | str = False,
-    names: str | None = None,
     spoken: str | None = None,
     rare: bool = False,
     kind: str = "",
@@ -47,13 +46,14 @@ def option(
     lists and dicts each. A ``level`` is a number or word of :data:`musictx.config.levels.LEVELS`.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
-    must be there. ``names`` says what may be named instead of a file: the "examples" or "models"
-    that come with musictx.
+    must be there; "examples" and "models" those that must be there or come with musictx.
 
     ``spoken`` is what people type for it where that is no name in Python ("from"); what is ``rare``
     only the full help shows. ``kind`` is its type where the dataclass has to say ``Any``, since
     OmegaConf has no such type.
     """
+    names = path if path in ("examples", "models") else None
+    path = "in" if names else path
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
     metadata |= {"spoken": spoken, "rare": rare, "kind": kind}
     metadata |= {"bounds": (low, above, high, below), "level": level}

@@ -15,8 +15,7 @@ class ChordsConfig:
     file: str | None = option(
         None,
         "MIDI or MusicXML file, or an example that comes with musictx",
-        path="in",
-        names="examples",
+        path="examples",
     )
     out: str | None = option(
         None,

@@ -18,8 +18,7 @@ class ModelFolder:
         None,
         "model folder, a model that comes with musictx, or hf:USER/NAME of the hub; default: the "
         "newest under runs/, or else the model that comes with musictx",
-        path="in",
-        names="models",
+        path="models",
     )
 
     def __post_init__(self) -> None:

@@ -17,8 +17,7 @@ class GenerateConfig(Steered):
         None,
         "MIDI or MusicXML file to continue, or an example that comes with musictx; of several, or "
         "of a folder, each",
-        path="in",
-        names="examples",
+        path="examples",
     )
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY

@@ -15,8 +15,7 @@ class InfillConfig(Steered):
     file: str | None = option(
         None,
         "MIDI or MusicXML file, or an example that comes with musictx",
-        path="in",
-        names="examples",
+        path="examples",
     )
     begin: str | None = option(
         None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", spoken="from"
@@ -38,8 +37,7 @@ class AccompanyConfig(Steered):
     melody: str | None = option(
         None,
         "MIDI or MusicXML file with the melody, or an example that comes with musictx",
-        path="in",
-        names="examples",
+        path="examples",
     )
     melody_track: str | None = option(
         None,

@@ -37,8 +37,7 @@ class TrainConfig:
     init: str | None = option(
         None,
         "fine-tuning: model folder, or model that comes with musictx, to start from",
-        path="in",
-        names="models",
+        path="models",
     )
     freeze: int = option(
         0,

@@ -26,8 +26,7 @@ class PlayConfig(LiveConfig):
     primer: str | None = option(
         None,
         "MIDI or MusicXML file to continue, or an example that comes with musictx",
-        path="in",
-        names="examples",
+        path="examples",
     )
     primer_seconds: float | None = option(
         None, "use only the first seconds of the primer", above=0, high=DAY
