@@ -46,23 +46,23 @@ def habits_of(
     by name, in the corpus, but that a lead lies where the tune does, and that none has more notes
     than what accompanies that tune; of tracks in themselves; but for what the ``request`` says of
     notes at once and of pitches. ``score`` is the file with the programs that the model knows."""
-    found = parts.habits(bundle, wanted)
+    habits = parts.habits(bundle, wanted)
     tunes = [one for one in task.melody or [parts.tune_of(score)] if one is not None]
     tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
     if "lead" in wanted and len(tune):  # a second voice
         _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
-        lead = found[wanted["lead"]]
-        found[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+        lead = habits[wanted["lead"]]
+        habits[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
     if wanted:
         rate = accompanying(bundle, task, len(tune))
         pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-        found = {
+        habits = {
             part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
-            for part, one in found.items()
+            for part, one in habits.items()
         }
     if not task.closes and not wanted:
         usual = bundle.stats.parts
-        found = {
+        habits = {
             part: usual[part]._replace(density=0.0, densest=WINDOW_SECONDS * usual[part].density)
             for part in composed
             if part in usual
@@ -79,8 +79,8 @@ def habits_of(
         for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
                 pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-                found[part] = _habit_around(task, part, mine, together[part], pace)
-    return group_limits.asked(found, request.sampling, controls_of(request))
+                habits[part] = _habit_around(task, part, mine, together[part], pace)
+    return group_limits.asked(habits, request.sampling, controls_of(request))
 
 
 def _habit_around(

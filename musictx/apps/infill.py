@@ -179,19 +179,19 @@ def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     what accompanies a usual one is; of notes written whole, which come out short and as loud as the
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
     melody, how high."""
-    notes, found = task.known.notes, {}
+    notes, levels = task.known.notes, {}
     rate = accompanying(bundle, task, len(notes))
     if task.around:
-        found["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
+        levels["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
     elif np.isfinite(rate):
-        found["density"] = rate
+        levels["density"] = rate
     polyphony = bundle.stats.polyphony
     if bundle.tokenizer.group == 1 and len(notes):
-        found["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
+        levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
     elif polyphony is not None and len(notes):
-        found["loudness"] = QUIETER * float(notes["velocity"].mean())
-        found["polyphony"] = polyphony
-    return found
+        levels["loudness"] = QUIETER * float(notes["velocity"].mean())
+        levels["polyphony"] = polyphony
+    return levels
 
 
 def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:

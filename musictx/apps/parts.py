@@ -103,26 +103,26 @@ def lent(
     notes = notes[~notes["drum"]]
     mine = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
     has = {track: set(some["program"].tolist()) for track, some in mine.items()}
-    found: dict[int, int] = {}
+    chosen: dict[int, int] = {}
     if melody is not None and melody not in wanted:
-        found = {track: melody for track in tunes if track in mine}
-        has |= {track: {melody} for track in found}
-    every = [program for track in has for program in has[track] if track not in found]
-    every += [*set(found.values()), *wanted]
-    shared = [t for t in has if t not in found and len(has[t]) == 1 and every.count(*has[t]) > 1]
+        chosen = {track: melody for track in tunes if track in mine}
+        has |= {track: {melody} for track in chosen}
+    every = [program for track in has for program in has[track] if track not in chosen]
+    every += [*set(chosen.values()), *wanted]
+    shared = [t for t in has if t not in chosen and len(has[t]) == 1 and every.count(*has[t]) > 1]
     taken = set(wanted).union(*(has[track] for track in has if track not in shared))
     tune = None if tunes else tune_of(score)
     if tune is not None and tune in shared and melody is not None and melody not in taken:
-        found[tune] = melody
+        chosen[tune] = melody
         taken.add(melody)
-    for track in sorted({*shared} - {*found}, key=lambda one: (one not in first, -len(mine[one]))):
-        now = {one: {found[one]} if one in found else has[one] for one in has}
+    for track in sorted({*shared} - {*chosen}, key=lambda one: (one not in first, -len(mine[one]))):
+        now = {one: {chosen[one]} if one in chosen else has[one] for one in has}
         composed = set().union(*(now[one] for one in now if one in first))
         free = [one for one in pitched if one not in taken]
         others = [one for one in pitched if (one in composed) == (track in first)]
-        found[track] = _likeliest(bundle, score, found, track, free or others or [*has[track]])
-        taken.add(found[track])
-    return found
+        chosen[track] = _likeliest(bundle, score, chosen, track, free or others or [*has[track]])
+        taken.add(chosen[track])
+    return chosen
 
 
 def _likeliest(
@@ -133,9 +133,9 @@ def _likeliest(
     if len(programs) == 1:
         return programs[0]
     start = score.notes["start"]
-    own = start[(score.notes["track"] == track) & ~score.notes["drum"]]
-    within = np.searchsorted(own, own + MIDDLE) - np.arange(len(own))
-    begin = own[within.argmax()]
+    starts = start[(score.notes["track"] == track) & ~score.notes["drum"]]
+    within = np.searchsorted(starts, starts + MIDDLE) - np.arange(len(starts))
+    begin = starts[within.argmax()]
     excerpt = replace(
         score.with_notes(score.notes[(start >= begin) & (start < begin + MIDDLE)]),
         markers=tuple(one for one in score.markers if begin <= one[0] < begin + MIDDLE),

@@ -33,6 +33,7 @@ class SoundingState:
         return self._mask
 
     def _allowed(self) -> np.ndarray:
+        """What :meth:`allowed` gives, of the grammar that is a subclass."""
         raise NotImplementedError
 
     def copy(self) -> Self:

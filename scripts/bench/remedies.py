@@ -56,8 +56,8 @@ def before(
     rows, count, width = x.shape
     x = normed(x, norm)
     q, k, v = F.linear(x, *qkv).view(rows, count, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-    found = x[:0] if gates is None else 2 * torch.sigmoid(F.linear(x, gates))
-    return q, k, v, found
+    opened = x[:0] if gates is None else 2 * torch.sigmoid(F.linear(x, gates))
+    return q, k, v, opened
 
 
 def after(

@@ -180,12 +180,12 @@ class Case:
     def losses(self, seed: int = 0) -> list[float]:
         """Of the first steps, and how the layers ``moved``; then everything is as before."""
         with self.computed():
-            found = [self.step(n, seed) for n in range(int(self.bench.given["losses"]))]
+            losses = [self.step(n, seed) for n in range(int(self.bench.given["losses"]))]
         layers = [p for block in self.model.blocks for p in block.parameters()]
         where = {id(p): first for p, first in zip(self.parameters, self.first)}
         self.moved = torch.cat([(p.detach() - where[id(p)]).flatten() for p in layers])
         self.reset()
-        return [float(x) for x in found]
+        return [float(x) for x in losses]
 
     def turn(self) -> float:
         """Milliseconds a step."""
@@ -285,7 +285,7 @@ class Bench:
             block.attend = named(api.attend, "attend")
             stack.callback(setattr, block, "attend", api.attend)
             case.step(0)
-            with profiler(activities=kinds) as found:
+            with profiler(activities=kinds) as profiled:
                 took = milliseconds(lambda: case.step(1), self.device)
         for feature in case.model.features:
             for name in ("read", "embed", "score"):
@@ -293,8 +293,8 @@ class Bench:
         if self.given["trace"]:
             Path(self.given["trace"]).mkdir(parents=True, exist_ok=True)
             name = case.name.replace(" ", "-").replace(",", "")
-            found.export_chrome_trace(str(Path(self.given["trace"], f"{name}.json.gz")))
-        self.tell(case, list(found.events()), took)
+            profiled.export_chrome_trace(str(Path(self.given["trace"], f"{name}.json.gz")))
+        self.tell(case, list(profiled.events()), took)
 
     def tell(self, case: Case, events: list[Any], took: float) -> None:
         """Prints what of the profile fits on a screen; on a CPU that of its operators."""
