@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from musictx import shipped
+from musictx.apps.results import Notice, read_music
 from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_writable
@@ -30,9 +31,9 @@ def run(config: RenderConfig) -> list[Path]:
     return written
 
 
-def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iterator[Path]:
+def results(config: RenderConfig, notice: Notice = print) -> Iterator[Path]:
     """What is written of ``config.files``, and of all music in those that are folders.
-    ``notice`` is not used; other commands print remarks by it.
+    ``notice`` gets a line on what of MusicXML is not played as it is written.
 
     Results are named after their files and are written to the same folders, or to ``config.out``,
     which is made if need be. A file that cannot be rendered does not stop the others. Raises
@@ -55,7 +56,7 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     failed = []
     for stem, source in stems.items():
         try:
-            paths = _render(source, stem, config)
+            paths = _render(source, stem, config, notice)
         except UserError as error:
             if len(sources) == 1:
                 raise
@@ -78,8 +79,8 @@ def _music(source: Path) -> list[Path]:
     return files
 
 
-def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
-    score = read(source, limits=config.limits)
+def _render(source: Path, stem: Path, config: RenderConfig, notice: Notice) -> list[Path]:
+    score = read_music(str(source), "files", "to render", config.limits, notice=notice)
     if not len(score):
         raise UserError(f"{source}: nothing to render, the file has no notes")
     return render_score(
