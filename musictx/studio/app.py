@@ -104,7 +104,7 @@ class Studio:
         """Every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, of_session = self._plain, self._of_session
+        plain, of_session, changed = self._plain, self._of_session, self._changed
         training = self.training
         return [
             get("/api/models", plain(lambda _: self.composer.models())),
@@ -116,12 +116,12 @@ class Studio:
             post(f"{S}/restore", self.restore),
             get(f"{S}/chords", of_session(lambda one, _: exchange.chords_of(one.copy()))),
             get(f"{S}/controllers", of_session(self._controllers)),
-            post(f"{S}/ops", of_session(self._operation)),
-            post(f"{S}/undo", of_session(self._undo)),
-            post(f"{S}/redo", of_session(self._redo)),
+            post(f"{S}/ops", changed(lambda one, data, at: one.do(parse(data), at))),
+            post(f"{S}/undo", changed(lambda one, _, at: one.undo(at))),
+            post(f"{S}/redo", changed(lambda one, _, at: one.redo(at))),
             post(f"{S}/takes", of_session(lambda one, data: self.composer.submit(one, data), 202)),
             delete(take, of_session(lambda one, data: self.composer.cancel(one, data["take"]))),
-            post(f"{take}/accept", of_session(self._accept)),
+            post(f"{take}/accept", changed(self._accept)),
             get(f"{S}/losses", of_session(self._losses)),
             get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
@@ -167,6 +167,16 @@ class Studio:
             return await self._plain(answer, status)(request)
 
         return handler
+
+    def _changed(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
+        """The same for what changes the document at a revision: its pages are notified."""
+
+        def answer(session: Session, data: JSON) -> JSON:
+            done = function(session, data, data.pop("revision", None))
+            self.hub.publish(session.id, "document", {"revision": done["revision"]})
+            return done
+
+        return self._of_session(answer)
 
     async def _json(self, request: web.Request) -> JSON:
         """The JSON object in the body; an empty body is an empty one."""
@@ -240,28 +250,6 @@ class Studio:
     def _controllers(self, session: Session, _: JSON) -> Any:
         return original.controllers_of(session.copy(), session.start())
 
-    # ------------------------------------------------------------------------------ operations
-
-    def _operation(self, session: Session, data: JSON) -> JSON:
-        revision = data.pop("revision", -1)
-        return self._changed(session, session.do(parse(data), revision))
-
-    def _undo(self, session: Session, data: JSON) -> JSON:
-        return self._changed(session, session.undo(data.get("revision", -1)))
-
-    def _redo(self, session: Session, data: JSON) -> JSON:
-        return self._changed(session, session.redo(data.get("revision", -1)))
-
-    def _accept(self, session: Session, data: JSON) -> JSON:
-        take, proposal = self._proposal(session, data["take"], data.get("proposal", 1))
-        revision = data.get("revision", -1)
-        return self._changed(session, session.accept(take["id"], proposal, take["label"], revision))
-
-    def _changed(self, session: Session, answer: JSON) -> JSON:
-        """Notify every page that shows the document, and answer."""
-        self.hub.publish(session.id, "document", {"revision": answer["revision"]})
-        return answer
-
     # ----------------------------------------------------------------------------------- takes
 
     def _takes(self, session: Session) -> list[JSON]:
@@ -280,6 +268,10 @@ class Studio:
                 if which == (take, number, "done"):
                     return one, proposal
         raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
+
+    def _accept(self, session: Session, data: JSON, revision: Any) -> JSON:
+        take, proposal = self._proposal(session, data["take"], data.get("proposal", 1))
+        return session.accept(take["id"], proposal, take["label"], revision)
 
     # --------------------------------------------------------------------------------- exports
 
