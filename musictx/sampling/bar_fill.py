@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,12 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import engine, group_costs, pitches, soft
+from musictx.sampling import infill_biases as biases
 from musictx.sampling import processors as reshape
-from musictx.sampling.bar_gains import (
-    AGAIN,
-    VARIED,
-    Another,
-    Drumming,
-    Fit,
-    Gains,
-    Repeats,
-    Rule,
-    bass_on_roots,
-    fuller_parts,
-    repeated,
-)
-from musictx.sampling.beside_known import BesideKnown
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given import GivenNotes, NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import ahead
@@ -257,28 +246,33 @@ class BarPart:
         state = self.tokenizer.grammar(self.piece)
         return BarRow(new, state, given, self.bar, self._keyed(self.piece), ends)
 
-    def rules(self, row: BarRow, sampling: SamplingConfig, seed: Sequence[int]) -> list[Rule]:
+    def biases(
+        self, row: BarRow, sampling: SamplingConfig, seed: Sequence[int]
+    ) -> list[biases.Bias]:
         """What makes its next ids likelier. With habits new notes are pulled to those of the bars
-        that the given ones say again, and pay for what they do beside given ones."""
-        rules: list[Rule] = []
+        that the given ones repeat, and pay for what they do in the harmony of given ones."""
+        some: list[biases.Bias] = []
         if self.drummers:
-            rules.append(Drumming(self.drummers[sum(seed) % len(self.drummers)]))
-        rules.append(bass_on_roots)
+            drummer = self.drummers[sum(seed) % len(self.drummers)]
+            some.append(partial(biases.drummed, drummer=drummer))
+        some.append(biases.rooted)
         if sampling.habits:
-            rules.append(Fit(BesideKnown(row.given.sounding, row.given.chords)))
+            fit = HarmonicFit(row.given.sounding, row.given.chords)
+            some.append(partial(biases.fitted, fit=fit))
         if self.varies:
             back = self._bar_lines()[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
-            again = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            rules.append(Repeats(again, VARIED))
+            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+            some.append(partial(biases.repeated, bars=bars, nats=biases.VARIED))
         elif sampling.habits:
-            rules.append(Repeats(repeated(self.bars, self.known), AGAIN))
+            bars = biases.repeats_among(self.bars, self.known)
+            some.append(partial(biases.repeated, bars=bars, nats=biases.AGAIN))
         if self.unlike is not None:
             other, nats = self.unlike
-            given = {(bar, key) for bar, some in enumerate(row.given.groups) for key, _ in some}
+            given = {(bar, key) for bar, groups in enumerate(row.given.groups) for key, _ in groups}
             theirs = enumerate(other._keyed(other.piece))
-            notes = {(bar, key) for bar, some in theirs for key, _ in some} - given
-            rules.append(Another(notes, nats))
-        return [*rules, fuller_parts]
+            notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - given
+            some.append(partial(biases.avoided, notes=notes, nats=nats))
+        return [*some, biases.completed, biases.on_line]
 
     def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
         """The groups in each bar, with their keys."""
@@ -306,7 +300,7 @@ def segment(
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
     lines = [one.part.row(later[0], sampling) for one in [*some] * times]
-    gains = [one.part.rules(row, sampling, one.seed) for one, row in zip([*some] * times, lines)]
+    rules = [one.part.biases(row, sampling, one.seed) for one, row in zip([*some] * times, lines)]
     given = GivenNotes(lines, "bar")
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(lines)
@@ -320,7 +314,7 @@ def segment(
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,
-        soft=[*(given.free(one) for one in constraints), Gains(lines, gains)],
+        soft=[*(given.free(one) for one in constraints), biases.InfillBias(lines, rules)],
         groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,

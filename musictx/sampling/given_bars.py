@@ -171,12 +171,12 @@ class BarRow(GivenRow):
             until = self.left[0][0][0] if self.left else len(mask)
             mask[:] = False
             mask[
-                [ids["place"].start + one for one in places if one <= until and self.parts(one)]
+                [ids["place"].start + one for one in places if one <= until and self.parts_at(one)]
             ] = True
             mask[self.left[0][1][0] if self.left else self.leaves()] = True
         elif field == 1:
             mask[:] = False
-            mask[[self.part_id(part) for part in self.parts(self.value(0))]] = True
+            mask[[self.part_id(part) for part in self.parts_at(self.value(0))]] = True
         elif field == 2:
             kind = self.new.kind(self.part())
             mask[ids[kind]] &= self._tones(self.value(0), self.part())[self.new.values(kind)]
@@ -199,10 +199,14 @@ class BarRow(GivenRow):
         return int(min(longest, 2**31 if room is None else room))
 
     @property
+    def place(self) -> int:
+        """The place in the bar of the group that is being written, or of the last one."""
+        return self.value(0) if self.group else max(self.last[0], 0)
+
+    @property
     def step(self) -> int:
-        """The step of the group that is being written, or of the last one."""
-        place = self.value(0) if self.group else max(self.last[0], 0)
-        return int(self.given.lines[self.bar]) + place
+        """The same as a step of the piece."""
+        return int(self.given.lines[self.bar]) + self.place
 
     @property
     def length(self) -> int:
@@ -228,7 +232,7 @@ class BarRow(GivenRow):
         assert self.new.end is not None
         return self.new.begin <= first + place < min(following, self.new.end)
 
-    def parts(self, place: int) -> list[int]:
+    def parts_at(self, place: int) -> list[int]:
         """The parts of which a new group may stand at ``place``, after the last one."""
         if not self._open(place):
             return []

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from musictx.config import SamplingConfig
-from musictx.sampling.bar_gains import LEAST, PULL
 from musictx.sampling.constraints import by_row
+from musictx.sampling.infill_biases import LEAST, PULL
 from musictx.sampling.steer import FEWEST_NOTES
 from musictx.tokens.group_grammar import DRUM_PART, GroupState
 from musictx.tokens.groups import GroupTokenizer

@@ -15,9 +15,8 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import bar_fill, bar_gains, fill
+from musictx.sampling import fill, infill_biases
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.bar_gains import Repeats
 from musictx.sampling.given import GivenNotes
 from musictx.sampling.given_bars import FREE, BarRow
 from musictx.sampling.steer import Steering
@@ -182,9 +181,10 @@ def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
     row = part.row({}, SamplingConfig())
     assert (back[2:4] > 0).any()
     np.testing.assert_array_equal(row.given.openings[2:4], lines[2:4])
-    (repeats,) = (r for r in part.rules(row, SamplingConfig(), [0]) if isinstance(r, Repeats))
+    some = part.biases(row, SamplingConfig(), [0])
+    (repeats,) = (one.keywords["bars"] for one in some if "bars" in getattr(one, "keywords", ()))
     for bar in (2, 3):
-        assert repeats.bars.get(bar) == (bar - back[bar] if back[bar] > 0 else None)
+        assert repeats.get(bar) == (bar - back[bar] if back[bar] > 0 else None)
     plain = BarPart(model(), TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,))
     assert (plain.row({}, SamplingConfig()).given.openings[:, LINE_SAYS] == FREE).all()
 
@@ -232,7 +232,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * bar_gains.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * infill_biases.LEAST * 20.0 * 9.0
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
@@ -290,13 +290,13 @@ def test_bars_say_again_those_that_loops_find():
         return len(there[bar] & there[other]) / max(len(there[bar]), len(there[other]), 1)
 
     expected = {}
-    for back in range(len(there) - 1, bar_gains.NEAREST - 1, -1):
+    for back in range(len(there) - 1, infill_biases.NEAREST - 1, -1):
         for first in range(back, len(there) - 3):
             share = np.mean([alike(first + n, first + n - back) for n in range(4)])
             for bar in range(first, first + 4):
-                if share >= expected.get(bar, (bar_gains.SHARE + 1e-9, 0))[0]:
+                if share >= expected.get(bar, (infill_biases.SHARE + 1e-9, 0))[0]:
                     expected[bar] = share, bar - back
-    found = bar_gains.repeated(grid.bars, grid.placed)
+    found = infill_biases.repeats_among(grid.bars, grid.placed)
     assert found == {bar: one for bar, (_, one) in expected.items()}
     assert found == {bar: bar - 8 for bar in range(8, 16)}
 
@@ -304,7 +304,7 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(bar_fill, "AGAIN", 60.0)
+    monkeypatch.setattr(infill_biases, "AGAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):
