@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from musictx import shipped
-from musictx.apps.results import Notice, read_music
 from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_writable
-from musictx.formats import SUFFIXES, find, read
+from musictx.formats import SUFFIXES, find, not_played, read
 from musictx.notes import Score
 from musictx.options import request
 from musictx.render import audio, pianoroll
@@ -31,7 +31,7 @@ def run(config: RenderConfig) -> list[Path]:
     return written
 
 
-def results(config: RenderConfig, notice: Notice = print) -> Iterator[Path]:
+def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iterator[Path]:
     """What is written of ``config.files``, and of all music in those that are folders.
     ``notice`` gets a line on what of MusicXML is not played as it is written.
 
@@ -79,8 +79,11 @@ def _music(source: Path) -> list[Path]:
     return files
 
 
-def _render(source: Path, stem: Path, config: RenderConfig, notice: Notice) -> list[Path]:
-    score = read_music(str(source), "files", "to render", config.limits, notice=notice)
+def _render(source: Path, stem: Path, config: RenderConfig, notice: Callable[[str], None]) -> list[Path]:
+    repairs: Counter[str] = Counter()
+    score = read(source, limits=config.limits, repairs=repairs)
+    if line := not_played(source, repairs):
+        notice(line)
     if not len(score):
         raise UserError(f"{source}: nothing to render, the file has no notes")
     return render_score(
