@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.apps import measuring
+from musictx.apps import evaluate
 from musictx.errors import UserError
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
@@ -322,7 +322,7 @@ def test_features_keep_what_the_tokens_say(tmp_path, tokenizer):
 )
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     with pytest.raises(UserError, match="the model's card"):
-        measuring._corpus_of({"corpus": corpus})
+        evaluate.corpus_of({"corpus": corpus})
     assert "this" not in sys.modules
 
 

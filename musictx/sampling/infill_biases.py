@@ -1,0 +1,177 @@
+"""What makes ids likelier or rarer while notes in bars are composed around given ones.
+
+Each bias is a function of a row (:class:`~musictx.sampling.given_bars.BarRow`): it yields ids and
+the nats that are added to their logits. :class:`InfillBias` sums them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from musictx.chords import NONE
+from musictx.sampling.constraints import by_row
+from musictx.sampling.drummers import Drummer
+from musictx.sampling.given_bars import BarRow, Key
+from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
+from musictx.tokens.bars import STEP_SECONDS, STEPS
+from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.returns import likeness, stretches
+from musictx.tokens.vocab import GrammarState
+
+#: Bars repeat bars that stand so many before them at least, where they belong to so many in a row
+#: whose given notes are alike by more than this share.
+NEAREST, TOGETHER, SHARE = 4, 4, 0.6
+#: A part that is asked for has at least this share of its usual notes over so many steps; each note
+#: that it lacks makes a new one likelier by so many nats.
+LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 3.0
+#: Where the given notes repeat earlier bars, what came next there is likelier by so many nats: its
+#: place, its part and its pitch, the first fields of a group; in a variation, by so many what it
+#: varies (scripts/LOG.md).
+AGAIN, FIELDS, VARIED = 3.0, 3, 2.0
+#: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
+#: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
+#: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
+BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
+
+#: Ids and the nats that are added to their logits.
+Nats = Iterator[tuple[slice | int, np.ndarray | float]]
+
+
+#: A bias of a row.
+Bias = Callable[[BarRow], Nats]
+
+
+class InfillBias:
+    """A soft constraint: the sum of the ``biases`` of each of ``rows``."""
+
+    def __init__(self, rows: Sequence[BarRow], biases: Sequence[Sequence[Bias]]) -> None:
+        self.rows, self.biases = rows, biases
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        return by_row([self._penalty(*both) for both in zip(self.rows, self.biases)])
+
+    def _penalty(self, row: BarRow, biases: Sequence[Bias]) -> np.ndarray | None:
+        if row.done or row.queue:  # there is nothing to choose, or no note
+            return None
+        sums = np.zeros(row.table.size)
+        for bias in biases:
+            for ids, nats in bias(row):
+                sums[ids] += nats
+        return -sums
+
+
+def drummed(row: BarRow, drummer: Drummer) -> Nats:
+    """What a drummer plays next, in a bar of 4/4."""
+    bar, parts = row.length, row.new.parts or ()
+    if DRUM_PART not in parts or bar != drummer.steps:
+        return
+    place = row.place
+    after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
+    alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
+    if not row.group:
+        nats, first = drummer.places(place, after), row.new.ids["place"].start
+        if alone:  # a new group is a stroke, but where a given one comes
+            at = [drummer.stroke(at, after if at == place else -1) for at in range(place, bar)]
+            nats[place:-1] += at
+            if due and first <= due[0] < first + bar:
+                nats[due[0] - first] -= at[due[0] - first - place]
+        yield slice(first, first + bar), nats[:-1]
+        yield row.leaves(), nats[-1]
+    elif len(row.group) == 1 and (due or not alone):
+        yield row.part_id(DRUM_PART), drummer.stroke(place, after)
+    elif len(row.group) == 2 and row.part() == DRUM_PART:
+        yield row.new.ids["drum"], drummer.drums(place, after)
+
+
+def rooted(row: BarRow) -> Nats:
+    """A bass at a bar line plays the root of the chord."""
+    at_line = len(row.group) == 2 and row.value(0) == 0
+    if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
+        root = row.new.values("pitch") % 12 == row.chord.root
+        yield row.new.ids["pitch"], ON_ROOT * root
+
+
+def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
+    """What the pitch and the length of a new note cost in the harmony of the given ones."""
+    if len(row.group) not in (2, 3) or row.part() in (CHORD, DRUM_PART):
+        return
+    kind = "pitch" if len(row.group) == 2 else "length"
+    ids, values = row.new.ids[kind], row.new.values(kind)
+    composed = CHORD in (row.new.parts or ())
+    if len(row.group) == 2:
+        nats = fit.clashes(row.step)[values % 12]
+        if not composed and row.chord != NONE:  # it is given, and may clash
+            inside = np.isin(values % 12, [*row.chord.classes])
+            nats = np.where(inside, 0.0, nats + OFF_CHORD)
+    else:
+        nats = fit.lengths(row.value(2), row.step, values, composed)
+    for token in row.due():  # a given note costs nothing
+        nats[token - ids.start] = 0.0
+    yield ids, -nats
+
+
+def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
+    """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
+    written = row.written.get(bars.get(row.bar, -1))
+    count = len(row.group)
+    if written is None or count >= FIELDS:
+        return
+    following = next((ids for key, ids in written if key > row.last), [row.leaves()])
+    if following[:count] == row.group and count < len(following):
+        yield following[count], nats
+
+
+def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+    """The ``notes``, by bar and key, that another version has become rarer."""
+    if len(row.group) != 2:
+        return
+    place, part = row.value(0), row.part()
+    kind = row.new.kind(part)
+    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
+        if (row.bar, (place, part, tone)) in notes and token not in row.due():
+            yield token, -nats
+
+
+def completed(row: BarRow) -> Nats:
+    """Notes of parts that have fewer than they should (:data:`LEAST`)."""
+    if len(row.group) > 1:
+        return
+    lacks, since = {}, max(row.since, row.step - WITHIN)
+    for part, habit in row.new.habits.items():
+        count = len(row.begun[part]) - bisect_left(row.begun[part], since)
+        if part in (row.new.parts or ()) and not row.full(part, row.step):
+            target = LEAST * habit.density * STEP_SECONDS * (row.step - since)
+            lacks[part] = max(target - count, 0.0)
+    if row.group:
+        for part, lack in lacks.items():
+            yield row.part_id(part), PULL * lack
+        return
+    nats = PULL * max(lacks.values(), default=0.0)
+    yield row.new.ids["place"], nats
+    if row.left and not row.parts_at(row.left[0][0][0]):
+        yield row.due()[0], -nats
+
+
+def on_line(row: BarRow) -> Nats:
+    """A bass that is silent at a bar line begins there."""
+    if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
+        return
+    if row.place == 0 and BASS in row.parts_at(0):
+        yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
+
+
+def repeats_among(bars: np.ndarray, given: np.ndarray) -> dict[int, int]:
+    """Of ``bars`` whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+    earlier one, the nearest of those that are most alike."""
+    notes = given[given["part"] != CHORD]
+    best, source = np.full(len(bars), SHARE), np.full(len(bars), -1)
+    for back in range(NEAREST, len(bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+            run = slice(first, first + TOGETHER)
+            better = best[run] < share
+            best[run][better] = share
+            source[run][better] = np.arange(first, first + TOGETHER)[better] - back
+    return {bar: one for bar, one in enumerate(source.tolist()) if one >= 0}
