@@ -19,11 +19,10 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, group_costs, pitches, soft
+from musictx.sampling import engine, feedback, infill_biases, penalties, pitches
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
-from musictx.sampling.infill_biases import InfillBias
 from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
@@ -33,7 +32,7 @@ from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
 from musictx.tokens.groups import GroupTokenizer
-from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, Penalty
 
 #: Bars of an accompaniment, and after a gap, that are known ahead.
 LOOK, TAIL = 8, 8
@@ -311,9 +310,9 @@ def segment(
     known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(known.rows)
-    constraints = soft.build(part.tokenizer, sampling, stats, [part.around] * rows)
-    constraints += group_costs.of(
-        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
+    built = penalties.build(part.tokenizer, sampling, stats, [part.around] * rows)
+    built += feedback.of(
+        part.tokenizer, [part.steering.values] * rows, given=True, parts=part.steering.parts
     )
     steps = engine.generate(
         part.model,
@@ -321,7 +320,10 @@ def segment(
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=known,
-        soft=[*(_but_for_known(one, known) for one in constraints), InfillBias(rules, known.rows)],
+        penalties=[
+            *(_but_for_known(one, known) for one in built),
+            *infill_biases.of(rules, known.rows),
+        ],
         groups=known.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
@@ -337,14 +339,14 @@ def segment(
         one.take([], row)
 
 
-def _but_for_known(constraint: SoftConstraint, known: KnownGroups) -> SoftConstraint:
-    """``constraint``, which costs nothing where a known group is written."""
+def _but_for_known(penalty: Penalty, known: KnownGroups) -> Penalty:
+    """``penalty``, which costs nothing where a known group is written."""
 
     def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        if (charged := constraint(states, past)) is None:
+        if (nats := penalty(states, past)) is None:
             return None
         size = len(known.rows[0].rules.table.kind_of)
-        found = np.broadcast_to(charged, (len(known.rows), size)).copy()
+        found = np.broadcast_to(nats, (len(known.rows), size)).copy()
         for row, of_row in zip(found, known.rows):
             if (token := of_row.due()) is not None:
                 row[token] = 0.0

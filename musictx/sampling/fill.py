@@ -22,7 +22,7 @@ from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
+from musictx.sampling import bar_fill, engine, feedback, penalties, pitches
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import ROWS_AT_ONCE
@@ -35,7 +35,7 @@ from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, Penalty
 
 #: Shares of the context for earlier music and for known notes ahead; the rest is for new notes.
 PAST_SHARE, KNOWN_SHARE = 0.4, 0.3
@@ -309,19 +309,18 @@ def _segment(
         pitches=pitches.pitch_sets(sampling, [part.around])[0],
     )
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    constraints = soft.build(
-        part.tokenizer, sampling, stats, [part.around] * rows, part.steering.density
-    )
-    constraints += event_costs.of(part.tokenizer, [part.steering.values] * rows)
+    around, density = [part.around] * rows, part.steering.density
+    built = penalties.build(part.tokenizer, sampling, stats, around, density)
+    built += feedback.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=known,
-        soft=soft.together(
+        penalties=penalties.together(
             part.tokenizer,
-            [_but_for_known(one, known) for one in constraints],
+            [_but_for_known(one, known) for one in built],
             lambda: known.allowed().numpy(),
         ),
         groups=known.groups,
@@ -340,14 +339,14 @@ def _segment(
         one.take(mine, row)
 
 
-def _but_for_known(constraint: SoftConstraint, known: KnownEvents) -> SoftConstraint:
-    """``constraint``, which costs nothing where a known event is written."""
+def _but_for_known(penalty: Penalty, known: KnownEvents) -> Penalty:
+    """``penalty``, which costs nothing where a known event is written."""
 
     def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        if (charged := constraint(states, past)) is None:
+        if (nats := penalty(states, past)) is None:
             return None
         shape = (len(known.rows), len(known.rows[0].rules.table.kind_of))
-        found = np.broadcast_to(charged, shape).copy()
+        found = np.broadcast_to(nats, shape).copy()
         for row, of_row in zip(found, known.rows):
             for token in () if of_row.done else (of_row.due(), of_row.strike()):
                 if token is not None:

@@ -13,12 +13,12 @@ import numpy as np
 
 from musictx.chords import NONE
 from musictx.sampling.bar_rules import BarRules
-from musictx.sampling.constraints import by_row
+from musictx.sampling.constraints import EachRow
 from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
 from musictx.sampling.known_groups import BarRow
 from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.vocab import GrammarState
+from musictx.tokens.vocab import GrammarState, Penalty
 
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
@@ -36,20 +36,23 @@ BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
 
 
+def of(rules: BarRules, rows: Sequence[BarRow]) -> list[Penalty]:
+    """The biases of rows around the given notes of ``rules``."""
+    fit = HarmonicFit(rules.sounding, rules.chords) if rules.fits else None
+    return [EachRow([InfillBias(row, fit) for row in rows])]
+
+
 class InfillBias:
-    """A soft constraint: the sum of all biases of each row around the given notes of ``rules``."""
+    """A penalty of one row: the sum of all biases, taken off."""
 
-    def __init__(self, rules: BarRules, rows: Sequence[BarRow]) -> None:
-        self.rows, self.size = rows, rules.table.size
-        self.fit = HarmonicFit(rules.sounding, rules.chords) if rules.fits else None
+    def __init__(self, row: BarRow, fit: HarmonicFit | None) -> None:
+        self.row, self.fit = row, fit
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        return by_row([self._penalty(row) for row in self.rows])
-
-    def _penalty(self, row: BarRow) -> np.ndarray | None:
+    def __call__(self, state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+        row = self.row
         if row.done or row.queue:  # there is nothing to choose, or no note
             return None
-        sums = np.zeros(self.size)
+        sums = np.zeros(row.rules.table.size)
         for bias in (drummed(row), rooted(row), fitted(row, self.fit), repeated(row), avoided(row),
                      completed(row), on_line(row)):  # fmt: skip
             for ids, nats in bias:

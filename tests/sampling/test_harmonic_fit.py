@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import harmonic_fit
+from musictx.sampling import harmonic_fit, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.harmonic_fit import (
     CLASH,
@@ -19,7 +19,6 @@ from musictx.sampling.harmonic_fit import (
     SOON,
     HarmonicFit,
 )
-from musictx.sampling.infill_biases import InfillBias
 from musictx.tokens.group_ids import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
@@ -128,7 +127,8 @@ def test_notes_off_a_known_chord_cost():
             row.advance(token)
     for token in (table.id("place", 0), table.id("program", 33)):
         row.advance(token)
-    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
+    (bias,) = infill_biases.of(row.rules, [row])
+    (penalty,) = bias([row.state], np.zeros((1, 0)))
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))
         wanted = 0.0 if pitch % 12 in (0, 4, 7) else OFF_CHORD + clash
@@ -146,6 +146,7 @@ def test_a_known_note_costs_nothing():
         row.advance(token)
     table = TOKENS.vocabulary
     assert row.due() == first[2] == table.id("pitch", 59)
-    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
+    (bias,) = infill_biases.of(row.rules, [row])
+    (penalty,) = bias([row.state], np.zeros((1, 0)))
     assert penalty[first[2]] == 0.0
     assert penalty[table.id("pitch", 61)] == CLASH
