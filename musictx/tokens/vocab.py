@@ -217,7 +217,6 @@ class GrammarState(Protocol):
 #: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
 #: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
 Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
-SoftConstraint = Penalty
 
 
 class Tokenizer(Protocol):
