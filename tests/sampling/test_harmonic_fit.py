@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import harmonic_fit
+from musictx.sampling import harmonic_fit, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.harmonic_fit import (
     CLASH,
