@@ -35,8 +35,7 @@ from musictx.tokens.vocab import Penalty
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison
-    from musictx.evaluate.likelihood import Likelihood
-    from musictx.evaluate.nll import Evaluation
+    from musictx.evaluate.nll import Evaluation, Likelihood
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
@@ -202,8 +201,8 @@ def _composed_around(
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """-ln p of a piece under a model, nats: ``ids`` (n,), its tokens; ``nats`` (n,), of each given
     those before it; ``total``, of the whole piece, the smaller the likelier. Of several windows
-    where the piece is longer than the model's context (:mod:`musictx.evaluate.likelihood`)."""
-    from musictx.evaluate.likelihood import log_likelihood as measured
+    where the piece is longer than the model's context (:mod:`musictx.evaluate.nll`)."""
+    from musictx.evaluate.nll import log_likelihood as measured
 
     return measured(model_of(model), music_of(music, "music"))
 

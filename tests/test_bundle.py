@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.apps import measuring
+from musictx.apps import evaluate
 from musictx.errors import UserError
 from musictx.files import PART
 from musictx.model.features import with_tokens
@@ -363,7 +363,7 @@ def test_entries_of_the_card_that_are_read_are_of_their_types(folder, good, bad)
 )
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     with pytest.raises(UserError, match="the model's card"):
-        measuring._corpus_of({"corpus": corpus})
+        evaluate.corpus_of({"corpus": corpus})
     assert "this" not in sys.modules
 
 
