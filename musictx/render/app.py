@@ -79,7 +79,9 @@ def _music(source: Path) -> list[Path]:
     return files
 
 
-def _render(source: Path, stem: Path, config: RenderConfig, notice: Callable[[str], None]) -> list[Path]:
+def _render(
+    source: Path, stem: Path, config: RenderConfig, notice: Callable[[str], None]
+) -> list[Path]:
     repairs: Counter[str] = Counter()
     score = read(source, limits=config.limits, repairs=repairs)
     if line := not_played(source, repairs):
