@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from musictx import shipped
+from musictx.chord_sheet import voiced
+from musictx.chords import is_chart
 from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_writable
@@ -86,6 +88,8 @@ def _render(
     score = read(source, limits=config.limits, repairs=repairs)
     if line := not_played(source, repairs):
         notice(line)
+    if is_chart(score):
+        score = voiced(score)
     if not len(score):
         raise UserError(f"{source}: nothing to render, the file has no notes")
     return render_score(
