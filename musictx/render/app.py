@@ -55,7 +55,11 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     failed = []
     for stem, source in stems.items():
         try:
-            paths = _render(source, stem, config)
+            score = read(source, limits=config.limits)
+            if not len(score):
+                raise UserError(f"{source}: nothing to render, the file has no notes")
+            given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}
+            paths = render_score(score, stem, **given)
         except UserError as error:
             if len(sources) == 1:
                 raise
@@ -76,20 +80,6 @@ def _music(source: Path) -> list[Path]:
     if not files:
         raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
     return files
-
-
-def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
-    score = read(source, limits=config.limits)
-    if not len(score):
-        raise UserError(f"{source}: nothing to render, the file has no notes")
-    return render_score(
-        score,
-        stem,
-        wav=config.wav,
-        png=config.png,
-        soundfont=config.soundfont,
-        limits=config.limits,
-    )
 
 
 def render(
