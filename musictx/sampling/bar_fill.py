@@ -20,9 +20,10 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, group_costs, pitches, soft
+from musictx.sampling import engine, feedback, penalties, pitches
 from musictx.sampling import infill_biases as biases
 from musictx.sampling import processors as reshape
+from musictx.sampling.constraints import EachRow
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given import GivenNotes, NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
@@ -300,13 +301,16 @@ def segment(
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
     lines = [one.part.row(later[0], sampling) for one in [*some] * times]
-    rules = [one.part.biases(row, sampling, one.seed) for one, row in zip([*some] * times, lines)]
+    pulls = [
+        biases.InfillBias(row, one.part.biases(row, sampling, one.seed))
+        for one, row in zip([*some] * times, lines)
+    ]
     given = GivenNotes(lines, "bar")
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
     rows = len(lines)
-    constraints = soft.build(part.tokenizer, sampling, stats, [part.around] * rows)
-    constraints += group_costs.of(
-        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
+    built = penalties.build(part.tokenizer, sampling, stats, [part.around] * rows)
+    built += feedback.of(
+        part.tokenizer, [part.steering.values] * rows, given=True, parts=part.steering.parts
     )
     steps = engine.generate(
         part.model,
@@ -314,7 +318,7 @@ def segment(
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,
-        soft=[*(given.free(one) for one in constraints), biases.InfillBias(lines, rules)],
+        penalties=[*(given.free(one) for one in built), EachRow(pulls)],
         groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,

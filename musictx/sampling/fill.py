@@ -21,7 +21,7 @@ from musictx.config import SamplingConfig
 from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
+from musictx.sampling import bar_fill, engine, feedback, penalties, pitches
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import ROWS_AT_ONCE
@@ -316,19 +316,18 @@ def _segment(
     ]
     given = GivenNotes(lines, "time_shift")
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    constraints = soft.build(
-        part.tokenizer, sampling, stats, [part.around] * rows, part.steering.density
-    )
-    constraints += event_costs.of(part.tokenizer, [part.steering.values] * rows)
+    around, density = [part.around] * rows, part.steering.density
+    built = penalties.build(part.tokenizer, sampling, stats, around, density)
+    built += feedback.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,
-        soft=soft.together(
+        penalties=penalties.together(
             part.tokenizer,
-            [given.free(one) for one in constraints],
+            [given.free(one) for one in built],
             lambda: given.allowed().numpy(),
         ),
         groups=given.groups,
