@@ -1,5 +1,5 @@
-"""What the site has beside the pages of docs/ (mkdocs.yml): the start page, which is the README, and
-the reference of commands and options, written from the one description of each.
+"""Pages of the site (mkdocs.yml) that are not in docs/: the start page, which is the README, and a
+reference of commands and options, written from their dataclasses.
 
 ``mkdocs build --strict`` calls the functions below; links that lead out of docs/ become names of
 files, or links into the repository whose address is in the environment variable ``REPOSITORY``.
@@ -14,13 +14,13 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from musictx.cli.help import default_text
 from musictx.commands import COMMANDS, groups
 from musictx.config import SCHEMES, checks
-from musictx.cli.help import default_text
 
 ROOT = Path(__file__).resolve().parents[2]
 #: [text](target) where the target is a file.
-LINK = re.compile(r"(!?)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
+LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 PYTHON = (
     *("musictx.api", "musictx.notes.Score", "musictx.bundle.Bundle"),
     *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
@@ -47,7 +47,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         folder = ROOT / "docs"
 
     def resolved(match: re.Match[str]) -> str:
-        image, text, target, anchor = match.groups()
+        text, target, anchor = match.groups()
         path = (folder / target).resolve()
         if files.get_file_from_path(os.path.relpath(path, config["docs_dir"])) is not None:
             return match[0]
