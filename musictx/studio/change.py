@@ -34,10 +34,10 @@ def clean_name(text: str) -> str:
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def in_time(row: Row) -> Row:
+def _in_time(row: Row) -> Row:
     """A note, with its number or without, that ends where it begins or later."""
     start, end = row[-5:-3]
-    if end is not None and end < start:
+    if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
     return row
 
@@ -50,10 +50,10 @@ Velocity = Annotated[int, Field(strict=True, ge=1, le=127)]
 TrackId = Annotated[int, Field(strict=True, ge=0, le=65_534)]
 Name = Annotated[str, AfterValidator(clean_name)]
 #: (start, end, pitch, velocity, track), seconds from the start of the piece.
-Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(in_time)]
+Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)]
 #: (id, start, end, pitch, velocity, track)
 NamedNote = Annotated[
-    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(in_time)
+    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)
 ]
 #: (seconds, quarter notes a minute), (seconds, beats of a bar, part of a whole note) and (seconds,
 #: sharps, minor): as a Score has them, since files may be stranger than anybody would be.
