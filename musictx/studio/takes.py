@@ -64,7 +64,7 @@ class Proposal:
 class Take:
     """One request and what came of it, as pages see it."""
 
-    id: Annotated[int, Field(strict=True, ge=1, le=10**9)]
+    id: Annotated[int, Field(ge=1, le=10**9)]
     task: str
     label: str
     seed: Number
@@ -126,7 +126,9 @@ class Takes:
         tidy(folder)
         for path in sorted(folder.glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                self.all.append(_restored(read_bytes(path, MOST_MB, "the size of a take")))
+                take = _restored(read_bytes(path, MOST_MB, "the size of a take"))
+                if stem(take.id) == path.stem:
+                    self.all.append(take)
         self.all.sort(key=lambda take: take.id)
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
