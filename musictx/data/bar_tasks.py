@@ -1,6 +1,6 @@
 """Windows of compound tokens arranged as tasks: which notes are given, which are to be composed.
 
-The windows of :mod:`musictx.tokens.ahead` for three tasks:
+The windows of :mod:`musictx.tokens.lookahead` for three tasks:
 
 infill     some bars are composed, or most of them and a part of the first and last; the music after
            them is given, and sometimes a part or the chords within
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from musictx.data.windows import UNSCORED, Row
-from musictx.tokens import ahead, controls
-from musictx.tokens.ahead import Ahead
-from musictx.tokens.bars import STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, read
-from musictx.tokens.returns import likeness, stretches
+from musictx.tokens import controls, lookahead
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE, read
+from musictx.tokens.lookahead import Lookahead
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows in which no control is given; in the others, of each that is not.
@@ -78,35 +78,35 @@ class BarTasks:
 
         Targets are all ids of the piece itself.
         """
-        room = (free - 2) // FIELDS_A_GROUP - 1  # the first id, eos, the controls
-        bars, placed = read(ids.astype(np.int64), self.table)
+        room = (free - 2) // FIELDS_PER_NOTE - 1  # the first id, eos, the controls
+        stream = read(ids.astype(np.int64), self.table)
         if not ends:  # its last bar is cut off
-            bars, placed = bars[:-1], placed[placed["line"] < len(bars) - 1]
-        if min(room, len(placed)) < FEWEST or len(bars) < 3:
+            stream = stream.between(0, max(len(stream.bars) - 1, 0))
+        if min(room, len(stream.notes)) < FEWEST or len(stream.bars) < 3:
             return None
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
         if task in by_task:
-            arranged = by_task[task](bars, placed, random, room)
+            arranged = by_task[task](stream, random, room)
         else:
-            arranged = _fitting(bars, room, np.bincount(placed["line"], minlength=len(bars)) + 1)
+            arranged = _fitting(stream, room)
         if arranged is None:
             return None
-        first, stop, lookahead = arranged
-        bars, placed = bars[first:], _from(placed, first)
-        window = placed[placed["line"] < stop - first]
-        if lookahead is not None:
-            lookahead = Ahead(
-                lookahead.begin - first,
-                lookahead.stop - first,
-                lookahead.look,
-                _from(lookahead.known, first),
-                lookahead.sections[first:],
-                lookahead.parts,
+        first, stop, ahead = arranged
+        if ahead is not None:
+            ahead = Lookahead(
+                ahead.begin - first,
+                ahead.stop - first,
+                ahead.look,
+                stream.only(ahead.known).between(first).notes,
+                ahead.sections[first:],
+                ahead.parts,
             )
-        sequence, piece = ahead.woven(bars, window, lookahead, self.table, stop=stop - first)
-        levels = self._levels(bars[: stop - first], window, random)
-        before = [BOS if begins and first == 0 else CUT, *ahead.front(self.table, levels)]
-        closed = [EOS] * (ends and stop == len(bars) + first)
+        here = stream.between(first)
+        sequence, piece = lookahead.interleaved(here, ahead, self.table, stop=stop - first)
+        levels = self._levels(stream.between(first, stop), random)
+        before = [BOS if begins and first == 0 else CUT]
+        before += lookahead.control_prefix(self.table, levels).tolist()
+        closed = [EOS] * (ends and stop == len(stream.bars))
         row = np.concatenate([before, sequence, closed]).astype(np.int64)
         scored = np.concatenate([np.zeros(len(before), bool), piece, np.ones(len(closed), bool)])
         if len(row) - 1 > free:
@@ -115,43 +115,42 @@ class BarTasks:
         return Row(row[:-1], targets, np.full(len(targets), piece_id, np.int64))
 
     def _infill(
-        self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
-    ) -> tuple[int, int, Ahead | None] | None:
+        self, stream: NoteStream, random: np.random.Generator, room: int
+    ) -> tuple[int, int, Lookahead | None] | None:
+        bars, notes, bar = *stream, stream.bar
         size = int(np.exp(random.uniform(*np.log(GAPS))))
         size = min(size, max(len(bars) * 2 // 3, 1))
         begin = int(random.integers(len(bars) - size + 1))
         stop = begin + size
         given_stop = min(stop + int(random.integers(TAIL + 1)), len(bars))
-        new = (placed["line"] >= begin) & (placed["line"] < stop)
+        new = (bar >= begin) & (bar < stop)
         if random.random() >= AT_LINES:
-            new &= ~self._edges(bars, placed, begin, stop, random)
-        chords = placed["part"] == CHORD
+            new &= ~self._edges(stream, begin, stop, random)
+        chords = notes["part"] == CHORD
         if random.random() < CHORDS:
             new &= ~chords
         if random.random() < LOCKED:
-            new &= ~self._voice(placed, new, random)
-        return self._arranged(bars, placed, ~new, begin, stop, given_stop, random, room, len(bars))
+            new &= ~self._voice(notes, new, random)
+        return self._arranged(stream, ~new, begin, stop, given_stop, random, room, len(bars))
 
     def _accompany(
-        self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
-    ) -> tuple[int, int, Ahead | None] | None:
+        self, stream: NoteStream, random: np.random.Generator, room: int
+    ) -> tuple[int, int, Lookahead | None] | None:
+        notes, count = stream.notes, len(stream.bars)
         from_the_start = random.random() < FROM_THE_START
-        begin = 0 if from_the_start else int(random.integers(len(bars) // 2 + 1))
-        region, chords = placed["line"] >= begin, placed["part"] == CHORD
+        begin = 0 if from_the_start else int(random.integers(count // 2 + 1))
+        region, chords = stream.bar >= begin, notes["part"] == CHORD
         given = chords.copy()
         if random.random() >= CHORDS_ALONE:
-            given = self._voice(placed, region & ~chords, random)
+            given = self._voice(notes, region & ~chords, random)
             if random.random() < CHORDS:
                 given |= chords
         look = int(random.choice(LOOKS))
-        return self._arranged(
-            bars, placed, given | ~region, begin, len(bars), len(bars), random, room, look
-        )
+        return self._arranged(stream, given | ~region, begin, count, count, random, room, look)
 
     def _arranged(
         self,
-        bars: np.ndarray,
-        placed: np.ndarray,
+        stream: NoteStream,
         given: np.ndarray,
         begin: int,
         stop: int,
@@ -159,15 +158,16 @@ class BarTasks:
         random: np.random.Generator,
         room: int,
         look: int,
-    ) -> tuple[int, int, Ahead | None] | None:
+    ) -> tuple[int, int, Lookahead | None] | None:
         """The bars that have ``room``, and what is given ahead of those from ``begin`` on."""
-        new = ~given & (placed["line"] >= begin) & (placed["line"] < stop)
+        bars, notes, bar = *stream, stream.bar
+        new = ~given & (bar >= begin) & (bar < stop)
         if not new.any():
             return None
-        groups = 1 + np.bincount(placed["line"], minlength=len(bars))
-        ahead_of = 1 + np.bincount(placed["line"][given], minlength=len(bars))
+        groups = 1 + np.bincount(bar, minlength=len(bars))
+        ahead_of = 1 + np.bincount(bar[given], minlength=len(bars))
         ahead_of[:begin] = 0
-        parts = np.unique(placed["part"][new]).tolist() if random.random() < NAMED else []
+        parts = np.unique(notes["part"][new]).tolist() if random.random() < NAMED else []
         room -= len(parts)
         if look >= len(bars):  # a gap: all of it, with what is given after it
             first = begin
@@ -183,18 +183,19 @@ class BarTasks:
             stop = given_stop = min(stop, int(np.searchsorted(total, room, side="right")))
             if stop < begin + 2:
                 return None
-        whole = np.bincount(placed["line"][new], minlength=len(bars)) == 0
-        sections = np.where(whole, ahead.WHOLE, 0)
-        return first, stop, Ahead(begin, given_stop, look, placed[given], sections, parts)
+        whole = np.bincount(bar[new], minlength=len(bars)) == 0
+        sections = np.where(whole, lookahead.WHOLE, 0)
+        return first, stop, Lookahead(begin, given_stop, look, notes[given], sections, parts)
 
     def _vary(
-        self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator, room: int
-    ) -> tuple[int, int, Ahead | None] | None:
+        self, stream: NoteStream, random: np.random.Generator, room: int
+    ) -> tuple[int, int, Lookahead | None] | None:
+        bars, notes, bar = *stream, stream.bar
         size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
         candidates = [
             (float(means[begin]), begin + back, back)
             for back in range(size, len(bars) - size + 1)
-            for means in [stretches(likeness(bars, placed, back), size)]
+            for means in [stretches(likeness(stream, back), size)]
             for begin in np.flatnonzero(means >= ALIKE).tolist()
         ]
         if not candidates:
@@ -204,15 +205,14 @@ class BarTasks:
         stop = begin + size
         tail = int(random.integers(1, TAIL + 1)) if random.random() < GOES_ON else 0
         given_stop = min(stop + tail, len(bars))
-        line = placed["line"]
-        varied = placed[(line >= begin - back) & (line < stop - back)].copy()
-        varied["line"] += back
-        after = placed[(line >= stop) & (line < given_stop)]
-        sections = np.full(len(bars), ahead.WHOLE)
-        sections[begin:stop] = ahead.VARIED
-        composed = placed["part"][(line >= begin) & (line < stop)]
+        varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
+        varied["start"] += stream.lines[begin] - stream.lines[begin - back]
+        after = notes[(bar >= stop) & (bar < given_stop)]
+        sections = np.full(len(bars), lookahead.WHOLE)
+        sections[begin:stop] = lookahead.VARIED
+        composed = notes["part"][(bar >= begin) & (bar < stop)]
         parts = np.unique(composed).tolist() if random.random() < NAMED else []
-        groups = 1 + np.bincount(line, minlength=len(bars))
+        groups = 1 + np.bincount(bar, minlength=len(bars))
         room -= len(parts) + len(varied) + size + int(groups[stop:given_stop].sum())
         room -= int(groups[begin:stop].sum())
         least = 0 if random.random() < IN_SIGHT else stop - back
@@ -223,81 +223,67 @@ class BarTasks:
         if room < 0:
             return None
         given = np.concatenate([varied, after])
-        return first, stop, Ahead(begin, given_stop, len(bars), given, sections, parts)
+        return first, stop, Lookahead(begin, given_stop, len(bars), given, sections, parts)
 
     def _edges(
-        self,
-        bars: np.ndarray,
-        placed: np.ndarray,
-        begin: int,
-        stop: int,
-        random: np.random.Generator,
+        self, stream: NoteStream, begin: int, stop: int, random: np.random.Generator
     ) -> np.ndarray:
         """(n,) bool: what stands before an eighth of the bar ``begin``, or from an eighth of the
         last bar on."""
         eighth = STEPS // 2
+        bars, notes, bar = *stream, stream.bar
+        place = notes["start"] - stream.lines[bar]
         sizes = bars["numerator"] * 4 * STEPS // 2 ** bars["exponent"] // eighth
         since = int(random.integers(max(sizes[begin], 1))) * eighth
         until = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
         if stop - begin == 1 and until <= since:
             until = since + eighth
-        early = (placed["line"] == begin) & (placed["place"] < since)
-        late = (placed["line"] == stop - 1) & (placed["place"] >= until)
+        early = (bar == begin) & (place < since)
+        late = (bar == stop - 1) & (place >= until)
         edges: np.ndarray = early | late
         return edges
 
     def _voice(
-        self, placed: np.ndarray, among: np.ndarray, random: np.random.Generator
+        self, notes: np.ndarray, among: np.ndarray, random: np.random.Generator
     ) -> np.ndarray:
         """(n,) bool: some parts of the music ``among``; of one part alone, one voice."""
-        parts = np.unique(placed["part"][among & (placed["part"] != CHORD)])
+        parts = np.unique(notes["part"][among & (notes["part"] != CHORD)])
         if len(parts) > 1:
             if self.melody in parts and random.random() < MELODY:
-                return among & (placed["part"] == self.melody)
+                return among & (notes["part"] == self.melody)
             count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
-            return among & np.isin(placed["part"], random.choice(parts, count, replace=False))
-        notes = among & (placed["part"] != CHORD) & (placed["part"] != DRUM_PART)
-        if not notes.any():
-            return notes
+            return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
+        pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
+        if not pitched.any():
+            return pitched
         if random.random() < SKYLINE:
-            return notes & skyline(placed, notes)
-        limit = np.quantile(placed["tone"][notes], random.uniform(0.25, 0.75))
-        above = placed["tone"] >= limit
-        voice: np.ndarray = notes & (above if random.random() < 0.5 else ~above)
+            return pitched & skyline(notes, pitched)
+        limit = np.quantile(notes["pitch"][pitched], random.uniform(0.25, 0.75))
+        above = notes["pitch"] >= limit
+        voice: np.ndarray = pitched & (above if random.random() < 0.5 else ~above)
         return voice
 
-    def _levels(
-        self, bars: np.ndarray, placed: np.ndarray, random: np.random.Generator
-    ) -> list[int]:
+    def _levels(self, window: NoteStream, random: np.random.Generator) -> list[int]:
         """The levels of the controls of a window, some of them left out."""
         dropped = random.random(len(controls.CONTROLS)) < DROPPED
         if random.random() < NO_CONTROLS:
             return [0] * len(dropped)
-        score = self.tokenizer.score(bars, placed)
+        score = self.tokenizer.score(window)
         levels = controls.levels(controls.measured(score.notes, score.duration))
         return np.where(dropped, 0, levels).tolist()
 
 
-def skyline(placed: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """(n,) bool: the highest of the ``notes`` at each place where some begin."""
-    highest = np.zeros(len(placed), bool)
-    at = np.flatnonzero(notes)
-    spot = placed["line"][at] * 4096 + placed["place"][at]
-    by_height = np.lexsort((placed["tone"][at], spot))
-    last = np.append(np.diff(spot[by_height]) != 0, True)[: len(at)]
+def skyline(notes: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """(n,) bool: the highest of the notes ``among`` them at each step where some begin."""
+    highest = np.zeros(len(notes), bool)
+    at = np.flatnonzero(among)
+    by_height = np.lexsort((notes["pitch"][at], notes["start"][at]))
+    last = np.append(np.diff(notes["start"][at[by_height]]) != 0, True)[: len(at)]
     highest[at[by_height[last]]] = True
     return highest
 
 
-def _fitting(
-    bars: np.ndarray, room: int, groups: np.ndarray
-) -> tuple[int, int, Ahead | None] | None:
+def _fitting(stream: NoteStream, room: int) -> tuple[int, int, Lookahead | None] | None:
+    groups = 1 + np.bincount(stream.bar, minlength=len(stream.bars))
     stop = int(np.searchsorted(np.cumsum(groups), room, side="right"))
     return (0, stop, None) if stop else None
-
-
-def _from(placed: np.ndarray, first: int) -> np.ndarray:
-    """The groups from the bar ``first`` on, which becomes bar 0."""
-    later = placed[placed["line"] >= first].copy()
-    later["line"] -= first
-    return later

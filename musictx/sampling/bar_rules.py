@@ -13,8 +13,8 @@ from musictx.card import WINDOW_SECONDS, Habit
 from musictx.chords import Chord
 from musictx.sampling.beside_known import BesideKnown
 from musictx.tokens.bars import PER_SECOND, STEP_SECONDS
-from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.returns import likeness, stretches
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: A group of ids, and what orders it: (place, part, tone).
@@ -36,13 +36,13 @@ def key_of(table: Vocabulary, ids: Sequence[int]) -> Key:
     return int(table.value_of[ids[0]]), part_of(table, ids), int(table.value_of[ids[2]])
 
 
-def returns(bars: np.ndarray, known: np.ndarray) -> dict[int, int]:
-    """Of ``bars`` whose ``known`` notes say earlier ones again: the number of the bar, and of the
-    earlier one, the nearest of those that are most alike."""
-    notes = known[known["part"] != CHORD]
-    best, found = np.full(len(bars), SHARE), np.full(len(bars), -1)
-    for back in range(NEAREST, len(bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+def returns(known: NoteStream) -> dict[int, int]:
+    """Of bars whose ``known`` notes repeat earlier ones: the number of the bar, and of the earlier
+    one, the nearest of those that are most alike."""
+    notes = known.only(known.notes[known.notes["part"] != CHORD])
+    best, found = np.full(len(known.bars), SHARE), np.full(len(known.bars), -1)
+    for back in range(NEAREST, len(known.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
             mine = slice(first, first + TOGETHER)
             better = best[mine] < share
             best[mine][better] = share

@@ -1,4 +1,4 @@
-"""What single ids cost in music in bars (:mod:`musictx.tokens.groups`); see :mod:`.soft`."""
+"""What single ids cost in music in bars (:mod:`musictx.tokens.bar_tokens`); see :mod:`.soft`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.soft import ASKED_PULL
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
+from musictx.tokens.stream import STEPS
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
@@ -38,7 +39,7 @@ class GroupFeedback:
 
     def __init__(
         self,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         values: Sequence[Mapping[str, float]],
         *,
         known: bool,
@@ -101,6 +102,6 @@ def of(
 ) -> list[SoftConstraint]:
     """That constraint, for rows of which something is asked, around notes that are ``known`` or
     not; none for tokens that are not in groups."""
-    if not isinstance(tokenizer, GroupTokenizer) or not any(values):
+    if not isinstance(tokenizer, BarTokenizer) or not any(values):
         return []
     return [GroupFeedback(tokenizer, values, known=known, parts=parts)]

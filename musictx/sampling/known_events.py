@@ -21,7 +21,7 @@ from torch import Tensor
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
 from musictx.tokens import events as ev
-from musictx.tokens.grammar import EventState
+from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
@@ -45,7 +45,7 @@ class KnownEvents(Constraint):
     def __init__(
         self,
         tokenizer: PerformanceTokenizer,
-        states: Sequence[EventState],
+        states: Sequence[PerformanceState],
         *,
         known: np.ndarray,
         past: np.ndarray,
@@ -124,7 +124,7 @@ class RowConstraint:
     def __init__(
         self,
         rules: _Rules,
-        state: EventState,
+        state: PerformanceState,
         past: np.ndarray,
         own: Counter[tuple[int, int]],
     ) -> None:

@@ -1,7 +1,7 @@
 """The hard constraint that known groups come back exactly, while others are composed around them.
 
-For notes in bars (:mod:`musictx.tokens.groups`). Bar lines, what is known, and the groups ahead of
-a bar (:mod:`musictx.tokens.ahead`) are written for the model; it draws what stands between, and
+For notes in bars (:mod:`musictx.tokens.bar_tokens`). Bar lines, what is known, and the groups ahead
+of a bar (:mod:`musictx.tokens.lookahead`) are written for the model; it draws the rest, and
 which earlier bar a bar says again. At each place it may draw what comes before the next known group
 in the order of groups, or that group itself, which is then written to its end. New notes begin only
 where something is to be composed, only in the parts that are asked for, never while a note of their
@@ -24,9 +24,10 @@ from musictx.sampling.bar_rules import BarRules, Key, key_of, part_of
 from musictx.sampling.beside_known import OFF_CHORD, BesideKnown
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.drummers import Drummer
-from musictx.tokens.bars import STEP_SECONDS, STEPS
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE
+from musictx.tokens.bars import STEP_SECONDS
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 #: In place of an id that comes next, of a bar line too: the model draws it.
@@ -56,7 +57,7 @@ class BarRow:
     def __init__(
         self,
         rules: BarRules,
-        state: GroupState,
+        state: BarState,
         bar: int,
         at: Key | None,
         ends: Mapping[tuple[int, int], int] | None = None,
@@ -310,7 +311,7 @@ class BarRow:
             ids = self._left[0][1]
             if ids[:3] == self._group:
                 self.queue = list(ids[3:])
-        if len(self._group) == FIELDS_A_GROUP:
+        if len(self._group) == FIELDS_PER_NOTE:
             self._complete()
 
     def _next_bar(self) -> None:

@@ -35,7 +35,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens import ahead
+from musictx.tokens import lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
 
@@ -202,7 +202,7 @@ def _around(
     table = tokenizer.vocabulary
     assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
-        return [ahead.front(table, row) for row in levels], []
+        return [lookahead.control_prefix(table, row) for row in levels], []
     return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
 
 

@@ -11,8 +11,9 @@ from musictx.config import SamplingConfig
 from musictx.sampling.constraints import by_row
 from musictx.sampling.known_groups import LEAST, PULL
 from musictx.sampling.steer import FEWEST_NOTES
-from musictx.tokens.group_grammar import DRUM_PART, GroupState
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.stream import DRUM_PART
 from musictx.tokens.vocab import GrammarState, SoftConstraint, Tokenizer
 
 #: Seconds of the tokens in which a part has at least the share :data:`LEAST` of the notes that it
@@ -26,7 +27,7 @@ class Presence:
     least  of each row, part -> notes that it has at least in :data:`WITHIN` seconds
     """
 
-    def __init__(self, tokenizer: GroupTokenizer, least: Sequence[Mapping[int, float]]) -> None:
+    def __init__(self, tokenizer: BarTokenizer, least: Sequence[Mapping[int, float]]) -> None:
         table, self.least = tokenizer.vocabulary, least
         self._size, self._places = tokenizer.size, slice(*table.range("place"))
         self._id = {
@@ -62,11 +63,11 @@ def of(
     """That of the parts that have :data:`FEWEST_NOTES` or more in the last seconds of ``states``,
     which are those after the primers; none for other tokens, where ``sampling`` leaves habits out,
     and where a density is among the ``values`` that are asked for."""
-    if not isinstance(tokenizer, GroupTokenizer) or not sampling.habits:
+    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
         return []
     least: list[dict[int, float]] = []
     for state, of_row in zip(states, values):
-        assert isinstance(state, GroupState)
+        assert isinstance(state, BarState)
         count = {} if "density" in of_row else state.counts(WITHIN)
         least.append({part: LEAST * n for part, n in count.items() if n >= FEWEST_NOTES})
     return [Presence(tokenizer, least)] if any(least) else []

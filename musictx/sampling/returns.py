@@ -10,8 +10,8 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import by_row
-from musictx.tokens.group_ids import RETURNS
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.vocab import GrammarState, NoteEvents, SoftConstraint, Tokenizer
 
 #: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
@@ -27,7 +27,7 @@ LINE_AGREE, LINE_PULL, ONSET_SECONDS = 2, 1.5, 0.02
 
 @dataclass(frozen=True)
 class BarReturns:
-    """Makes it likelier that a bar says an earlier one again (:mod:`musictx.tokens.returns`), by
+    """Makes it likelier that a bar says an earlier one again (:mod:`musictx.tokens.repeats`), by
     :data:`RETURN_PULL` nats where that lies as many bars ago as :data:`SECTION_BARS` has, and by
     :data:`STAY_PULL` more where a bar so far away or farther is as far away as the one that the bar
     before said again; and dearer by :data:`NEAR_COST` where it is one of the last
@@ -38,7 +38,7 @@ class BarReturns:
     size: int
 
     @classmethod
-    def of(cls, tokenizer: GroupTokenizer) -> BarReturns:
+    def of(cls, tokenizer: BarTokenizer) -> BarReturns:
         return cls(range(*tokenizer.vocabulary.range("section")), tokenizer.size)
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray | None:
@@ -48,8 +48,8 @@ class BarReturns:
         if said is None:
             return None
         costs = np.zeros(self.size)
-        begin, far = (RETURNS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
-        costs[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
+        begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
+        costs[self.sections[REPEATS] : self.sections[REPEATS + NEAR_BARS]] = NEAR_COST
         costs[self.sections[begin] : self.sections[far]] = -RETURN_PULL
         costs[self.sections[far] : self.sections.stop] = FAR_COST
         if said >= begin:
@@ -193,7 +193,7 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
 def of(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[SoftConstraint]:
     """The pull of these tokens; none for those whose time depends on the tempo or that are
     neither, and where ``sampling`` leaves habits out."""
-    if isinstance(tokenizer, GroupTokenizer) and sampling.habits:
+    if isinstance(tokenizer, BarTokenizer) and sampling.habits:
         return [BarReturns.of(tokenizer)]
     events = tokenizer.note_events
     if events is not None and events.longest_wait and sampling.habits:

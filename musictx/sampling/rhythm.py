@@ -10,8 +10,9 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import by_row
-from musictx.tokens.group_grammar import DRUM_PART, ONSET_BARS
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_grammar import ONSET_BARS
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.stream import DRUM_PART
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
 
 #: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
@@ -40,7 +41,7 @@ class BarRhythm:
     bar, where chords stand; what passes over a place costs :data:`LEFT_OUT` for each part that
     struck there in all of them."""
 
-    tokenizer: GroupTokenizer
+    tokenizer: BarTokenizer
     _found: dict[int, _Usual] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray | None:
@@ -91,6 +92,6 @@ def _usual(state: Any) -> _Usual:
 
 def of(tokenizer: Tokenizer, sampling: SamplingConfig) -> list[SoftConstraint]:
     """That of music in bars; none for other tokens and where ``sampling`` leaves habits out."""
-    if not isinstance(tokenizer, GroupTokenizer) or not sampling.habits:
+    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
         return []
     return [BarRhythm(tokenizer)]

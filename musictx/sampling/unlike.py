@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.bars import PER_SECOND
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: Nats for the chord that an earlier section has at a place, and for a note of a pitch class that
@@ -23,7 +24,7 @@ class Unlike:
     """Costs of what the bars of earlier sections have at the same place.
 
     table   the vocabulary, of notes in groups
-    placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
+    stream  the piece so far
     begins  the first bar of each earlier section of ``bars`` bars
     here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
     steps   of a bar: all others are equally long
@@ -34,7 +35,7 @@ class Unlike:
     def __init__(
         self,
         table: Vocabulary,
-        placed: np.ndarray,
+        stream: NoteStream,
         begins: Sequence[int],
         bars: int,
         here: int,
@@ -53,20 +54,22 @@ class Unlike:
         self.roots = np.full((len(begins), bars * steps), -1)
         self.here = here
         for number, begin in enumerate(begins):
-            mine = placed[(placed["line"] >= begin) & (placed["line"] < begin + bars)]
-            line = mine["line"] - begin
+            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
+            since = stream.notes["start"] - first
+            inside = (since >= 0) & (since < bars * steps)
+            mine, since = stream.notes[inside], since[inside]
             note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
-            at = np.minimum(mine["place"], steps - 1) // SIXTEENTH
-            self.tones[line[note], at[note], mine["tone"][note] % 12] = True
-            for one, bar in zip(mine, line):
+            bar, place = np.divmod(since[note], steps)
+            self.tones[bar, place // SIXTEENTH, mine["pitch"][note] % 12] = True
+            for at, one in zip(since, mine):
                 if one["part"] == CHORD:
-                    self.roots[number, bar * steps + one["place"] :] = one["tone"]
+                    self.roots[number, at:] = one["pitch"]
 
     def __call__(self, states: Sequence[Any], past: np.ndarray) -> np.ndarray:
         found = np.zeros((len(states), self.table.size))
         for row, state, ids in zip(found, states, past):
             if state.said() is not None:
-                own = RETURNS + max(state.lines - self.lines, 0)  # from here on: of another section
+                own = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
                 row[self.sections[own:]] = RETURN
             place, part = (self.table.token(int(one)) for one in ids[-2:])
             if place[0] == "place" and part[0] in ("program", "drums", "harmony"):

@@ -32,7 +32,7 @@ from musictx.config import TokenizerConfig
 from musictx.notes import NOTE, Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.clock import Clock
-from musictx.tokens.grammar import EventState
+from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling, program_key
 from musictx.tokens.vocab import SPECIALS, NoteEvents
 
@@ -149,9 +149,9 @@ class PerformanceTokenizer(Spelling):
             notes[name] = struck[name]
         return self._to_score(notes)
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> EventState:
-        """The state after ``prefix``; see :class:`musictx.tokens.grammar.EventState`."""
-        state = EventState(self.vocabulary, self.step_seconds)
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> PerformanceState:
+        """The state after ``prefix``; see :class:`musictx.tokens.grammar.PerformanceState`."""
+        state = PerformanceState(self.vocabulary, self.step_seconds)
         state.read(prefix)
         return state
 

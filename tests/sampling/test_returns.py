@@ -27,9 +27,9 @@ from musictx.sampling.returns import (
     STAY_PULL,
     STRIKE_PULL,
 )
+from musictx.tokens.bar_ids import REPEATS
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import RETURNS
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.repeats import FARTHEST_BARS
 from musictx.tokens.vocab import BOS
 from tests.sampling.engines import charges
 from tests.sampling.test_group_costs import TABLE, TOKENS
@@ -50,13 +50,13 @@ def test_bars_of_a_section_ago_are_likelier_and_nearer_and_farther_ones_dearer(b
         for token in (*line, section, TABLE.id("place")):
             assert not costs_of(state)[: TABLE.range("section")[0]].any()
             state.advance(token)
-    said = section + (RETURNS - 1 + before if before else 0)
+    said = section + (REPEATS - 1 + before if before else 0)
     for token in (*line, said, TABLE.id("place"), *line):
         assert costs_of(state).any() == (state.written == 3)
         state.advance(token)
     wanted = np.zeros(TABLE.size)
     for back in range(1, FARTHEST_BARS + 1):
-        at = section + RETURNS - 1 + back
+        at = section + REPEATS - 1 + back
         if back <= NEAR_BARS:
             wanted[at] = NEAR_COST
         if back in SECTION_BARS:

@@ -13,8 +13,8 @@ from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import rhythm
 from musictx.sampling.rhythm import LEFT_OUT, NEW_ONSET, BarRhythm
-from musictx.tokens.bars import STEPS
 from musictx.tokens.build import build
+from musictx.tokens.stream import STEPS
 from tests.sampling.engines import charges
 from tests.sampling.test_group_costs import TABLE, TOKENS
 from tests.untrained import saved
