@@ -58,7 +58,7 @@ FILLERS = _present({"chorale": "musictx.chorale.app:filled"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
-#: Classes of ``apps.measures.Measures``, for compare.
+#: Classes of ``apps.compare.Measures``, for compare.
 MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
 #: Tasks of compare that only certain measures have -> the class of these.
 TASKS = _present({"harmonise": "musictx.chorale.evaluation:ChoraleMeasures"})

@@ -75,7 +75,7 @@ def _python(command, given, monkeypatch):
 
     monkeypatch.setattr(api.generating, "generate", stop)
     monkeypatch.setattr(api, "_composed_around", stop)
-    monkeypatch.setattr(chorale, "harmonisations", stop)
+    monkeypatch.setattr(chorale, "pieces", stop)
     given = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in given.items()}
     model = "chorale" if command == "harmonise" else "piano"
     music = [] if command == "generate" else ["ode_to_joy"]

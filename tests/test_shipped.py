@@ -16,7 +16,8 @@ from musictx.chorale import app as harmonise
 from musictx.chorale import grid as four
 from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.harmonise import harmonise as harmonised
-from musictx.chorale.tune import Form, Tune
+from musictx.chorale.rules import Form
+from musictx.chorale.tune import Tune
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.sampling.primer import encode_primer

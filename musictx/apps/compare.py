@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from musictx import registry
-from musictx.apps.measures import Measures
 from musictx.apps.measuring import check_file, described, find_shards, unnamed, write_result
 from musictx.bundle import Bundle, load
 from musictx.config import CompareConfig, GenerateConfig
-from musictx.data.shards import Shards, is_shards
+from musictx.data.shards import Piece, Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
 from musictx.evaluate.comparison import Comparison, compare, copy_index
@@ -21,6 +21,46 @@ from musictx.sampling.primer import encode_primer
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
+
+
+class Measures(Protocol):
+    """What ``registry.MEASURES`` names: measures of one kind of music. Pieces are opaque here.
+
+    tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
+    corpora    and so are samples compared with these
+    """
+
+    tokenizer: str
+    corpora: tuple[str, ...]
+
+    def of_folder(self, folder: str | Path, option: str) -> list[Any]:
+        """Every piece in a folder that the command's ``option`` names."""
+        ...
+
+    def of_shards(self, shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Any]:
+        """Pieces of a corpus."""
+        ...
+
+    def perform(
+        self,
+        out: SampleFolder,
+        bundle: Bundle,
+        pieces: Sequence[Any],
+        config: CompareConfig,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """The task of these measures (``registry.TASKS``): make one sample for each piece."""
+        ...
+
+    def compare(
+        self,
+        sets: Mapping[str, Sequence[Any]],
+        training: Sequence[Any],
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> Comparison:
+        """Measure every set; in ``training`` copies are looked for."""
+        ...
 
 
 def run(config: CompareConfig) -> Comparison:
@@ -162,10 +202,7 @@ def _generate(
     if measures is not None and config.task in registry.TASKS:
         pieces = real.for_measures()[: config.pieces]
         with progress("composing", "pieces") as tell:
-            measures.perform(
-                out, bundle, pieces, particles=config.particles, sampling=config.sampling,
-                seed=config.seed, progress=tell,
-            )  # fmt: skip
+            measures.perform(out, bundle, pieces, config, tell)
         return
     starts = _starts(config, bundle, real)
     with progress("generating", "seconds", config.pieces * config.seconds) as tell:

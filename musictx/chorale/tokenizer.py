@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.ending import Closing
 from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
-from musictx.chorale.rules import Rules
+from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
@@ -72,7 +71,8 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
-        return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
+        rules = [Rules(self.written, sampling.rules)] if sampling.rules else []
+        return (Closing(self.written), *rules)
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)
@@ -113,30 +113,31 @@ class ChoraleTokenizer(VocabularyTokenizer):
         flat[: len(array)] = array
         table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
-        goes_on = (table == self._tie) & self.ties | (table == -2)
-        for t in np.flatnonzero(goes_on.any(axis=1)):
+        held = (table == self._tie) & self.ties | (table == -2)
+        for t in np.flatnonzero(held.any(axis=1)):
             before = pitches[t - 1] if t else SILENCE
-            pitches[t] = np.where(goes_on[t], before, pitches[t])
-        return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
+            pitches[t] = np.where(held[t], before, pitches[t])
+        return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.joined(pitches)
 
-    def is_tie(self, ids: np.ndarray) -> np.ndarray:
-        """Which of ``ids`` are ties; none where the vocabulary has no tie."""
-        return np.asarray(ids) == self._tie
-
-    def pitches(self, ids: np.ndarray) -> np.ndarray:
-        """The pitches of half-written pieces side by side: ids (B, n) without ``bos`` -> (B, T, 4)
-        int64, T steps the last of which may be incomplete; -1 = silent, or not written."""
+    def written(self, ids: np.ndarray) -> Written:
+        """Half-written pieces side by side, ids (B, n) without ``bos``."""
         count, length = ids.shape
-        steps = -(-length // len(VOICES))
-        table = np.full((count, steps * len(VOICES)), SILENCE, np.int64)
+        step, voice = divmod(length, len(VOICES))
+        places = len(VOICES) * (step + (voice > 0))
+        table = np.full((count, places), SILENCE, np.int64)
         table[:, :length] = self.pitch_of[ids]
-        table = table.reshape(count, steps, len(VOICES))
+        table = table.reshape(count, -1, len(VOICES))
         if self.ties:
-            begins = np.ones((count, steps * len(VOICES)), bool)
-            begins[:, :length] = ~self.is_tie(ids)
-            since = np.where(begins.reshape(table.shape), np.arange(steps)[:, None], 0)
-            table = np.take_along_axis(table, np.maximum.accumulate(since, axis=1), axis=1)
-        return table
+            begins = np.ones((count, places), bool)
+            begins[:, :length] = ids != self._tie
+            at = np.arange(table.shape[1])[:, None]
+            since = np.maximum.accumulate(np.where(begins.reshape(table.shape), at, 0), axis=1)
+            table = np.take_along_axis(table, since, axis=1)
+        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
+        tie = np.arange(self.size) == self._tie
+        choices = np.where(tie, before, self.pitch_of)
+        repeated = tie if self.ties else choices == before
+        return Written(step, voice, table, choices, (choices >= 0) & ~repeated)
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> ChoraleState:
         """The state after ``prefix``."""

@@ -23,6 +23,7 @@ from musictx.sampling import engine, group_costs, pitches, soft
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
 from musictx.sampling.drummers import Drummer
+from musictx.sampling.infill_biases import InfillBias
 from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
@@ -310,7 +311,7 @@ def segment(
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_PER_NOTE),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=known,
-        soft=[*(_but_for_known(one, known) for one in constraints), _fuller_parts(known)],
+        soft=[*(_but_for_known(one, known) for one in constraints), InfillBias(rules, known.rows)],
         groups=known.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
@@ -324,11 +325,6 @@ def segment(
             after_step()
     for one, row in zip(some, known.rows):
         one.take([], row)
-
-
-def _fuller_parts(known: KnownGroups) -> SoftConstraint:
-    """Notes of parts that were asked for are likelier where these lack some."""
-    return lambda states, past: np.stack([-row.gain() for row in known.rows])
 
 
 def _but_for_known(constraint: SoftConstraint, known: KnownGroups) -> SoftConstraint:

@@ -11,7 +11,6 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS, Habit
 from musictx.chords import Chord
-from musictx.sampling.beside_known import BesideKnown
 from musictx.tokens.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.repeats import likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
@@ -67,7 +66,7 @@ class BarRules:
     pitches (128,) bool: those that new notes may have
     varies  whether that is what it varies
     avoided (bar, key) of new groups that cost ``nats`` each
-    fits    whether new notes pay for what they do beside known ones (:mod:`.beside_known`)
+    fits    whether new notes pay for what they do beside given ones (:mod:`.harmonic_fit`)
     """
 
     table: Vocabulary
@@ -97,15 +96,14 @@ class BarRules:
                 elif part != DRUM_PART:
                     sounding[part, tone].append((start, start + 1 + ids[3] - lengths))
         object.__setattr__(self, "sounding", dict(sounding))
-        if self.fits:
-            object.__setattr__(self, "beside", BesideKnown(sounding, chords))
+        object.__setattr__(self, "chords", chords)
         window = round(WINDOW_SECONDS * PER_SECOND)
         object.__setattr__(self, "window", window)
         object.__setattr__(self, "ids", {k: slice(*self.table.range(k)) for k in self.table.kinds})
 
     ids: dict[str, slice] = None  # type: ignore[assignment]
     sounding: dict[tuple[int, int], list[tuple[int, int]]] = None  # type: ignore[assignment]
-    beside: BesideKnown | None = None
+    chords: list[tuple[int, Chord]] = None  # type: ignore[assignment]
     window: int = None  # type: ignore[assignment]
 
     def free(self, part: int, tone: int, step: int) -> bool:
@@ -136,13 +134,3 @@ class BarRules:
             return recent >= habit.densest
         known = sum(not self.free(of, tone, step) for of, tone in self.sounding if of == part)
         return own + known >= habit.voices
-
-    def of_another(self, bar: int, place: int, part: int, due: int | None) -> np.ndarray:
-        """(V,) nats of the tones that another version has here, but for the id that is due."""
-        costs = np.zeros(self.table.size)
-        ids = self.ids[{CHORD: "root", DRUM_PART: "drum"}.get(part, "pitch")]
-        for token in range(ids.start, ids.stop):
-            tone = int(self.table.value_of[token])
-            if (bar, (place, part, tone)) in self.avoided and token != due:
-                costs[token] = self.nats
-        return costs

@@ -9,7 +9,7 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import by_row
-from musictx.sampling.known_groups import LEAST, PULL
+from musictx.sampling.infill_biases import LEAST, PULL
 from musictx.sampling.steer import FEWEST_NOTES
 from musictx.tokens.bar_grammar import BarState
 from musictx.tokens.bar_tokens import BarTokenizer

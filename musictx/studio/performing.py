@@ -78,11 +78,6 @@ def _harmonise(source: Input, request: HarmoniseConfig, bundle: Bundle, listener
     assert source.score is not None
     assert request.seed is not None
     tune = harmonise.tune_of(source.score, request)
-    steps = request.samples * len(tune.given)
-
-    def step(done: float) -> None:
-        listener.step(min(done / steps, 1.0))
-
-    versions = harmonise.pieces(bundle, tune, request, request.seed, step)
+    versions = harmonise.pieces(bundle, tune, request, request.seed, listener.step)
     for number, (_, sample) in enumerate(versions):
         listener.finished(number, sample)

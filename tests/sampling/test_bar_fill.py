@@ -15,7 +15,7 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import bar_rules, fill, known_groups
+from musictx.sampling import bar_rules, fill, infill_biases, known_groups
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.known_groups import KnownGroups
 from musictx.sampling.steer import Steering
@@ -240,7 +240,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * known_groups.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * infill_biases.LEAST * 20.0 * 9.0
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
@@ -312,15 +312,15 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(known_groups, "AGAIN", 60.0)
+    monkeypatch.setattr(infill_biases, "AGAIN", 60.0)
     advance = known_groups.BarRow.advance
 
     def watched(row, token):
         if row.rules.returns and row.bar >= 8 and not (row.done or row.queue):
-            group, piece = row._group, [*row.rules.opening[0].tolist(), *row.piece]
+            group, piece = row.group, [*row.rules.opening[0].tolist(), *row.piece]
             piece = np.array(piece[: len(piece) - len(group)])
             there = lookahead.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
-            then = following(there, row._last, row._onward())
+            then = following(there, row.last, row.onward())
             if len(group) < 3 and then[: len(group)] == group and row.allowed()[then[len(group)]]:
                 drawn.append((token, then[len(group)]))
         advance(row, token)

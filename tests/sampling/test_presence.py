@@ -14,7 +14,7 @@ from musictx.api import generate
 from musictx.config import SamplingConfig
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.sampling import presence
-from musictx.sampling.known_groups import LEAST, PULL
+from musictx.sampling.infill_biases import LEAST, PULL
 from musictx.sampling.presence import WITHIN
 from musictx.sampling.steer import FEWEST_NOTES
 from tests.sampling.engines import charges

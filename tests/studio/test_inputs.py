@@ -17,7 +17,7 @@ import musictx
 from musictx import chord_sheet, shipped
 from musictx.beats import Beats
 from musictx.chorale import app as harmonise
-from musictx.chorale.gap import Gap
+from musictx.chorale.tune import Gap
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import METER, NOTE, TEMPO, Score

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import beside_known
+from musictx.sampling import harmonic_fit
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.beside_known import (
+from musictx.sampling.harmonic_fit import (
     CLASH,
     HEARD,
     HELD_INTO,
     OFF_CHORD,
     OUTLASTS,
     SOON,
-    BesideKnown,
+    HarmonicFit,
 )
+from musictx.sampling.infill_biases import InfillBias
 from musictx.tokens.stream import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
@@ -30,7 +31,7 @@ def test_a_semitone_from_what_sounds_soon_costs(known, step):
     sounding = {}
     for begin, length, pitch in known:
         sounding.setdefault((begin % 3, pitch), []).append((begin, begin + length))
-    found = BesideKnown(sounding, []).clashes(step)
+    found = HarmonicFit(sounding, []).clashes(step)
     for one in range(12):
         near = any(
             begin < step + SOON and step < begin + length and (pitch - one) % 12 in (1, 11)
@@ -48,7 +49,7 @@ def test_outlasting_a_chord_for_one_that_lacks_the_note_costs(gaps, step, pitch)
     steps = np.cumsum([gap for gap, _ in gaps])
     chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
     lengths = np.arange(1, 100)
-    found = BesideKnown({}, chords).lengths(pitch, step, lengths, False)
+    found = HarmonicFit({}, chords).lengths(pitch, step, lengths, False)
     for length, nats in zip(lengths.tolist(), found.tolist()):
         off = any(
             step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
@@ -63,7 +64,7 @@ def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step,
     for begin, length, tone in known:
         sounding.setdefault((begin % 3, tone), []).append((begin, begin + length))
     lengths = np.arange(1, 100)
-    found = BesideKnown(sounding, []).lengths(pitch, step, lengths, composed)
+    found = HarmonicFit(sounding, []).lengths(pitch, step, lengths, composed)
     for one, nats in zip(lengths.tolist(), found.tolist()):
         meets = composed and any(
             step < begin < step + one and length >= HEARD and (pitch - tone) % 12 in (1, 11)
@@ -76,8 +77,8 @@ def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step,
 def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
-    monkeypatch.setattr(beside_known, "CLASH", 60.0)
-    monkeypatch.setattr(beside_known, "OUTLASTS", 60.0)
+    monkeypatch.setattr(harmonic_fit, "CLASH", 60.0)
+    monkeypatch.setattr(harmonic_fit, "OUTLASTS", 60.0)
     roots = [0, 5, 7, 0]
     tune = Score(
         notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
@@ -100,7 +101,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
 
 def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
     """A cost that no logits outweigh."""
-    monkeypatch.setattr(beside_known, "HELD_INTO", 60.0)
+    monkeypatch.setattr(harmonic_fit, "HELD_INTO", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
     part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
@@ -127,11 +128,11 @@ def test_notes_off_a_known_chord_cost():
             row.advance(token)
     for token in (table.id("place", 0), table.id("program", 33)):
         row.advance(token)
-    gain = row.gain()
+    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else -OFF_CHORD - clash
-        assert gain[table.id("pitch", pitch)] == wanted, pitch
+        wanted = 0.0 if pitch % 12 in (0, 4, 7) else OFF_CHORD + clash
+        assert penalty[table.id("pitch", pitch)] == wanted, pitch
 
 
 def test_a_known_note_costs_nothing():
@@ -145,5 +146,6 @@ def test_a_known_note_costs_nothing():
         row.advance(token)
     table = TOKENS.vocabulary
     assert row.due() == first[2] == table.id("pitch", 59)
-    assert row.gain()[first[2]] == 0.0
-    assert row.gain()[table.id("pitch", 61)] == -CLASH
+    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
+    assert penalty[first[2]] == 0.0
+    assert penalty[table.id("pitch", 61)] == CLASH

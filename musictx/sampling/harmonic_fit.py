@@ -28,7 +28,7 @@ HELD_INTO, HEARD = 2.5, STEPS // 2
 OFF_CHORD = 1.0
 
 
-class BesideKnown:
+class HarmonicFit:
     """Known notes and chords of a piece.
 
     sounding  (part, pitch) -> (begin, end) of its known notes, steps
