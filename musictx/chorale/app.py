@@ -127,7 +127,7 @@ def filled(
         raise UserError(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
         )
-    gap = Gap.between(task.score, task.begin, task.end, task.tracks)
+    gap = Gap.in_bars(task.score, task.begin, task.end, task.tracks)
     soft.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
     length = task.end - task.begin
 

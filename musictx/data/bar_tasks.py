@@ -81,7 +81,7 @@ class BarTasks:
         room = (free - 2) // FIELDS_PER_NOTE - 1  # the first id, eos, the controls
         stream = read(ids.astype(np.int64), self.table)
         if not ends:  # its last bar is cut off
-            stream = stream.between(0, max(len(stream.bars) - 1, 0))
+            stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
         if min(room, len(stream.notes)) < FEWEST or len(stream.bars) < 3:
             return None
         by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
@@ -97,13 +97,13 @@ class BarTasks:
                 ahead.begin - first,
                 ahead.stop - first,
                 ahead.look,
-                stream.only(ahead.known).between(first).notes,
+                stream.only(ahead.known).in_bars(first).notes,
                 ahead.sections[first:],
                 ahead.parts,
             )
-        here = stream.between(first)
+        here = stream.in_bars(first)
         sequence, piece = lookahead.interleaved(here, ahead, self.table, stop=stop - first)
-        levels = self._levels(stream.between(first, stop), random)
+        levels = self._levels(stream.in_bars(first, stop), random)
         before = [BOS if begins and first == 0 else CUT]
         before += lookahead.control_prefix(self.table, levels).tolist()
         closed = [EOS] * (ends and stop == len(stream.bars))
@@ -117,7 +117,7 @@ class BarTasks:
     def _infill(
         self, stream: NoteStream, random: np.random.Generator, room: int
     ) -> tuple[int, int, Lookahead | None] | None:
-        bars, notes, bar = *stream, stream.bar
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = int(np.exp(random.uniform(*np.log(GAPS))))
         size = min(size, max(len(bars) * 2 // 3, 1))
         begin = int(random.integers(len(bars) - size + 1))
@@ -160,7 +160,7 @@ class BarTasks:
         look: int,
     ) -> tuple[int, int, Lookahead | None] | None:
         """The bars that have ``room``, and what is given ahead of those from ``begin`` on."""
-        bars, notes, bar = *stream, stream.bar
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
         new = ~given & (bar >= begin) & (bar < stop)
         if not new.any():
             return None
@@ -190,7 +190,7 @@ class BarTasks:
     def _vary(
         self, stream: NoteStream, random: np.random.Generator, room: int
     ) -> tuple[int, int, Lookahead | None] | None:
-        bars, notes, bar = *stream, stream.bar
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
         size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
         candidates = [
             (float(means[begin]), begin + back, back)
@@ -231,7 +231,7 @@ class BarTasks:
         """(n,) bool: what stands before an eighth of the bar ``begin``, or from an eighth of the
         last bar on."""
         eighth = STEPS // 2
-        bars, notes, bar = *stream, stream.bar
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
         place = notes["start"] - stream.lines[bar]
         sizes = bars["numerator"] * 4 * STEPS // 2 ** bars["exponent"] // eighth
         since = int(random.integers(max(sizes[begin], 1))) * eighth

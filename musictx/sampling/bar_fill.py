@@ -107,7 +107,7 @@ class BarPart:
         if self.varies:
             self.piece[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
         held = NoteStream(self.bars, self.known[self.known["start"] < self.begin])
-        held = held.between(self.bar, self.bar + 1)
+        held = held.in_bars(self.bar, self.bar + 1)
         self.piece = np.append(self.piece, write(held, self.table)[5:]).astype(np.int64)
         #: Of each note of the piece whether it is new.
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)

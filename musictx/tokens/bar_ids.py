@@ -26,7 +26,7 @@ SECTIONS = REPEATS + FARTHEST_BARS
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
     """(n,) uint16 ids. Raises ``ValueError`` for a value that the vocabulary does not have, or a
     note in no bar."""
-    bars, notes = stream
+    bars, notes = stream.bars, stream.notes
     bar_lines = np.empty((len(bars), FIELDS_PER_NOTE), np.int64)
     bar_lines[:, 0] = table.id("bar")
     bar_lines[:, 1] = table.ids("numerator", bars["numerator"])

@@ -122,7 +122,7 @@ class BarTokenizer(Spelling):
         notes, _ = self.writable(score)
         if not len(notes):
             return Clock(score.beats, 0.0, BPM)
-        bars = Bars(self._in_bars(score), float(notes["end"].max()))
+        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
         begins = bars.seconds(
             int(bars.lines[bars.number(int(bars.place(notes["start"])[0].min()))])
         )
@@ -133,7 +133,7 @@ class BarTokenizer(Spelling):
         notes, _ = self.writable(score)
         if not len(notes):
             return 0
-        bars = Bars(self._in_bars(score), float(notes["end"].max()))
+        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
         return int((bars.place(notes["start"])[1] > MOVED).sum())
 
     def opening(self, ids: np.ndarray, start: int) -> int:
@@ -141,7 +141,7 @@ class BarTokenizer(Spelling):
         lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
         return int(lines[-1]) if len(lines) else 0
 
-    def _in_bars(self, score: Score) -> Score:
+    def _writable_meters(self, score: Score) -> Score:
         """``score`` with bars that can be written."""
         pulse = score.pulse
         meters = (score.meters if pulse is None else pulse.meters).copy()
@@ -157,7 +157,7 @@ class BarTokenizer(Spelling):
     def grid(self, score: Score, *moments: float) -> Grid:
         """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the notes
         and chords in them."""
-        score = self._in_bars(self.folded(score))
+        score = self._writable_meters(self.folded(score))
         notes, left_out = self.writable(score)
         bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
         if not len(notes) and not moments:
@@ -220,7 +220,7 @@ class BarTokenizer(Spelling):
 
     def score(self, stream: NoteStream) -> Score:
         """The music of a stream, at 120 quarter notes a minute, with its meters and chords."""
-        bars, notes = stream
+        bars, notes = stream.bars, stream.notes
         if not len(bars):
             return Score()
         notes = notes.copy()

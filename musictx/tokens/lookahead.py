@@ -74,7 +74,7 @@ def by_bar(ids: np.ndarray, first: int) -> list[np.ndarray]:
 
 def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[np.ndarray]:
     """The (n, 5) groups ahead that stand before each bar from ``ahead.begin`` on."""
-    known = NoteStream(bars, ahead.known).between(ahead.begin, ahead.stop)
+    known = NoteStream(bars, ahead.known).in_bars(ahead.begin, ahead.stop)
     of_bars = by_bar(write(known, table), table.id("bar"))
     section = table.range("section")[0]
     for bar, value in zip(of_bars, ahead.sections[ahead.begin : ahead.stop]):
@@ -93,7 +93,7 @@ def interleaved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The window of the bars before ``stop`` (all of them by default): (n,) ids, and which of them
     are the piece, bool."""
-    bars = by_bar(write(stream.between(0, stop), table), table.id("bar"))
+    bars = by_bar(write(stream.in_bars(0, stop), table), table.id("bar"))
     before: dict[int, np.ndarray] = {}
     if ahead is not None:
         before = dict(enumerate(groups_ahead(stream.bars, ahead, table), ahead.begin))

@@ -42,7 +42,7 @@ def likeness(stream: NoteStream, distance: int) -> np.ndarray:
     """(B - distance,) how like the bar ``distance`` bars before it each bar is, where there is one:
     the notes that both have, by place, part and pitch, for those of the one that has more; far
     below 0 where their meters differ."""
-    bars, notes, bar = *stream, stream.bar
+    bars, notes, bar = stream.bars, stream.notes, stream.bar
     count, other = len(bars), bars[: len(bars) - distance]
     place = notes["start"] - stream.lines[bar]
     key = (bar * 4096 + place) * 65536 + notes["part"] * 256 + notes["pitch"]

@@ -188,7 +188,7 @@ def test_likeness_is_that_of_plain_loops():
         stream = TOKENS.read(TOKENS.encode(piece("vary", number)))
         bars = stream.bars
         there = [
-            [g[:3] for g in stream.between(bar, bar + 1).notes.tolist()] for bar in range(len(bars))
+            [g[:3] for g in stream.in_bars(bar, bar + 1).notes.tolist()] for bar in range(len(bars))
         ]
         later = stream.notes[stream.bar > number % len(bars)]
         bars["numerator"][number % len(bars)] = 4

@@ -148,7 +148,7 @@ def test_the_prompt_is_a_training_window_that_stops_where_something_is_to_be_com
     count = len(part.bars)
     sections = np.array([0 if bar in (2, 3) else lookahead.WHOLE for bar in range(count)])
     ahead = lookahead.Lookahead(2, min(4 + 8, count), count, known, sections, part.parts)
-    past = stream.only(stream.between(0, 2).notes)
+    past = stream.only(stream.in_bars(0, 2).notes)
     ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
     assert prompt.tolist() == [
         1,
@@ -171,7 +171,7 @@ def test_what_is_varied_is_told_and_need_not_come_back():
     known = [stream.notes[stream.bar < 2], varied.notes[inside], stream.notes[stream.bar > 3]]
     told = np.concatenate(known)
     ahead = lookahead.Lookahead(2, min(4 + 8, count), count, told, sections, part.parts)
-    past = stream.only(stream.between(0, 2).notes)
+    past = stream.only(stream.in_bars(0, 2).notes)
     ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
     assert prompt.tolist() == [
         1,
@@ -291,7 +291,7 @@ def test_bars_say_again_those_that_loops_find():
     tune = phrases()
     rows = [row for n, row in enumerate(tune.notes.tolist()) if n not in (5, 50, 51, 52, 53, 60)]
     stream = TOKENS.grid(tune.with_notes(rows), 0.0, 16 * BAR).stream
-    there = [stream.between(bar, bar + 1).notes for bar in range(len(stream.bars))]
+    there = [stream.in_bars(bar, bar + 1).notes for bar in range(len(stream.bars))]
     there = [{row[:3] for row in one[one["part"] != CHORD].tolist()} for one in there]
 
     def alike(bar, other):

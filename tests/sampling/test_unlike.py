@@ -24,14 +24,14 @@ def piece():
 def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
     """Oracle: by loops over the groups of the first section."""
     steps = 3 * STEPS
-    mine = piece.between(0, BARS)
+    mine = piece.in_bars(0, BARS)
     unlike = Unlike(
         TABLE, piece, [0], BARS, BARS,
         steps=steps, drums=drums, lines=BARS,
     )  # fmt: skip
     for bar in range(BARS):
         before = TOKENS.write(
-            NoteStream(piece.bars[: BARS + bar + 1], piece.between(0, BARS + bar).notes)
+            NoteStream(piece.bars[: BARS + bar + 1], piece.in_bars(0, BARS + bar).notes)
         )
         state = TOKENS.grammar(before)
         for place in (0, STEPS // 2, STEPS):

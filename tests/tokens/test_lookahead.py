@@ -119,7 +119,7 @@ def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
     at = lines[:, 0] == KNOWN
     assert (lines[at, 3] - TABLE.id("section")).tolist() == whole[begin:stop].tolist()
     lines[at, 0], lines[at, 3] = BAR, TABLE.id("section")
-    inside = stream.only(known).between(begin, stop)
+    inside = stream.only(known).in_bars(begin, stop)
     assert all(map(np.array_equal, TOKENS.read(lines.reshape(-1)), inside))
     # And at most ``look`` bars before it.
     first = ids[::FIELDS_PER_NOTE]

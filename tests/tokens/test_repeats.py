@@ -32,7 +32,7 @@ def piece(order, seed=0, kept=1.0, meters=(4,)):
 
 def expected(stream):
     bars = stream.bars
-    notes = [{row[:3] for row in stream.between(b, b + 1).notes.tolist()} for b in range(len(bars))]
+    notes = [{row[:3] for row in stream.in_bars(b, b + 1).notes.tolist()} for b in range(len(bars))]
 
     def alike(b, back):
         if not 0 <= b - back < b < len(bars) or bars[b] != bars[b - back]:
