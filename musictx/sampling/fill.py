@@ -1,7 +1,7 @@
 """Music around notes that are known: gaps filled, melodies accompanied.
 
 Known notes may lie before, beside and after what is to be composed. The model reads them in the
-layout it was trained with (``data/layout.py``): what comes, as K; what was, as the stream up to
+layout it was trained with (``tokens/layout.py``): what comes, as K; what was, as the stream up to
 ``here``; then it writes on, and :class:`~musictx.sampling.known_events.KnownEvents` holds it to
 them. What does not fit into the model's context is composed in segments, each with what was written
 before it as its past.
@@ -19,7 +19,6 @@ import numpy as np
 
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
@@ -33,6 +32,7 @@ from musictx.sampling.known_groups import BarRow
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
+from musictx.tokens import layout
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
@@ -154,16 +154,14 @@ class Part:
         for events in (past, known):
             events["step"] -= base
         here = self.here - base
-        made = layout.parts(
-            self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=None
-        )
+        known["step"] -= here
+        written = ev.write(past, self.vocabulary, here)
+        given, none = ev.write(known, self.vocabulary), np.empty(0, np.int64)
         room = layout.IDS_AROUND + int(KNOWN_SHARE * self.context)
-        if len(made.front) > room:
-            free = room + len(made.past)
-            made = layout.parts(
-                self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=free
-            )
-        return np.concatenate([[BOS if first == 0 else CUT], made.front, made.past])
+        made = layout.build_window(
+            self.vocabulary, list(levels), written, none, given, budget=room + len(written) + 1
+        )
+        return np.concatenate([[BOS if first == 0 else CUT], made.prefix, made.past])
 
     def _first_of_past(self, room: int) -> int:
         """The first event of the past from which on it has ``room``."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.data import layout
 from musictx.errors import UserError
 from musictx.sampling import (
     engine,
@@ -35,7 +34,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens import lookahead
+from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
 
@@ -203,7 +202,7 @@ def _around(
     assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
         return [lookahead.control_prefix(table, row) for row in levels], []
-    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
+    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

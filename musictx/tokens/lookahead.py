@@ -89,16 +89,20 @@ def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[
 
 
 def interleaved(
-    stream: NoteStream, ahead: Lookahead | None, table: Vocabulary, stop: int | None = None
+    stream: NoteStream,
+    ahead: Lookahead | None,
+    table: Vocabulary,
+    first: int = 0,
+    stop: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The window of the bars before ``stop`` (all of them by default): (n,) ids, and which of them
-    are the piece, bool."""
-    bars = by_bar(write(stream.in_bars(0, stop), table), table.id("bar"))
+    """The window of the bars from ``first`` to before ``stop``, all of them by default: (n,) ids,
+    and which of them are the piece, bool."""
+    bars = by_bar(write(stream.in_bars(first, stop), table), table.id("bar"))
     before: dict[int, np.ndarray] = {}
     if ahead is not None:
         before = dict(enumerate(groups_ahead(stream.bars, ahead, table), ahead.begin))
     rows, piece = [], []
-    for number, bar in enumerate(bars):
+    for number, bar in enumerate(bars, first):
         for groups, of_piece in ((before.get(number), False), (bar, True)):
             if groups is not None and len(groups):
                 rows.append(groups)

@@ -85,9 +85,10 @@ class NoteStream(NamedTuple):
         length = self.notes["length"]
         return np.where(length == OPEN, self.stop, self.notes["start"] + length)
 
-    def in_steps(self, first: int, stop: int) -> NoteStream:
+    def in_steps(self, first: int, stop: int | None = None) -> NoteStream:
         """What begins, and what ends, from the step ``first`` to before ``stop``; steps count from
         ``first``. Of what began before only the end is left, of what ends later the beginning."""
+        stop = np.iinfo(np.int64).max if stop is None else stop
         start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
         closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUM_PART)
         inside = (start >= first) & (start < stop)

@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
-from musictx.data.bar_tasks import ALIKE, VARIED_BARS, BarTasks, likeness
+from musictx.data.bar_tasks import ALIKE, VARIED_BARS, BarTasks
 from musictx.data.windows import UNSCORED
 from musictx.tokens import lookahead
 from musictx.tokens.bar_ids import FIELDS_PER_NOTE
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
+from musictx.tokens.repeats import likeness
 from musictx.tokens.stream import STEPS
 from tests.model.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary
-FREE = 1500
+BUDGET = 1500
 
 
 def piece(task, number):
@@ -37,7 +38,7 @@ def windows(task, count=60):
     for number in range(count):
         random = np.random.default_rng(number)
         ids = TOKENS.encode(piece(task, number))
-        row = tasks.row(task, ids, random, begins=True, ends=True, free=FREE)
+        row = tasks.row(task, ids, random, begins=True, ends=True, budget=BUDGET)
         if row is not None:
             yield ids.astype(np.int64), row
 
@@ -58,7 +59,7 @@ def test_the_piece_is_whole_without_what_is_ahead(task):
     found = 0
     for ids, row in windows(task):
         found += 1
-        assert len(row.ids) <= FREE
+        assert len(row.ids) <= BUDGET
         ends = row.targets[-1] == 2
         sequence = np.append(row.ids, row.targets[-1])
         inside = sequence[: len(sequence) - ends]
@@ -125,7 +126,7 @@ def test_a_window_that_is_too_short_stays_plain():
     tasks = BarTasks(TOKENS, {})
     ids = TOKENS.encode(song(bars=2))
     random = np.random.default_rng(0)
-    assert tasks.row("infill", ids, random, begins=True, ends=True, free=FREE) is None
+    assert tasks.row("infill", ids, random, begins=True, ends=True, budget=BUDGET) is None
 
 
 def groups_of(window):
@@ -208,4 +209,4 @@ def test_music_that_never_returns_is_not_varied():
     tasks, random = BarTasks(TOKENS, {}), np.random.default_rng(0)
     notes = [(n / 4, n / 4 + 0.2, 45 + n * 7 % 40, 64, 0, False, 0) for n in range(100)]
     ids = TOKENS.encode(song().with_notes(notes))
-    assert tasks.row("vary", ids, random, begins=True, ends=True, free=FREE) is None
+    assert tasks.row("vary", ids, random, begins=True, ends=True, budget=BUDGET) is None
