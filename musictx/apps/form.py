@@ -25,11 +25,12 @@ from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.evaluate.sections import ALIKE, whole_likeness
 from musictx.notes import Score
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.copying import SectionContrast
 from musictx.sampling.events import OnEvent, tell_all
 from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.sampling.unlike import Unlike
 from musictx.tokens.bar_tokens import Grid
 
 #: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
@@ -195,7 +196,7 @@ class _Writing:
                 request,
                 seeds=[seed],
                 steering=[steer],
-                constraints=self._unlike(stop, earlier),
+                constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
                 progress=self._told(written),
             )
             ((_, sample),) = made
@@ -216,7 +217,7 @@ class _Writing:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:
+    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[SectionContrast]:
         """The pull, where bars are equally long."""
         if not earlier:
             return []
@@ -229,7 +230,7 @@ class _Writing:
             return []
         notes = self.piece.notes
         return [
-            Unlike(
+            SectionContrast(
                 self.tokenizer.vocabulary,
                 grid.stream,
                 [before + number * self.bars for number in earlier],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,14 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import engine, group_costs, pitches, soft
+from musictx.sampling import engine, feedback, penalties, pitches
+from musictx.sampling import infill_biases as biases
 from musictx.sampling import processors as reshape
-from musictx.sampling.bar_rules import BarRules, Key, key_of, returns
+from musictx.sampling.constraints import EachRow
 from musictx.sampling.drummers import Drummer
-from musictx.sampling.infill_biases import InfillBias
-from musictx.sampling.known_groups import DRAWN, BarRow, KnownGroups
+from musictx.sampling.given import GivenNotes, NewNotes
+from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import lookahead
@@ -34,7 +37,7 @@ from musictx.tokens.bars import STEP_SECONDS
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.lookahead import Lookahead
 from musictx.tokens.stream import CHORD, NoteStream
-from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, PAD
 
 #: Bars of an accompaniment, and after a gap, that are known ahead.
 LOOK, TAIL = 8, 8
@@ -49,7 +52,7 @@ class BarPart:
     that score).
 
     closes  it is a gap: the music after ``end`` is known from the beginning on
-    parts   of what is composed: programs, :data:`musictx.tokens.bar_ids.DRUM_PART`
+    parts   of what is composed: programs, :data:`musictx.tokens.stream.DRUM_PART`
     habits  of some of them: how many of its notes sound at once, between which pitches
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
@@ -211,68 +214,59 @@ class BarPart:
         sections[self._bar_of(self.begin) : last + 1] = lookahead.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.told, sections, self.parts)
 
-    def rules(
-        self, later: dict[int, list[int]], sampling: SamplingConfig | None = None
-    ) -> BarRules:
-        """By ``sampling`` the pitches of new notes; with its habits they are pulled to those of the
-        bars that the known ones say again, and pay for what they do beside known ones."""
-        sampling = sampling or SamplingConfig()
-        habits = sampling.habits
-        opening, again = self._bar_lines(), {}
-        if self.varies:
-            back = opening[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
-            again = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-        elif habits:
-            again = returns(NoteStream(self.bars, self.known))
+    def row(self, later: Mapping[int, list[int]], sampling: SamplingConfig) -> BarRow:
+        """The constraint that goes on after the piece so far; of ``later`` bars it is told what is
+        ahead of their lines."""
+        openings = self._bar_lines()
         if not self.varies:
-            opening[:, REPEAT_FIELD] = DRAWN
-        known = self._keyed(write(NoteStream(self.bars, self.known), self.table))
-        return BarRules(
+            openings[:, REPEAT_FIELD] = FREE
+        groups = self._keyed(write(NoteStream(self.bars, self.known), self.table))
+        new = NewNotes(
             self.table,
-            self.lines,
-            opening,
-            known,
-            later,
             self.begin,
             self.stop,
             self.parts,
-            again,
             self.habits,
-            habits,
-            self.varies,
             pitches.pitch_sets(sampling, [self.around])[0],
-            *self._avoided(),
         )
-
-    def _avoided(self) -> tuple[frozenset[tuple[int, Key]], float]:
-        """Bar and key of the new notes of another version, and the nats that each costs."""
-        if self.unlike is None:
-            return frozenset(), 0.0
-        other, nats = self.unlike
-        keyed = self._keyed(other.piece)
-        ids = write(NoteStream(self.bars, self.known), self.table)
-        known = [{key for key, _ in bar} for bar in self._keyed(ids)]
-        return frozenset(
-            (bar, key)
-            for bar, groups in enumerate(keyed)
-            for key, _ in groups
-            if key not in known[bar]
-        ), nats
-
-    def row(self, rules: BarRules, seed: Sequence[int]) -> BarRow:
-        """The constraint that goes on after the piece so far."""
-        state = self.tokenizer.grammar(self.piece)
-        written = self._keyed(self.piece)
-        at = written[-1][-1][0] if written[-1] else None
-        own = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
+        mine = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {
             (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / self.seconds)
-            for one in own[~own["drum"]]
+            for one in mine[~mine["drum"]]
         }
-        drummer = self.drummers[sum(seed) % len(self.drummers)] if self.drummers else None
-        return BarRow(rules, state, self.bar, at, ends, drummer, written)
+        given = GivenBars(self.table, self.lines, openings, groups, later)
+        state = self.tokenizer.grammar(self.piece)
+        return BarRow(new, state, given, self.bar, self._keyed(self.piece), ends)
 
-    def _keyed(self, ids: np.ndarray) -> list[list[tuple[Key, list[int]]]]:
+    def biases(
+        self, row: BarRow, sampling: SamplingConfig, seed: Sequence[int]
+    ) -> list[biases.Bias]:
+        """What makes its next ids likelier. With habits new notes are pulled to those of the bars
+        that the given ones repeat, and pay for what they do in the harmony of given ones."""
+        some: list[biases.Bias] = []
+        if self.drummers:
+            drummer = self.drummers[sum(seed) % len(self.drummers)]
+            some.append(partial(biases.drummed, drummer=drummer))
+        some.append(biases.rooted)
+        if sampling.habits:
+            fit = HarmonicFit(row.given.sounding, row.given.chords)
+            some.append(partial(biases.fitted, fit=fit))
+        if self.varies:
+            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
+            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+            some.append(partial(biases.repeated, bars=bars, nats=biases.VARIED))
+        elif sampling.habits:
+            bars = biases.repeats_among(NoteStream(self.bars, self.known))
+            some.append(partial(biases.repeated, bars=bars, nats=biases.AGAIN))
+        if self.unlike is not None:
+            other, nats = self.unlike
+            given = {(bar, key) for bar, groups in enumerate(row.given.groups) for key, _ in groups}
+            theirs = enumerate(other._keyed(other.piece))
+            notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - given
+            some.append(partial(biases.avoided, notes=notes, nats=nats))
+        return [*some, biases.completed, biases.on_line]
+
+    def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
         """The groups in each bar, with their keys."""
         bars = lookahead.by_bar(ids, self.table.id("bar"))
         return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
@@ -282,7 +276,7 @@ class BarPart:
         constraint knows which are of the piece."""
         whole = len(row.piece) - len(row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(row.piece[:whole], np.int64)])
-        self.is_new = [*self.is_new, *row.own_strikes]
+        self.is_new = [*self.is_new, *row.is_new]
         self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
         self.done = row.done
 
@@ -297,47 +291,35 @@ def segment(
     part: BarPart = some[0].part
     times = len(part.steering.rows)  # with guidance each a second time, unsteered
     prompts, later = zip(*(part.prompt(levels) for levels in part.steering.rows))
-    rules = part.rules(later[0], sampling)
-    known = KnownGroups(rules, [one.part.row(rules, one.seed) for one in [*some] * times])
+    lines = [one.part.row(later[0], sampling) for one in [*some] * times]
+    pulls = [
+        biases.InfillBias(row, one.part.biases(row, sampling, one.seed))
+        for one, row in zip([*some] * times, lines)
+    ]
+    given = GivenNotes(lines, "bar")
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    rows = len(known.rows)
-    constraints = soft.build(part.tokenizer, sampling, stats, [part.around] * rows)
-    constraints += group_costs.of(
-        part.tokenizer, [part.steering.values] * rows, known=True, parts=part.steering.parts
+    rows = len(lines)
+    built = penalties.build(part.tokenizer, sampling, stats, [part.around] * rows)
+    built += feedback.of(
+        part.tokenizer, [part.steering.values] * rows, given=True, parts=part.steering.parts
     )
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_PER_NOTE),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
-        constraint=known,
-        soft=[*(_but_for_known(one, known) for one in constraints), InfillBias(rules, known.rows)],
-        groups=known.groups,
+        constraint=given,
+        penalties=[*(given.free(one) for one in built), EachRow(pulls)],
+        groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
         align=FIELDS_PER_NOTE,
     )
     with closing(steps):
         for ids in steps:
-            for one, row, token in zip(some, known.rows, ids.tolist()):
+            for one, row, token in zip(some, lines, ids.tolist()):
                 if token != PAD:
                     one.drawn(token, row)
             after_step()
-    for one, row in zip(some, known.rows):
+    for one, row in zip(some, lines):
         one.take([], row)
-
-
-def _but_for_known(constraint: SoftConstraint, known: KnownGroups) -> SoftConstraint:
-    """``constraint``, which costs nothing where a known group is written."""
-
-    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        if (charged := constraint(states, past)) is None:
-            return None
-        size = len(known.rows[0].rules.table.kind_of)
-        found = np.broadcast_to(charged, (len(known.rows), size)).copy()
-        for row, of_row in zip(found, known.rows):
-            if (token := of_row.due()) is not None:
-                row[token] = 0.0
-        return found
-
-    return costs

@@ -1,10 +1,9 @@
 """Music around notes that are known: gaps filled, melodies accompanied.
 
-Known notes may lie before, beside and after what is to be composed. The model reads them in the
-layout it was trained with (``tokens/layout.py``): what comes, as K; what was, as the stream up to
-``here``; then it writes on, and :class:`~musictx.sampling.known_events.KnownEvents` holds it to
-them. What does not fit into the model's context is composed in segments, each with what was written
-before it as its past.
+Given notes may lie before, beside and after what is to be composed. The model reads them in the
+layout it was trained with (``data/layout.py``): what comes, as K; what was, as the stream up to
+``here``; then it writes on, and :mod:`~musictx.sampling.given` holds it to them. What does not fit
+into the model's context is composed in segments, each with what was written before it as its past.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import bar_fill, engine, event_costs, pitches, soft
+from musictx.sampling import bar_fill, engine, feedback, penalties, pitches
 from musictx.sampling import processors as reshape
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.batch import ROWS_AT_ONCE
 from musictx.sampling.events import Event, OnEvent, Placed, Teller, tell_all
+from musictx.sampling.given import GivenNotes, GivenRow, NewNotes
+from musictx.sampling.given_events import EventRow
 from musictx.sampling.group_events import teller
-from musictx.sampling.known_events import KnownEvents, RowConstraint
-from musictx.sampling.known_groups import BarRow
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens import layout
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import BOS, CUT, PAD, GrammarState, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, PAD
 
 #: Shares of the context for earlier music and for known notes ahead; the rest is for new notes.
 PAST_SHARE, KNOWN_SHARE = 0.4, 0.3
@@ -129,7 +128,7 @@ class Part:
         """The ids of what is written so far."""
         return ev.write(self.past, self.vocabulary, self.here)
 
-    def take(self, drawn: list[int], row: RowConstraint) -> None:
+    def take(self, drawn: list[int], row: EventRow) -> None:
         """What was written of a segment, and what its constraint knows of it."""
         kinds = self.vocabulary.kinds
         leads = [kinds.index(kind) for kind in ("velocity", "program") if kind in kinds]
@@ -139,11 +138,11 @@ class Part:
         self.past, self.here = ev.read(together, self.vocabulary)
         struck = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         known = self.known[: row.next]
-        of_known = struck[~np.array(row.own_strikes, bool)]
+        of_known = struck[~np.array(row.is_new, bool)]
         self.past["bin"][of_known] = known["bin"][ev.struck(known)]
         self.known = self.known[row.next :]
-        self.own = [key for key, count in row.own.items() for _ in range(count)]
-        self.is_new += row.own_strikes
+        self.own = [key for key, count in row.held.items() for _ in range(count)]
+        self.is_new += row.is_new
 
     def prompt(self, levels: Collection[int]) -> np.ndarray:
         """What the model reads before it writes on."""
@@ -262,15 +261,15 @@ class _Writing:
         while not self.part.done and self.idle < STUCK:
             segment([self])
 
-    def drawn(self, token: int, row: RowConstraint | BarRow) -> None:
+    def drawn(self, token: int, row: GivenRow) -> None:
         """A token of the segment, after the constraint of its ``row`` has taken note of it."""
         part, seconds = self.part, row.state.seconds
         self.seconds = min(seconds, part.stop * part.seconds) - self.begin * part.seconds
         if self.teller is not None:
-            own = not row.own_strikes or row.own_strikes[-1]
+            own = not row.is_new or row.is_new[-1]
             self.teller.drawn(token, seconds, own)
 
-    def take(self, drawn: list[int], row: RowConstraint | BarRow) -> None:
+    def take(self, drawn: list[int], row: GivenRow) -> None:
         before = self.part.here
         self.part.take(drawn, row)
         self.segments += 1
@@ -294,62 +293,52 @@ def _segment(
     mark = [part.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
     state = part.tokenizer.grammar(np.concatenate([mark, part.written(), mark]))
     until = part.until if part.segment is None else min(part.until, part.here + part.segment)
-    known = KnownEvents(
-        part.tokenizer,
-        [state.copy() for _ in range(rows)],
-        known=part.known,
-        past=part.past,
-        own=part.own,
-        span=part.stop if part.closes else None,
-        until=until,
-        programs=part.programs,
+    new = NewNotes(
+        part.vocabulary,
+        end=part.stop if part.closes else None,
+        parts=part.programs,
         habits=part.habits,
         pitches=pitches.pitch_sets(sampling, [part.around])[0],
     )
+    lines = [
+        EventRow(
+            new,
+            state.copy(),
+            step_seconds=part.seconds,
+            given=part.known,
+            past=part.past,
+            held=part.own,
+            until=until,
+        )
+        for _ in range(rows)
+    ]
+    given = GivenNotes(lines, "time_shift")
     guidance = [Guidance(part.steering.guidance)] if times > 1 else []
-    constraints = soft.build(
-        part.tokenizer, sampling, stats, [part.around] * rows, part.steering.density
-    )
-    constraints += event_costs.of(part.tokenizer, [part.steering.values] * rows)
+    around, density = [part.around] * rows, part.steering.density
+    built = penalties.build(part.tokenizer, sampling, stats, around, density)
+    built += feedback.of(part.tokenizer, [part.steering.values] * rows)
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
         max_tokens=max(part.context - len(prompts[0]), 16),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
-        constraint=known,
-        soft=soft.together(
+        constraint=given,
+        penalties=penalties.together(
             part.tokenizer,
-            [_but_for_known(one, known) for one in constraints],
-            lambda: known.allowed().numpy(),
+            [given.free(one) for one in built],
+            lambda: given.allowed().numpy(),
         ),
-        groups=known.groups,
+        groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
     )
     drawn: list[list[int]] = [[] for _ in some]
     with closing(steps):
         for ids in steps:
-            for one, mine, row, token in zip(some, drawn, known.rows, ids.tolist()):
+            for one, mine, row, token in zip(some, drawn, lines, ids.tolist()):
                 if token != PAD:
                     mine.append(token)
                     one.drawn(token, row)
             after_step()
-    for one, mine, row in zip(some, drawn, known.rows):
+    for one, mine, row in zip(some, drawn, lines):
         one.take(mine, row)
-
-
-def _but_for_known(constraint: SoftConstraint, known: KnownEvents) -> SoftConstraint:
-    """``constraint``, which costs nothing where a known event is written."""
-
-    def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        if (charged := constraint(states, past)) is None:
-            return None
-        shape = (len(known.rows), len(known.rows[0].rules.table.kind_of))
-        found = np.broadcast_to(charged, shape).copy()
-        for row, of_row in zip(found, known.rows):
-            for token in () if of_row.done else (of_row.due(), of_row.strike()):
-                if token is not None:
-                    row[token] = 0.0
-        return found
-
-    return costs

@@ -1,25 +1,28 @@
 """What makes ids likelier or rarer while notes in bars are composed around given ones.
 
-Each bias is a function of a row (:class:`~musictx.sampling.known_groups.BarRow`): it yields ids and
+Each bias is a function of a row (:class:`~musictx.sampling.given_bars.BarRow`): it yields ids and
 the nats that are added to their logits. :class:`InfillBias` sums them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from musictx.chords import NONE
-from musictx.sampling.bar_rules import BarRules
-from musictx.sampling.constraints import by_row
+from musictx.sampling.drummers import Drummer
+from musictx.sampling.given_bars import BarRow, Key
 from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
-from musictx.sampling.known_groups import BarRow
 from musictx.tokens.bars import STEP_SECONDS
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState
 
+#: Bars repeat bars that stand so many before them at least, where they belong to so many in a row
+#: whose given notes are alike by more than this share.
+NEAREST, TOGETHER, SHARE = 4, 4, 0.6
 #: A part that is asked for has at least this share of its usual notes over so many steps; each note
 #: that it lacks makes a new one likelier by so many nats.
 LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 3.0
@@ -34,67 +37,65 @@ BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
+#: A bias of a row.
+Bias = Callable[[BarRow], Nats]
 
 
 class InfillBias:
-    """A soft constraint: the sum of all biases of each row around the given notes of ``rules``."""
+    """A penalty of one row: the sum of its ``biases``, taken off."""
 
-    def __init__(self, rules: BarRules, rows: Sequence[BarRow]) -> None:
-        self.rows, self.size = rows, rules.table.size
-        self.fit = HarmonicFit(rules.sounding, rules.chords) if rules.fits else None
+    def __init__(self, row: BarRow, biases: Sequence[Bias]) -> None:
+        self.row, self.biases = row, biases
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        return by_row([self._penalty(row) for row in self.rows])
-
-    def _penalty(self, row: BarRow) -> np.ndarray | None:
+    def __call__(self, state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+        row = self.row
         if row.done or row.queue:  # there is nothing to choose, or no note
             return None
-        sums = np.zeros(self.size)
-        for bias in (drummed(row), rooted(row), fitted(row, self.fit), repeated(row), avoided(row),
-                     completed(row), on_line(row)):  # fmt: skip
-            for ids, nats in bias:
+        sums = np.zeros(row.table.size)
+        for bias in self.biases:
+            for ids, nats in bias(row):
                 sums[ids] += nats
         return -sums
 
 
-def drummed(row: BarRow) -> Nats:
-    """What the drummer of the row plays next, in a bar of 4/4."""
-    rules, drummer = row.rules, row.drummer
-    bar = int(rules.lines[row.bar + 1] - rules.lines[row.bar])
-    if drummer is None or DRUM_PART not in rules.parts or bar != drummer.steps:
+def drummed(row: BarRow, drummer: Drummer) -> Nats:
+    """What a drummer plays next, in a bar of 4/4."""
+    bar, parts = row.length, row.new.parts or ()
+    if DRUM_PART not in parts or bar != drummer.steps:
         return
     place = row.place
     after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
-    alone, due = not {*rules.parts} - {CHORD, DRUM_PART}, row.due()
+    alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
     if not row.group:
-        nats, first = drummer.places(place, after), rules.ids["place"].start
+        nats, first = drummer.places(place, after), row.new.ids["place"].start
         if alone:  # a new group is a stroke, but where a given one comes
             at = [drummer.stroke(at, after if at == place else -1) for at in range(place, bar)]
             nats[place:-1] += at
-            if due is not None and first <= due < first + bar:
-                nats[due - first] -= at[due - first - place]
+            if due and first <= due[0] < first + bar:
+                nats[due[0] - first] -= at[due[0] - first - place]
         yield slice(first, first + bar), nats[:-1]
-        yield row.onward(), nats[-1]
-    elif len(row.group) == 1 and (due is not None or not alone):
+        yield row.leaves(), nats[-1]
+    elif len(row.group) == 1 and (due or not alone):
         yield row.part_id(DRUM_PART), drummer.stroke(place, after)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
-        yield rules.ids["drum"], drummer.drums(place, after)
+        yield row.new.ids["drum"], drummer.drums(place, after)
 
 
 def rooted(row: BarRow) -> Nats:
     """A bass at a bar line plays the root of the chord."""
     at_line = len(row.group) == 2 and row.value(0) == 0
-    if BASS in row.rules.habits and at_line and row.part() == BASS and row.chord != NONE:
-        ids = row.rules.ids["pitch"]
-        yield ids, ON_ROOT * (row.rules.table.value_of[ids] % 12 == row.chord.root)
+    if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
+        root = row.new.values("pitch") % 12 == row.chord.root
+        yield row.new.ids["pitch"], ON_ROOT * root
 
 
-def fitted(row: BarRow, fit: HarmonicFit | None) -> Nats:
+def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
     """What the pitch and the length of a new note cost in the harmony of the given ones."""
-    if fit is None or len(row.group) not in (2, 3) or row.part() in (CHORD, DRUM_PART):
+    if len(row.group) not in (2, 3) or row.part() in (CHORD, DRUM_PART):
         return
-    ids = row.rules.ids["pitch" if len(row.group) == 2 else "length"]
-    values, composed = row.rules.table.value_of[ids], CHORD in row.rules.parts
+    kind = "pitch" if len(row.group) == 2 else "length"
+    ids, values = row.new.ids[kind], row.new.values(kind)
+    composed = CHORD in (row.new.parts or ())
     if len(row.group) == 2:
         nats = fit.clashes(row.step)[values % 12]
         if not composed and row.chord != NONE:  # it is given, and may clash
@@ -102,58 +103,70 @@ def fitted(row: BarRow, fit: HarmonicFit | None) -> Nats:
             nats = np.where(inside, 0.0, nats + OFF_CHORD)
     else:
         nats = fit.lengths(row.value(2), row.step, values, composed)
-    if (due := row.due()) is not None:  # a given note costs nothing
-        nats[due - ids.start] = 0.0
+    for token in row.due():  # a given note costs nothing
+        nats[token - ids.start] = 0.0
     yield ids, -nats
 
 
-def repeated(row: BarRow) -> Nats:
-    """What came next in the bar that this one repeats."""
-    written = row.written.get(row.rules.returns.get(row.bar, -1))
+def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
+    """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
+    written = row.written.get(bars.get(row.bar, -1))
     count = len(row.group)
     if written is None or count >= FIELDS:
         return
-    following = next((ids for key, ids in written if key > row.last), [row.onward()])
+    following = next((ids for key, ids in written if key > row.last), [row.leaves()])
     if following[:count] == row.group and count < len(following):
-        yield following[count], VARIED if row.rules.varies else AGAIN
+        yield following[count], nats
 
 
-def avoided(row: BarRow) -> Nats:
-    """The pitches that another version has here become rarer, but for that of a given note."""
-    if len(row.group) == 2 and row.rules.avoided:
-        place, part = row.value(0), row.part()
-        ids = row.rules.ids[{CHORD: "root", DRUM_PART: "drum"}.get(part, "pitch")]
-        for token, pitch in enumerate(row.rules.table.value_of[ids].tolist(), ids.start):
-            if (row.bar, (place, part, pitch)) in row.rules.avoided and token != row.due():
-                yield token, -row.rules.nats
+def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+    """The ``notes``, by bar and key, that another version has become rarer."""
+    if len(row.group) != 2:
+        return
+    place, part = row.value(0), row.part()
+    kind = row.new.kind(part)
+    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
+        if (row.bar, (place, part, tone)) in notes and token not in row.due():
+            yield token, -nats
 
 
 def completed(row: BarRow) -> Nats:
     """Notes of parts that have fewer than they should (:data:`LEAST`)."""
     if len(row.group) > 1:
         return
-    rules, lacks = row.rules, {}
-    since = max(row.since, row.step - WITHIN)
-    for part, habit in rules.habits.items():
-        begun = row.begun[part]
-        count = len(begun) - bisect_left(begun, since)
-        sounding = sum(of == part and end > row.step for (of, _), end in row.ends.items())
-        if part in rules.parts and not rules.full(part, row.step, sounding, begun):
+    lacks, since = {}, max(row.since, row.step - WITHIN)
+    for part, habit in row.new.habits.items():
+        count = len(row.begun[part]) - bisect_left(row.begun[part], since)
+        if part in (row.new.parts or ()) and not row.full(part, row.step):
             target = LEAST * habit.density * STEP_SECONDS * (row.step - since)
             lacks[part] = max(target - count, 0.0)
     if row.group:
         for part, lack in lacks.items():
             yield row.part_id(part), PULL * lack
         return
-    nats, due = PULL * max(lacks.values(), default=0.0), row.due()
-    yield rules.ids["place"], nats
-    if due is not None and not row.parts_at(row.left[0][0][0]):
-        yield due, -nats
+    nats = PULL * max(lacks.values(), default=0.0)
+    yield row.new.ids["place"], nats
+    if row.left and not row.parts_at(row.left[0][0][0]):
+        yield row.due()[0], -nats
 
 
 def on_line(row: BarRow) -> Nats:
     """A bass that is silent at a bar line begins there."""
-    if BASS not in row.rules.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
+    if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
         return
     if row.place == 0 and BASS in row.parts_at(0):
-        yield row.part_id(BASS) if row.group else row.rules.ids["place"].start, ON_LINE
+        yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
+
+
+def repeats_among(given: NoteStream) -> dict[int, int]:
+    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+    earlier one, the nearest of those that are most alike."""
+    notes = given.only(given.notes[given.notes["part"] != CHORD])
+    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
+    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
+            run = slice(first, first + TOGETHER)
+            better = best[run] < share
+            best[run][better] = share
+            source[run][better] = np.arange(first, first + TOGETHER)[better] - back
+    return {bar: one for bar, one in enumerate(source.tolist()) if one >= 0}

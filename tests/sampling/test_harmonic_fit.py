@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import harmonic_fit
+from musictx.sampling import harmonic_fit, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.harmonic_fit import (
     CLASH,
@@ -19,7 +19,6 @@ from musictx.sampling.harmonic_fit import (
     SOON,
     HarmonicFit,
 )
-from musictx.sampling.infill_biases import InfillBias
 from musictx.tokens.stream import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
@@ -114,6 +113,12 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
     assert held == 0
 
 
+def penalty_of(part, row):
+    """(V,) nats that the next id of ``row`` costs."""
+    biases = part.biases(row, SamplingConfig(), [0])
+    return infill_biases.InfillBias(row, biases)(row.state, np.empty(0))
+
+
 def test_notes_off_a_known_chord_cost():
     tune = Score(
         notes=[(0.0, BAR, 60, 64, 0, False, 0)],
@@ -122,13 +127,13 @@ def test_notes_off_a_known_chord_cost():
         markers=((0.0, "C:maj"),),
     )
     part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row, table = part.row(part.rules({}), (0,)), TOKENS.vocabulary
-    for _, ids in row.rules.known[0]:
+    row, table = part.row({}, SamplingConfig()), TOKENS.vocabulary
+    for _, ids in row.given.groups[0]:
         for token in ids:
             row.advance(token)
     for token in (table.id("place", 0), table.id("program", 33)):
         row.advance(token)
-    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
+    penalty = penalty_of(part, row)
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))
         wanted = 0.0 if pitch % 12 in (0, 4, 7) else OFF_CHORD + clash
@@ -140,12 +145,13 @@ def test_a_known_note_costs_nothing():
     rows = [(0.0, BAR, pitch, 64, 33, False, 0) for pitch in (59, 60)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
     part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row = part.row(part.rules({}), (0,))
-    first = row.rules.known[0][0][1]
+    row = part.row({}, SamplingConfig())
+    first = row.given.groups[0][0][1]
     for token in first[:2]:
         row.advance(token)
     table = TOKENS.vocabulary
-    assert row.due() == first[2] == table.id("pitch", 59)
-    (penalty,) = InfillBias(row.rules, [row])([], np.empty(0))
+    assert row.due() == [first[2]]
+    assert first[2] == table.id("pitch", 59)
+    penalty = penalty_of(part, row)
     assert penalty[first[2]] == 0.0
     assert penalty[table.id("pitch", 61)] == CLASH

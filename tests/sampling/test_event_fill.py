@@ -16,7 +16,8 @@ from musictx.evaluate.note_limits import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import fill
 from musictx.sampling.fill import TAIL_SECONDS, Part
-from musictx.sampling.known_events import KnownEvents
+from musictx.sampling.given import NewNotes
+from musictx.sampling.given_events import EventRow
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
 from musictx.tokens.performance import PerformanceTokenizer
@@ -112,25 +113,26 @@ def test_a_known_note_is_struck_as_loudly_as_the_model_likes_and_is_no_note_of_i
     table = PIANO.vocabulary
     known = ev.read(PIANO.encode(kept).astype(np.int64), table)[0]
     nothing = np.empty(0, ev.EVENT)
-    found = KnownEvents(PIANO, [PIANO.grammar()], known=known, past=nothing, until=100)
-    (row,) = found.rows
+    row = EventRow(
+        NewNotes(table), PIANO.grammar(), step_seconds=0.01, given=known, past=nothing, until=100
+    )
 
     def draw(kind, value):
         token = table.id(kind, value)
         assert row.allowed()[token]
-        found.advance(torch.tensor([token]))
+        row.advance(token)
 
-    assert row.due() == table.id("velocity", 20)
+    assert row.onward() == table.id("velocity", 20)
     draw("velocity", 9)
     strikes = {table.token(int(i))[1] for i in np.flatnonzero(row.allowed())}
     assert strikes == set(range(128)) - {67}  # one known note at a time, in order
     draw("note_on", 64)
-    assert (row.own_strikes, row.next, sum(row.own.values())) == ([False], 1, 0)
+    assert (row.is_new, row.next, sum(row.held.values())) == ([False], 1, 0)
     draw("velocity", 5)
     draw("note_on", 50)
-    assert (row.own_strikes, row.next, sum(row.own.values())) == ([False, True], 1, 1)
+    assert (row.is_new, row.next, sum(row.held.values())) == ([False, True], 1, 1)
     draw("note_on", 67)
-    assert (row.own_strikes, row.next) == ([False, True, False], 2)
+    assert (row.is_new, row.next) == ([False, True, False], 2)
     shifts = row.allowed()[slice(*table.range("time_shift"))]
     assert shifts[:50].all()
     assert not shifts[50:].any()  # both end after half a second
