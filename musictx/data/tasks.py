@@ -94,8 +94,8 @@ class Tasks:
 def skyline(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
     """(n,) bool: the notes above which none sounds when they begin."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
-    highest: np.ndarray = ~(sounds & (pitch[:, None] > pitch)).any(0)
-    return highest
+    covered: np.ndarray = (sounds & (pitch[:, None] > pitch)).any(0)
+    return ~covered
 
 
 def voice_of_some(
