@@ -181,7 +181,7 @@ EVERY = (
     Command(
         name="jam",
         options="musictx.live.config:JamConfig",
-        run="musictx.live.jam_app:run",
+        run="musictx.live.app:run_jam",
         about="Improvise with you: listen to a MIDI port and answer in the pauses.",
         examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
         important=_SAMPLED,

@@ -56,7 +56,14 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     failed = []
     for stem, source in stems.items():
         try:
-            paths = _render(source, stem, config, notice)
+            repairs: Counter[str] = Counter()
+            score = read(source, limits=config.limits, repairs=repairs)
+            if line := not_played(source, repairs):
+                notice(line)
+            if not len(score):
+                raise UserError(f"{source}: nothing to render, the file has no notes")
+            given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}
+            paths = render_score(score, stem, **given)
         except UserError as error:
             if len(sources) == 1:
                 raise
@@ -77,25 +84,6 @@ def _music(source: Path) -> list[Path]:
     if not files:
         raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
     return files
-
-
-def _render(
-    source: Path, stem: Path, config: RenderConfig, notice: Callable[[str], None]
-) -> list[Path]:
-    repairs: Counter[str] = Counter()
-    score = read(source, limits=config.limits, repairs=repairs)
-    if line := not_played(source, repairs):
-        notice(line)
-    if not len(score):
-        raise UserError(f"{source}: nothing to render, the file has no notes")
-    return render_score(
-        score,
-        stem,
-        wav=config.wav,
-        png=config.png,
-        soundfont=config.soundfont,
-        limits=config.limits,
-    )
 
 
 def render(
