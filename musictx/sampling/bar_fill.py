@@ -30,6 +30,7 @@ from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.strengths import AGAIN, VARIED
 from musictx.tokens import ahead
 from musictx.tokens.ahead import Ahead
 from musictx.tokens.bars import STEP_SECONDS, STEPS
@@ -263,10 +264,10 @@ class BarPart:
         if self.varies:
             back = self._bar_lines()[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            some.append(partial(biases.repeated, bars=bars, nats=biases.VARIED))
+            some.append(partial(biases.repeated, bars=bars, nats=VARIED))
         elif sampling.habits:
             bars = biases.repeats_among(self.bars, self.known)
-            some.append(partial(biases.repeated, bars=bars, nats=biases.AGAIN))
+            some.append(partial(biases.repeated, bars=bars, nats=AGAIN))
         if self.unlike is not None:
             other, nats = self.unlike
             given = {(bar, key) for bar, groups in enumerate(row.given.groups) for key, _ in groups}

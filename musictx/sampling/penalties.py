@@ -21,17 +21,24 @@ from musictx.sampling import copying, feedback, pitches
 from musictx.sampling.constraints import EachRow, apply_penalties
 from musictx.sampling.note_limits import Instruments, Opening, Sustain, programs
 from musictx.sampling.primer import Primer
-from musictx.sampling.steer import FEWEST_NOTES
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    FEWEST_NOTES,
+    FULL_PART,
+    LONGEST_LENGTHS,
+    OPENING_NOTES,
+    PART_SECONDS,
+    PART_SHARE,
+    PATTERN_GAIN,
+    RELEASE_GAIN,
+    REPETITION_GAIN,
+    TONALITY_GAIN,
+    TONALITY_SLACK,
+    USUAL_GAIN,
+)
 from musictx.tokens.group_grammar import GroupState
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
-
-#: Notes end at the latest after so many times the length that is usual in their register.
-TIMES_THE_USUAL_LENGTH = 2.0
-#: Notes that open a new piece.
-OPENING_NOTES = 8
-#: Notes at once in a part that can accompany.
-FULL = 3
 
 
 def of_pieces(
@@ -76,20 +83,20 @@ def of_the_primers(
     tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
 ) -> list[Penalty]:
     """What continues music keeps to its programs and drums. New pieces begin with a part of
-    :data:`FULL` notes at once, as an accompaniment is, or with any pitched one where the corpus has
-    none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out, or for
-    tokens that name no programs."""
+    :data:`FULL_PART` notes at once, as an accompaniment is, or with any pitched one where the
+    corpus has none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out,
+    or for tokens that name no programs."""
     program = programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
         some = (program >= 0).any() and tokenizer.group == 1  # see :mod:`.group_limits`
         return [_instruments(tokenizer, frozenset(), primers)] if some else []
-    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL]
+    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL_PART]
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
     is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
     held = sampling.habits and is_pitched and (program == DRUMS).any()
     # Where each note names its part, so many do: one alone is soon forgotten among drums.
     notes = OPENING_NOTES if tokenizer.group > 1 else 1
-    return [EachRow([Opening(program, may, notes)] * len(primers))] if held else []
+    return [EachRow([Opening(program, may, notes) for _ in primers])] if held else []
 
 
 def _instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
@@ -112,10 +119,8 @@ def of_parts(
     least: list[dict[int, float]] = []
     for state, asked in zip(states, targets):
         assert isinstance(state, GroupState)
-        count = {} if "density" in asked else state.counts(feedback.PART_SECONDS)
-        least.append(
-            {part: feedback.LEAST_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        )
+        count = {} if "density" in asked else state.counts(PART_SECONDS)
+        least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
     rows = [feedback.PartDensity(tokenizer, one) for one in least]
     return [EachRow(rows)] if any(least) else []
 
@@ -150,14 +155,14 @@ def build(
         )
         return found
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
-    sustain = Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, usual.most)
+    sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
     found.insert(0, EachRow([sustain] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
         found.insert(0, _instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
         found += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):
-        gain, releases = (feedback.ASKED_GAIN, True) if density else (feedback.USUAL_GAIN, False)
+        gain, releases = (ASKED_GAIN, True) if density else (USUAL_GAIN, False)
         targets = [density or one.density or stats.density for one in primers]
         found.append(
             EachRow(
@@ -177,11 +182,11 @@ def _nothing(state: GrammarState, ids: np.ndarray) -> None:
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
     """What holds notes to the corpus and the primers: repetition, lengths, scale."""
     rows = range(len(primers))
-    release = feedback.Release(events, stats.longest, feedback.RELEASE_GAIN)
+    release = feedback.Release(events, stats.longest, RELEASE_GAIN)
     found = [EachRow([release] * len(rows))]
-    gain = feedback.REPETITION_GAIN
+    gain = REPETITION_GAIN
     found.append(EachRow([feedback.Repetition(events, gain, stats.repetition_rate) for _ in rows]))
-    found.append(EachRow([feedback.Patterns(events, feedback.PATTERN_GAIN) for _ in rows]))
+    found.append(EachRow([feedback.Patterns(events, PATTERN_GAIN) for _ in rows]))
     # A few seconds keep to a scale more closely than the piece that they open.
     shares = [[x for x in (one.in_scale, stats.in_scale) if x] for one in primers]
     found.append(
@@ -189,8 +194,8 @@ def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -
             [
                 feedback.Tonality(
                     events,
-                    feedback.TONALITY_GAIN,
-                    float(np.mean(some)) - feedback.TONALITY_SLACK,
+                    TONALITY_GAIN,
+                    float(np.mean(some)) - TONALITY_SLACK,
                     feedback.home(primer),
                 )
                 if some

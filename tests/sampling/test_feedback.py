@@ -15,22 +15,21 @@ from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.sampling import feedback, penalties
-from musictx.sampling.feedback import (
+from musictx.sampling.feedback import BarFeedback, EventFeedback
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.strengths import (
     ASKED_GAIN,
     CROWD_GAIN,
+    FEWEST_NOTES,
     HOME_STRIKES,
-    LEAST_SHARE,
     LENGTH_GAIN,
     LOUDNESS_GAIN,
     PART_GAIN,
     PART_SECONDS,
+    PART_SHARE,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
-    BarFeedback,
-    EventFeedback,
 )
-from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.steer import FEWEST_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
@@ -387,7 +386,7 @@ def test_what_a_part_lacks_makes_its_notes_likelier(first, then, place):
     end = max([(0, 0), *((bar, at) for bar, at, _ in before if bar == len(first) - 1)])
     end = (max(end[0], len(first) - 1), end[1])
     usual = of_late(before, 2.0 * (end[0] + end[1] / 48))
-    least = {part: LEAST_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
+    least = {part: PART_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
     begun = BARS.grammar(np.array(written(before, len(first))))
     found = penalties.of_parts(BARS, SamplingConfig(), [begun], [{}])
     assert bool(found) == bool(least)
@@ -438,4 +437,4 @@ def test_a_part_that_the_model_would_drop_goes_on(tmp_path, habits):
     )  # fmt: skip
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
-    assert share >= LEAST_SHARE / 2 if habits else share < LEAST_SHARE / 2
+    assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2
