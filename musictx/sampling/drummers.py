@@ -19,7 +19,7 @@ from musictx.sampling.strengths import (
     SUREST,
     USUAL_WEIGHT,
 )
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
 #: Drums of General MIDI that keep time, by kind; the others are the last kind.

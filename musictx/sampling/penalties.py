@@ -36,8 +36,8 @@ from musictx.sampling.strengths import (
     TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
 
 
@@ -114,11 +114,11 @@ def of_parts(
     """The parts of a primer in bars that have :data:`FEWEST_NOTES` or more in the last seconds of
     ``states``, which are those after the primers, play on; not where ``sampling`` leaves habits
     out, or where a density is asked for."""
-    if not isinstance(tokenizer, GroupTokenizer) or not sampling.habits:
+    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
         return []
     least: list[dict[int, float]] = []
     for state, asked in zip(states, targets):
-        assert isinstance(state, GroupState)
+        assert isinstance(state, BarState)
         count = {} if "density" in asked else state.counts(PART_SECONDS)
         least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
     rows = [feedback.PartDensity(tokenizer, one) for one in least]

@@ -8,7 +8,7 @@ the code that needs them.
 
 from __future__ import annotations
 
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 
 # ------------------------------------------------------------------------------- note_limits.py
 #: A note ends at the latest after so many times the length that is usual in its register. "each
