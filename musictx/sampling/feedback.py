@@ -28,12 +28,16 @@ from musictx.sampling.strengths import (
     LOUDNESS_REACH,
     PART_GAIN,
     PART_SECONDS,
+    PATTERN_GAIN,
     PATTERN_SECONDS,
     PATTERN_TURNS,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
+    RELEASE_GAIN,
+    REPETITION_GAIN,
     REPETITION_SECONDS,
     REPETITION_STRIKES,
+    TONALITY_GAIN,
 )
 from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.bars import PER_SECOND
@@ -74,10 +78,10 @@ class Density:
 
 class Release:
     """Lengths: a note of the current program that sounds for longer than ``usual`` (128,) seconds
-    of its pitch gains an end, ``gain`` nats for each second."""
+    of its pitch gains an end, :data:`RELEASE_GAIN` nats for each second."""
 
-    def __init__(self, events: NoteEvents, usual: np.ndarray, gain: float) -> None:
-        self.release, self.usual, self.gain = events.release, usual, gain
+    def __init__(self, events: NoteEvents, usual: np.ndarray) -> None:
+        self.release, self.usual = events.release, usual
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         nats, now, here = None, state.seconds, state.sounding.program
@@ -86,7 +90,7 @@ class Release:
                 error = now - struck[0] - self.usual[pitch]
                 if error > 0:
                     nats = np.zeros(len(self.release)) if nats is None else nats
-                    nats[self.release == pitch] = -self.gain * error
+                    nats[self.release == pitch] = -RELEASE_GAIN * error
         return nats
 
 
@@ -107,11 +111,12 @@ class _SinceStrike:
 
 
 class Repetition:
-    """Strikes of a pitch within :data:`REPETITION_SECONDS` of its last one: ``gain`` nats for each
-    among the last :data:`REPETITION_STRIKES` beyond ``target``, their share in the corpus."""
+    """Strikes of a pitch within :data:`REPETITION_SECONDS` of its last one:
+    :data:`REPETITION_GAIN` nats for each among the last :data:`REPETITION_STRIKES` beyond
+    ``target``, their share in the corpus."""
 
-    def __init__(self, events: NoteEvents, gain: float, target: float) -> None:
-        self.strike, self.gain, self.target = events.strike, gain, target
+    def __init__(self, events: NoteEvents, target: float) -> None:
+        self.strike, self.target = events.strike, target
         self._strikes: Strikes | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
@@ -119,10 +124,10 @@ class Repetition:
         if strikes is not self._strikes:
             self._strikes = strikes
             self._count(strikes[:REPETITION_STRIKES])
-        if self._error <= 0:
+        if self._nats <= 0:
             return None
         late = [p for p, at in self._last.items() if state.seconds - at < REPETITION_SECONDS - 1e-6]
-        return np.where(among(self.strike, late), self.gain * self._error, 0.0) if late else None
+        return np.where(among(self.strike, late), self._nats, 0.0) if late else None
 
     def _count(self, strikes: Strikes) -> None:
         count = 0
@@ -130,15 +135,15 @@ class Repetition:
         for at, pitch in reversed(strikes):
             count += at - self._last.get(pitch, -np.inf) < REPETITION_SECONDS - 1e-6
             self._last[pitch] = at
-        self._error = count - self.target * len(strikes)
+        self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
 
 
 class Patterns(_SinceStrike):
     """A pattern of pitches that has been repeated for longer than :data:`PATTERN_SECONDS`: the
-    pitch that comes next in it costs ``gain`` nats for each second beyond."""
+    pitch that comes next in it costs :data:`PATTERN_GAIN` nats for each second beyond."""
 
-    def __init__(self, events: NoteEvents, gain: float) -> None:
-        self.strike, self.gain = events.strike, gain
+    def __init__(self, events: NoteEvents) -> None:
+        self.strike = events.strike
 
     def find(self, strikes: Strikes) -> np.ndarray | None:
         pitches = [pitch for _, pitch in strikes]
@@ -148,17 +153,17 @@ class Patterns(_SinceStrike):
                 continue
             error = strikes[0][0] - strikes[same + period - 1][0] - PATTERN_SECONDS
             if error > 0:  # longer ones are turns of this one
-                return np.where(self.strike == strikes[period - 1][1], self.gain * error, 0.0)
+                return np.where(self.strike == strikes[period - 1][1], PATTERN_GAIN * error, 0.0)
         return None
 
 
 class Tonality(_SinceStrike):
     """Pitches outside the scale that holds most of the last strikes, and of ``home`` (12,), those
-    of each pitch class where the music began: ``gain`` nats for each of the last strikes outside
-    beyond what is usual, where the share ``target`` lies inside."""
+    of each pitch class where the music began: :data:`TONALITY_GAIN` nats for each of the last
+    strikes outside beyond what is usual, where the share ``target`` lies inside."""
 
-    def __init__(self, events: NoteEvents, gain: float, target: float, home: np.ndarray) -> None:
-        self.strike, self.gain, self.target, self.home = events.strike, gain, target, home
+    def __init__(self, events: NoteEvents, target: float, home: np.ndarray) -> None:
+        self.strike, self.target, self.home = events.strike, target, home
 
     def find(self, strikes: Strikes) -> np.ndarray | None:
         counts = np.bincount(np.array([pitch for _, pitch in strikes], int) % 12, minlength=12)
@@ -167,7 +172,7 @@ class Tonality(_SinceStrike):
         if error <= 0:
             return None
         is_pitched = (self.strike >= 0) & (self.strike < 128)
-        return np.where(is_pitched & ~inside[self.strike % 12], self.gain * error, 0.0)
+        return np.where(is_pitched & ~inside[self.strike % 12], TONALITY_GAIN * error, 0.0)
 
 
 def home(primer: Primer) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -29,10 +30,6 @@ from musictx.sampling.strengths import (
     OPENING_NOTES,
     PART_SECONDS,
     PART_SHARE,
-    PATTERN_GAIN,
-    RELEASE_GAIN,
-    REPETITION_GAIN,
-    TONALITY_GAIN,
     TONALITY_SLACK,
     USUAL_GAIN,
 )
@@ -60,7 +57,7 @@ def of_pieces(
 
     The other arguments are those of :func:`build`.
     """
-    found = []
+    found: list[Penalty] = []
     # In groups the grammar knows the pitches: :mod:`.group_limits`.
     if tokenizer.group == 1 and pitches.asked(sampling):
         inside = pitches.pitch_sets(sampling, primers)
@@ -162,49 +159,25 @@ def build(
     if sampling.habits:
         found += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):
-        gain, releases = (ASKED_GAIN, True) if density else (USUAL_GAIN, False)
         targets = [density or one.density or stats.density for one in primers]
-        found.append(
-            EachRow(
-                [
-                    feedback.Density(events, one, gain, releases) if one is not None else _nothing
-                    for one in targets
-                ]
-            )
-        )
+        gain = ASKED_GAIN if density else USUAL_GAIN
+        of_target = partial(feedback.Density, events, gain=gain, releases=bool(density))
+        found.append(EachRow([None if one is None else of_target(one) for one in targets]))
     return found
-
-
-def _nothing(state: GrammarState, ids: np.ndarray) -> None:
-    """No penalty."""
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
     """What holds notes to the corpus and the primers: repetition, lengths, scale."""
-    rows = range(len(primers))
-    release = feedback.Release(events, stats.longest, RELEASE_GAIN)
-    found = [EachRow([release] * len(rows))]
-    gain = REPETITION_GAIN
-    found.append(EachRow([feedback.Repetition(events, gain, stats.repetition_rate) for _ in rows]))
-    found.append(EachRow([feedback.Patterns(events, PATTERN_GAIN) for _ in rows]))
-    # A few seconds keep to a scale more closely than the piece that they open.
-    shares = [[x for x in (one.in_scale, stats.in_scale) if x] for one in primers]
-    found.append(
-        EachRow(
-            [
-                feedback.Tonality(
-                    events,
-                    TONALITY_GAIN,
-                    float(np.mean(some)) - TONALITY_SLACK,
-                    feedback.home(primer),
-                )
-                if some
-                else _nothing
-                for some, primer in zip(shares, primers)
-            ]
-        )
-    )
-    return found
+    release = feedback.Release(events, stats.longest)
+    again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
+    patterns = [feedback.Patterns(events) for _ in primers]
+    scales: list[feedback.Tonality | None] = []
+    for primer in primers:
+        # A few seconds keep to a scale more closely than the piece that they open.
+        shares = [x for x in (primer.in_scale, stats.in_scale) if x]
+        target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
+        scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
+    return [EachRow([release] * len(primers)), EachRow(again), EachRow(patterns), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
