@@ -426,7 +426,7 @@ def test_autocast_gives_bfloat16_out_and_float32_gradients_of_the_table(name):
         assert cases.relative_error(a, b) < 2**-6
 
 
-@of("chunked", "decode")
+@of("chunked", "native", "decode")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_the_dtype_stays_and_sums_are_in_float32(name, dtype):
     """A view into a cache; tables as a model's parameters are; labels too."""
