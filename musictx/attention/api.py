@@ -145,7 +145,7 @@ def chosen(implementation: str, job: Job) -> str:
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
     if job.masked:
-        reason = "it knows no mask of single keys, only causal, pieces and blocks"
+        reason = "it computes no mask of single keys, only causal, pieces and blocks"
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
         reason = MODULES[implementation].supports(job)
