@@ -31,7 +31,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
 from musictx.sampling.stream import Stream
-from musictx.tokens.vocab import SoftConstraint
+from musictx.tokens.vocab import Penalty
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison
@@ -52,7 +52,7 @@ def generate(
     *,
     primer: Music | list[Music] | None = None,
     seed: int | Sequence[int] | None = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Callable[[int, float], None] | None = None,
     on_event: OnEvent | None = None,
@@ -66,7 +66,7 @@ def generate(
               :func:`musictx.read` takes; or a list of these, continued side by side
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
               for each of several primers
-    constraints, processors  further soft constraints and rules (docs/sampling.md)
+    constraints, processors  further penalties and rules (docs/sampling.md)
     progress  called after each step with the tokens just drawn and the seconds that the slowest
               piece has now
     on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
@@ -106,7 +106,7 @@ def stream(
     *,
     primer: Music | None = None,
     seed: int | None = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     **options: Any,
 ) -> Stream:

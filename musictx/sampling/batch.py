@@ -13,12 +13,12 @@ from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling import ending, timeline
-from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling import cadence, timeline
+from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, OnEvent, Teller
 from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
-from musictx.tokens.vocab import EOS, PAD, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import EOS, PAD, Penalty, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
@@ -129,22 +129,26 @@ class Batch:
         limits = [enough] * any(new) + [request.tokens] * (request.tokens is not None)
         self.most_tokens = min(n for n in limits if n is not None)
 
-    def endings(self, sampling: SamplingConfig) -> list[SoftConstraint]:
-        """The soft constraint that brings rows to a close, where their end is "natural"."""
+    def endings(self, sampling: SamplingConfig) -> list[Penalty]:
+        """The penalty that brings rows to a close, where their end is "natural"."""
         if self.end != "natural":
             return []
         until = [-np.inf if end is None else end for end in self.until]
         lengths = [end - primer.seconds for end, primer in zip(until, self.primers)]
-        if min(lengths) < ending.LEAST_MUSIC_SECONDS - 1e-6:
+        if min(lengths) < cadence.LEAST_MUSIC_SECONDS - 1e-6:
             raise UserError(
                 "end=natural: expected a length of at least "
-                f"{ending.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+                f"{cadence.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
             )
-        begins = [end - ending.closing(length) for end, length in zip(until, lengths)]
+        begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
         named = sampling.key not in (None, "auto")
         key = scales.key(str(sampling.key), "sampling.key") if named else None
         low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-        return [ending.Ending(self.tokenizer, begins, until, key, low)]
+        rows = [
+            cadence.CadencePlanner(self.tokenizer, begin, end, key, low)
+            for begin, end in zip(begins, until)
+        ]
+        return [EachRow(rows)]
 
     def tell(self, on_event: OnEvent, first: int, rows: int) -> None:
         """Tell the events of the first ``rows`` rows, which are numbered from ``first``."""

@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from musictx.chords import NONE
-from musictx.sampling.constraints import by_row
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given_bars import BarRow, Key
 from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
-from musictx.tokens.bars import STEP_SECONDS, STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.returns import likeness, stretches
+from musictx.tokens.bars import STEP_SECONDS
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState
 
 #: Bars repeat bars that stand so many before them at least, where they belong to so many in a row
@@ -38,26 +37,22 @@ BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
-
-
 #: A bias of a row.
 Bias = Callable[[BarRow], Nats]
 
 
 class InfillBias:
-    """A soft constraint: the sum of the ``biases`` of each of ``rows``."""
+    """A penalty of one row: the sum of its ``biases``, taken off."""
 
-    def __init__(self, rows: Sequence[BarRow], biases: Sequence[Sequence[Bias]]) -> None:
-        self.rows, self.biases = rows, biases
+    def __init__(self, row: BarRow, biases: Sequence[Bias]) -> None:
+        self.row, self.biases = row, biases
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        return by_row([self._penalty(*both) for both in zip(self.rows, self.biases)])
-
-    def _penalty(self, row: BarRow, biases: Sequence[Bias]) -> np.ndarray | None:
+    def __call__(self, state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+        row = self.row
         if row.done or row.queue:  # there is nothing to choose, or no note
             return None
         sums = np.zeros(row.table.size)
-        for bias in biases:
+        for bias in self.biases:
             for ids, nats in bias(row):
                 sums[ids] += nats
         return -sums
@@ -163,13 +158,13 @@ def on_line(row: BarRow) -> Nats:
         yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
-def repeats_among(bars: np.ndarray, given: np.ndarray) -> dict[int, int]:
-    """Of ``bars`` whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+def repeats_among(given: NoteStream) -> dict[int, int]:
+    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
     earlier one, the nearest of those that are most alike."""
-    notes = given[given["part"] != CHORD]
-    best, source = np.full(len(bars), SHARE), np.full(len(bars), -1)
-    for back in range(NEAREST, len(bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+    notes = given.only(given.notes[given.notes["part"] != CHORD])
+    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
+    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
             run = slice(first, first + TOGETHER)
             better = best[run] < share
             best[run][better] = share

@@ -16,17 +16,11 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.data import layout
 from musictx.errors import UserError
 from musictx.sampling import (
     engine,
-    event_costs,
-    group_costs,
     group_limits,
-    presence,
-    returns,
-    rhythm,
-    soft,
+    penalties,
     timeline,
 )
 from musictx.sampling import processors as reshape
@@ -35,9 +29,9 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens import ahead
+from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import BOS, CUT, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import BOS, CUT, Penalty, Tokenizer
 
 #: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
 #: written around known notes keeps to its chords (scripts/LOG.md).
@@ -67,7 +61,7 @@ def continuations(
     *,
     seeds: Sequence[Sequence[int]],
     steering: Sequence[Steering] = (),
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -85,7 +79,7 @@ def continuations(
               ids as the shortest has, the others the last of theirs.
     steering  what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance and one
               density that is asked for; none by default.
-    constraints, processors  further soft constraints and rules, before those of the request.
+    constraints, processors  further penalties and rules, before those of the request.
     on_event  called with the number of the primer and an event as each new note begins and ends
               (:mod:`musictx.sampling.events`; where tokens write notes with their length, when the
               piece is done). What it or ``progress`` raises stops all.
@@ -122,20 +116,15 @@ def continuations(
             max_tokens=batch.most_tokens,
             processors=rules,
             constraint=batch.constraint,
-            soft=soft.together(
+            penalties=penalties.of_pieces(
                 tokenizer,
-                [
-                    *soft.of_pitches(tokenizer, sampling, some),
-                    *batch.endings(sampling),
-                    *constraints,
-                    *soft.of_the_primers(tokenizer, some, sampling, stats),
-                    *group_costs.of(tokenizer, values),
-                    *event_costs.of(tokenizer, values),
-                    *returns.of(tokenizer, sampling),
-                    *rhythm.of(tokenizer, sampling),
-                    *presence.of(tokenizer, sampling, batch.constraint.states, values),
-                    *soft.build(tokenizer, sampling, stats, some, density),
-                ],
+                sampling,
+                stats,
+                some,
+                batch.constraint.states,
+                targets=values,
+                density=density,
+                more=[*batch.endings(sampling), *constraints],
             ),
             groups=tokenizer.kind_of,
             seeds=list(seeds[first : first + ROWS_AT_ONCE]) * (1 + guided),
@@ -168,7 +157,7 @@ def completed(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> 
     end     "cut", but for new pieces of tokens that write whole chorales "model": these are not to
             be cut in mid-phrase. ``cut``: at its length, notes that still sound end there;
             ``model``: or before, where the model ends it after a new note; ``natural``: it closes
-            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.ending`)
+            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.cadence`)
     length  :data:`USUAL_SECONDS`, or as long as the model likes where it ends the piece, up to
             :data:`LONGEST_SECONDS`
     """
@@ -202,8 +191,8 @@ def _around(
     table = tokenizer.vocabulary
     assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
-        return [ahead.front(table, row) for row in levels], []
-    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
+        return [lookahead.control_prefix(table, row) for row in levels], []
+    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

@@ -15,7 +15,7 @@ from torch import Tensor
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, returns, soft
+from musictx.sampling import engine, penalties
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.events import Event, reader
@@ -23,7 +23,7 @@ from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import density_of
-from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import EOS, Penalty, Tokenizer
 
 
 class Stream(Iterator[Event]):
@@ -48,7 +48,7 @@ class Stream(Iterator[Event]):
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
         stats: CorpusStats | None = None,
-        constraints: Sequence[SoftConstraint] = (),
+        constraints: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         sampling = sampling or SamplingConfig()
@@ -59,12 +59,15 @@ class Stream(Iterator[Event]):
         until = None if seconds is None else self._clock.time(self._seam + seconds)
         self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
         self._reader = reader(tokenizer, primer.ids)
-        stats = stats or CorpusStats()
-        built = soft.of_the_primers(tokenizer, [primer], sampling, stats)
-        built += returns.of(tokenizer, sampling)
-        built += soft.build(tokenizer, sampling, stats, [primer], density_of(sampling))
-        first = soft.of_pitches(tokenizer, sampling, [primer])
-        self._soft = soft.together(tokenizer, [*first, *constraints, *built])
+        self._penalties = penalties.of_pieces(
+            tokenizer,
+            sampling,
+            stats or CorpusStats(),
+            [primer],
+            self._law.states,
+            density=density_of(sampling),
+            more=constraints,
+        )
         self._processors = [*processors, *reshape.build(sampling, tokenizer)]
         self._context = model.config.context
         room = 2 * self._context * tokenizer.align
@@ -116,7 +119,7 @@ class Stream(Iterator[Event]):
             max_tokens=None,
             processors=self._processors,
             constraint=self._law,
-            soft=self._soft,
+            penalties=self._penalties,
             groups=self._tokenizer.kind_of,
             seeds=[[*self._seed, self._starts]],
             context=self._context,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import harmonic_fit
+from musictx.sampling import harmonic_fit, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.harmonic_fit import (
     CLASH,
@@ -19,8 +19,7 @@ from musictx.sampling.harmonic_fit import (
     SOON,
     HarmonicFit,
 )
-from musictx.sampling.infill_biases import InfillBias
-from musictx.tokens.group_ids import CHORD
+from musictx.tokens.stream import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -116,8 +115,8 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
 
 def penalty_of(part, row):
     """(V,) nats that the next id of ``row`` costs."""
-    (found,) = InfillBias([row], [part.biases(row, SamplingConfig(), [0])])([], np.empty(0))
-    return found
+    biases = part.biases(row, SamplingConfig(), [0])
+    return infill_biases.InfillBias(row, biases)(row.state, np.empty(0))
 
 
 def test_notes_off_a_known_chord_cost():
