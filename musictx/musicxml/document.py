@@ -106,7 +106,7 @@ def _doctype(_name: str, _system: str | None, _public: str | None, internal: int
     """Refuse a document type that declares anything (entities, default attributes). The one that
     notation programs write only names the public one, which is never fetched."""
     if internal:
-        raise Fault("declares a document type of its own; not read for safety", "not MusicXML")
+        raise Fault("declares things in its document type; not read for safety", "not MusicXML")
 
 
 def _unzipped(data: bytes, most: int) -> bytes:
@@ -119,8 +119,8 @@ def _unzipped(data: bytes, most: int) -> bytes:
             inner = None
             if "META-INF/container.xml" in names:
                 with archive.open("META-INF/container.xml") as file:
-                    found = re.search(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
-                inner = found.group(1).decode("utf-8", "replace") if found else None
+                    match = re.search(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
+                inner = match.group(1).decode("utf-8", "replace") if match else None
             if inner not in names:
                 scores = [n for n in names if n.lower().endswith((".xml", ".musicxml"))]
                 scores = [n for n in scores if not n.startswith("META-INF/")]

@@ -104,7 +104,7 @@ class XmlPart:
         if self.pedals and self.pedals[-1][2]:  # never released: with its measure
             number = self.pedals[-1][0]
             self.pedals.append((number, self.lengths[number].whole, False))
-        # A metronome mark is for readers; what is said to programs at the same moment counts.
+        # A metronome mark is for readers; a tempo for programs at the same moment counts.
         given = {(number, at) for number, at, _ in self.tempos}
         self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
 
