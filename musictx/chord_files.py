@@ -29,6 +29,8 @@ def looks_like(data: bytes) -> bool:
     text = _text(data)
     if LINK.search(text):
         return True
+    if re.search(r"^X:\s*\d+.*^K:", text, re.MULTILINE | re.DOTALL):
+        return False  # ABC, whose notes are letters too
     return not text.lstrip().startswith("<") and len(_measures(text, {}, Counter())) > 1
 
 
@@ -45,11 +47,14 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
         measures = _measures(text, headings, remarks)
     if not any(map(any, (measure.chords for measure in measures))):
         raise ReadError("the given bytes: no chords in this text", "no chords")
+    remarks += Counter()  # without those that count nothing
     return _score(measures[:MOST_BARS], headings)
 
 
 def _text(data: bytes) -> str:
     data = data[:MOST_BYTES]
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
     if re.search(rb"[\0-\x08\x0e-\x1f]", data):
         return ""
     try:
@@ -89,7 +94,9 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
             body.append(line)
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
-        body.append("|".join(chords))
+        times = re.search(r"\bx(\d)$", line)
+        chords = [chord for chord in chords if name_of(chord) or nearest(chord)]
+        body.append("|".join(chords * max(int(times[1]), 1) if times else chords))
         remarks["how long chords last, here a bar each"] += bool(chords)
         if bracketed or not chords:
             remarks["words"] += 1
