@@ -25,9 +25,10 @@ from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.evaluate.sections import ALIKE, whole_likeness
 from musictx.notes import Score
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.events import OnEvent, tell_all
-from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.unlike import Unlike
 from musictx.tokens.group_ids import write

@@ -29,10 +29,11 @@ from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.sampling.composer import USUAL_SECONDS, Progress, continuations
 from musictx.sampling.events import OnEvent
-from musictx.sampling.music import USUAL_SECONDS, Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, controls_of, steering
 from musictx.sampling.stream import Stream
 from musictx.tokens.vocab import SoftConstraint, Tokenizer
@@ -59,7 +60,7 @@ def generate(
     constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
     on_event    called with the number of a sample and an event as each new note begins and ends;
-                see :func:`~musictx.sampling.music.continuations`
+                see :func:`~musictx.sampling.composer.continuations`
 
     Raises ``UserError`` for a primer without a note that the model's tokens can hold.
     """
@@ -271,7 +272,7 @@ def pieces(
 ) -> Iterator[tuple[int, Sample]]:
     """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
     ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
-    other arguments are those of :func:`~musictx.sampling.music.continuations`."""
+    other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
     samples = request.samples
     takes = continuations(
         bundle,

@@ -30,11 +30,10 @@ from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
-from musictx.sampling import fill, timeline
-from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.batch import Ended
-from musictx.sampling.events import OnEvent
-from musictx.sampling.music import Sample
+from musictx.sampling import composer, timeline
+from musictx.sampling.events import OnEvent, Placed
+from musictx.sampling.infill import Infill
+from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.group_ids import DRUM_PART
 
@@ -79,12 +78,35 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
+    region, placed = _region(bundle, task, request, values)
+    versions = composer.versions(
+        region,
+        [(seed, number) for number in range(request.samples)],
+        sampling=request.sampling,
+        stats=replace(bundle.stats, density=task.around.get("density")),
+        placed=placed,
+        progress=progress,
+        on_event=on_event,
+    )
+    for version in versions:
+        yield _sample(bundle, task, placed(version.new), version)
+
+
+def _region(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    values: Mapping[str, float],
+) -> tuple[Infill, Placed]:
+    """What is composed for a ``task``, where ``values`` are asked of the controls, and what puts
+    its new notes into the file."""
     _check_drums(bundle, task)
     wanted = parts.by_name(bundle, task.add)
-    chords = request.chords if isinstance(request, AccompanyConfig) else None
+    accompanies, in_bars = isinstance(request, AccompanyConfig), bundle.tokenizer.group > 1
     style = request.style if isinstance(request, AccompanyConfig) else None
     players = parts.drummers(bundle, wanted, style, task.score)
-    if (chords is not None or is_chart(task.score)) and bundle.tokenizer.group == 1:
+    charted = is_chart(task.score) or (accompanies and request.chords is not None)
+    if charted and not in_bars:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
@@ -110,9 +132,9 @@ def composed(
         tunes=task.melody if wanted else (),
         wanted=wanted.values(),
     )
-    there = parts.as_trained(bundle, task.score, lent)
-    known, programs = as_trained(bundle, task, there, lent)
-    habits = habits_of(bundle, task, wanted, request, there, programs or {0})
+    score = parts.as_trained(bundle, task.score, lent)
+    given, programs = as_trained(bundle, task, score, lent)
+    habits = habits_of(bundle, task, wanted, request, score, programs or {0})
     usual = sum(habit.density for habit in habits.values())
     if alone and "density" in values:
         share = values["density"] / usual if usual else 0.0
@@ -123,55 +145,23 @@ def composed(
         if DRUMS not in habits:  # drummers keep to their own
             values = {**values, "density": usual}
     order = [*wanted.values()] or sorted(programs or ())
-    placed = partial(_placed, bundle, task, there, order, request.quantise)
+    composed = set(order) if wanted else composed_parts(task, programs)
     steer = steering(bundle, together, request.guidance, around=around)
-    if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
-        steer = replace(steer, values={**around, **steer.values})
-    elif bundle.tokenizer.group > 1:
-        mine = composed_parts(task, programs) if not wanted else set(order)
-        steer = replace(steer, values=values, parts=frozenset(mine) if alone else None)
-    part: fill.Part | BarPart
-    if bundle.tokenizer.group > 1:
-        part = BarPart(
-            bundle.model,
-            bundle.tokenizer,  # type: ignore[arg-type]
-            known,
-            task.begin,
-            task.end,
-            closes=task.closes,
-            parts=mine,
-            habits=habits,
-            drummers=players,
-            varied=there if task.varied else None,
-            steering=steer,
-        )
-    else:
-        part = fill.Part(
-            bundle.model,
-            bundle.tokenizer,  # type: ignore[arg-type]
-            known,
-            task.begin,
-            task.end,
-            closes=task.closes,
-            segment=np.inf if task.closes else fill.SEGMENT_SECONDS,
-            programs=programs,
-            habits=habits,
-            steering=steer,
-        )
-    versions = fill.compose(
-        part,
-        [(seed, number) for number in range(request.samples)],
-        sampling=request.sampling,
-        stats=replace(bundle.stats, density=task.around.get("density")),
-        placed=placed,
-        progress=progress,
-        on_event=on_event,
+    if task.closes and not in_bars:  # as loud, high and full as the music around
+        values = {**around, **values}
+    region = composer.infill_region(
+        bundle,
+        given,
+        task.begin,
+        task.end,
+        closes=task.closes,
+        parts=composed,
+        habits=habits,
+        drummers=players,
+        varied=score if task.varied else None,
+        steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
     )
-    for version in versions:
-        # Chords of a gap are not written: other tracks stay as they are, that of markers too.
-        chosen = version.chords if isinstance(version, BarPart) and not task.closes else ()
-        names = [name.capitalize() for name in wanted]
-        yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
+    return region, partial(_placed, bundle, task, score, order, request.quantise)
 
 
 def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
@@ -242,28 +232,23 @@ def _first_free(score: Score) -> int:
     return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
-def _sample(
-    bundle: Bundle,
-    task: Task,
-    new: np.ndarray,
-    done: bool,
-    chords: Sequence[tuple[float, str]],
-    added: Sequence[str],
-) -> Sample:
-    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
-    tracks are called as the parts ``added``, if any."""
+def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sample:
+    """The piece with its ``new`` notes, and the chords that were composed, as markers; new tracks
+    are called as the parts that were asked for, if any."""
     kept, names = task.known if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
-        first = _first_free(task.score)
+        first, added = _first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
+    # Chords of a gap are not written: other tracks stay as they are, that of markers too.
+    chords = () if task.closes else version.chords
     markers = tuple(sorted([*task.known.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
     seam = task.begin if task.closes else 0.0
-    ended: Ended = "seconds" if done else "stuck"
+    ended: Ended = "seconds" if version.done else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 

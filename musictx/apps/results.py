@@ -21,7 +21,8 @@ from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
 from musictx.progress import progress
-from musictx.sampling.music import Progress, Sample
+from musictx.sampling.composer import Progress
+from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.

@@ -85,11 +85,13 @@ class GivenRow:
     """The constraint on one row.
 
     state   the grammar after the ids so far, advanced in place
-    is_new  of each note struck since: whether it is the model's own
+    piece   the ids of the piece that were written since
+    is_new  of each note struck since, whether it is the model's own
     """
 
     def __init__(self, new: NewNotes, state: GrammarState) -> None:
         self.new, self.table, self.state = new, new.table, state
+        self.piece: list[int] = []
         self.is_new: list[bool] = []
         self.done = False
 

@@ -109,7 +109,6 @@ class BarRow(GivenRow):
     begun   part -> the steps at which its new notes began, in order
     written  the piece so far, bar by bar
     chord   in force
-    piece   the ids of the piece that were written here, without the groups ahead
     """
 
     state: GroupState
@@ -128,7 +127,6 @@ class BarRow(GivenRow):
         self.since = max(int(given.lines[bar]), new.begin)  # where it goes on
         self.queue: list[int] = []
         self.group: list[int] = []
-        self.piece: list[int] = []
         self.ends = dict(ends or {})
         self.begun: defaultdict[int, list[int]] = defaultdict(list)
         self.written = dict(enumerate(map(list, written)))

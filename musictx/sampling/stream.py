@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
 
 from musictx.card import CorpusStats
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, returns, soft
-from musictx.sampling import processors as reshape
-from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling.continuation import Continuation, prompts
 from musictx.sampling.events import Event, reader
-from musictx.sampling.music import prompts
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.steer import density_of
+from musictx.sampling.region import start
+from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
 
 
@@ -34,7 +33,7 @@ class Stream(Iterator[Event]):
               runs: less is faster.
     drawn     ids so far, the primer's included
 
-    The other arguments are those of :func:`musictx.sampling.music.continuations`. Raises
+    The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
     ``UserError`` for tokens that write notes with their length: these are known too late.
     """
 
@@ -51,23 +50,17 @@ class Stream(Iterator[Event]):
         constraints: Sequence[SoftConstraint] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
-        sampling = sampling or SamplingConfig()
-        self._model, self._tokenizer = model, tokenizer
+        self._sampling, self._processors = sampling or SamplingConfig(), processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        self._clock = primer.clock(tokenizer)
-        self._seam = float(self._clock.seconds(primer.seconds))
-        until = None if seconds is None else self._clock.time(self._seam + seconds)
-        self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
+        request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
+        steering = Steering(density=density_of(self._sampling))
+        self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
         self._reader = reader(tokenizer, primer.ids)
-        stats = stats or CorpusStats()
-        built = soft.of_the_primers(tokenizer, [primer], sampling, stats)
-        built += returns.of(tokenizer, sampling)
-        built += soft.build(tokenizer, sampling, stats, [primer], density_of(sampling))
-        first = soft.of_pitches(tokenizer, sampling, [primer])
-        self._soft = soft.together(tokenizer, [*first, *constraints, *built])
-        self._processors = [*processors, *reshape.build(sampling, tokenizer)]
-        self._context = model.config.context
-        room = 2 * self._context * tokenizer.align
+        self._setup = self._region.setup(
+            [self._region], self._sampling, stats or CorpusStats(), constraints
+        )
+        self._align = tokenizer.align
+        room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
         self._sounding: set[tuple[int, int]] = set()
@@ -77,11 +70,11 @@ class Stream(Iterator[Event]):
 
     @property
     def context(self) -> int:
-        return self._context
+        return self._region.context
 
     @context.setter
     def context(self, ids: int) -> None:
-        self._context = max(ids, 2 * self._tokenizer.align)
+        self._region.context = max(ids, 2 * self._align)
         self._steps = None
 
     def __next__(self) -> Event:
@@ -108,43 +101,35 @@ class Stream(Iterator[Event]):
         self._steps = None
 
     def _engine(self) -> Iterator[Tensor]:
-        (prompt,) = prompts([np.array(self._ids, np.int64)], self._context, self._tokenizer.align)
+        ids = [np.array(self._ids, np.int64)]
+        setup = replace(self._setup, prompt=prompts(ids, self.context, self._align)[0], most=None)
         self._starts += 1
-        return engine.generate(
-            self._model,
-            prompt,
-            max_tokens=None,
-            processors=self._processors,
-            constraint=self._law,
-            soft=self._soft,
-            groups=self._tokenizer.kind_of,
-            seeds=[[*self._seed, self._starts]],
-            context=self._context,
-            align=self._tokenizer.align,
-        )
+        self._region.seed = [*self._seed, self._starts]
+        return start(setup, [self._region], self._sampling, self._processors)
 
     def _advance(self) -> None:
         """Draw one id and read it; at the end let go of what sounds."""
-        whole = self.drawn % self._tokenizer.align == 0
+        whole = self.drawn % self._align == 0
         if self._steps is None and (whole or not self._starts):
             self._steps = self._engine()
         assert self._steps is not None
         ids = next(self._steps, None)
-        state, until = self._law.states[0], self._law.until[0]
+        state, until = self._region.state, self._region.until
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
             self.drawn += 1
             for seconds, on, *note in self._reader(int(ids[0]), state.seconds):
                 self._add(Event(self._since(seconds), on, *note))
-            if not self._law.done()[0]:
+            if not self._setup.constraint.done()[0]:
                 return
+        end = self._since(state.seconds if until is None else min(until, state.seconds))
         for track, pitch in sorted(self._sounding):
-            self._add(Event(self._since(min(until, state.seconds)), False, pitch, 0, track))
+            self._add(Event(end, False, pitch, 0, track))
         self._closed = True
 
     def _since(self, seconds: float) -> float:
         """Seconds of the tokens as seconds since the new music began."""
-        return max(0.0, float(self._clock.seconds(seconds)) - self._seam)
+        return max(0.0, float(self._region.clock.seconds(seconds)) - self._region.seam)
 
     def _add(self, event: Event) -> None:
         """A pitch that is struck while it sounds ends first."""

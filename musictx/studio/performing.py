@@ -9,8 +9,9 @@ from musictx.bundle import Bundle
 from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
-from musictx.sampling.batch import Sample, end_of
+from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, steering
 from musictx.studio.inputs import Input
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from musictx.bundle import Bundle
-from musictx.sampling.batch import Sample
 from musictx.sampling.events import Event
+from musictx.sampling.sample import Sample
 from musictx.studio import performing
 from musictx.studio.errors import Refused
 from musictx.studio.job import Job

@@ -18,7 +18,7 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
-from musictx.sampling import fill
+from musictx.sampling import composer
 from musictx.tokens import controls
 from tests.untrained import saved
 
@@ -289,14 +289,14 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     """By control tokens, and by what soft constraints aim at."""
     asked, kept = [], []
 
-    real = fill.compose
+    real = composer.versions
 
     def noted(part, seeds, *, sampling, stats, **more):
         asked.append((part.steering.levels, part.steering.density, stats.density))
         kept.append(part.steering.values)
         return real(part, seeds, sampling=sampling, stats=stats, **more)
 
-    monkeypatch.setattr(fill, "compose", noted)
+    monkeypatch.setattr(composer, "versions", noted)
     model = musictx.load(folder)
     model.card["note_limits"] = {"density": 7.5}
     music = musictx.read(song)

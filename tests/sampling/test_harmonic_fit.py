@@ -9,7 +9,7 @@ from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import harmonic_fit
-from musictx.sampling.bar_fill import BarPart
+from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.harmonic_fit import (
     CLASH,
     HEARD,
@@ -19,9 +19,8 @@ from musictx.sampling.harmonic_fit import (
     SOON,
     HarmonicFit,
 )
-from musictx.sampling.infill_biases import InfillBias
 from musictx.tokens.group_ids import CHORD
-from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
+from tests.sampling.test_bar_infill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
 
@@ -86,7 +85,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
         meters=[(0.0, 3, 4)],
         markers=tuple((BAR * n, f"{'CxxxxFxG'[root]}:maj") for n, root in enumerate(roots)),
     )
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
     clashing = held = 0
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         notes = TOKENS.decode(made.piece).notes
@@ -104,7 +103,7 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
     monkeypatch.setattr(harmonic_fit, "HELD_INTO", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
     held = 0
     for made in versions(part, [(0,), (1,), (2,), (3,)], SamplingConfig()):
         notes = TOKENS.decode(made.piece).notes
@@ -116,8 +115,9 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
 
 def penalty_of(part, row):
     """(V,) nats that the next id of ``row`` costs."""
-    (found,) = InfillBias([row], [part.biases(row, SamplingConfig(), [0])])([], np.empty(0))
-    return found
+    (bias,) = part.biases([part], [row], SamplingConfig())
+    (penalty,) = bias([], np.empty(0))
+    return penalty
 
 
 def test_notes_off_a_known_chord_cost():
@@ -127,8 +127,8 @@ def test_notes_off_a_known_chord_cost():
         meters=[(0.0, 3, 4)],
         markers=((0.0, "C:maj"),),
     )
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row, table = part.row({}, SamplingConfig()), TOKENS.vocabulary
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
     for _, ids in row.given.groups[0]:
         for token in ids:
             row.advance(token)
@@ -145,8 +145,8 @@ def test_a_known_note_costs_nothing():
     """Of two known notes a semitone apart the first may come: it is as likely as it was."""
     rows = [(0.0, BAR, pitch, 64, 33, False, 0) for pitch in (59, 60)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row = part.row({}, SamplingConfig())
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,) = part.rows(1, SamplingConfig())
     first = row.given.groups[0][0][1]
     for token in first[:2]:
         row.advance(token)

@@ -54,7 +54,8 @@ def test_the_events_are_those_of_the_ids_decoded(name, primed):
     drawn = list(music._ids)[len(primer.ids) :]
     decoded = tokenizer.decode([*primer.ids, *drawn]).notes
     new = decoded[len(tokenizer.decode(primer.ids)) if primed else 0 :]
-    clock, seam = music._clock, music._seam
+    clock = primer.clock(tokenizer)
+    seam = float(clock.seconds(primer.seconds))
     expected = sorted(
         (
             float(clock.seconds(n["start"])) - seam,

@@ -9,7 +9,7 @@ from musictx.sampling.unlike import RETURN, ROOT, TONE, Unlike
 from musictx.tokens.bars import STEPS
 from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS, write
 from tests.model.test_grouped import song
-from tests.sampling.test_bar_fill import TABLE, TOKENS
+from tests.sampling.test_bar_infill import TABLE, TOKENS
 
 BARS = 2
 
