@@ -10,7 +10,7 @@ from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.nll import Evaluation
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import SoftConstraint
+from musictx.tokens.vocab import Penalty
 
 _Text = str | int | Sequence[str | int]  # several are those that commas separate
 from musictx.bundle import Bundle as Bundle
@@ -37,7 +37,7 @@ def generate(
     *,
     primer: Music | list[Music] | None = ...,
     seed: int | Sequence[int] | None = ...,
-    constraints: Sequence[SoftConstraint] = ...,
+    constraints: Sequence[Penalty] = ...,
     processors: Sequence[Processor] = ...,
     progress: Callable[[int, float], None] | None = ...,
     on_event: OnEvent | None = ...,
@@ -72,7 +72,7 @@ def stream(
     *,
     primer: Music | None = ...,
     seed: int | None = ...,
-    constraints: Sequence[SoftConstraint] = ...,
+    constraints: Sequence[Penalty] = ...,
     processors: Sequence[Processor] = ...,
     sampling: TokenSampling | Mapping[str, Any] | str | None = ...,
     temperature: float = ...,

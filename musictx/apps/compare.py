@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from musictx import registry
-from musictx.apps.measuring import check_file, described, find_shards, unnamed, write_result
+from musictx.apps.evaluate import check_file, described, find_shards, unnamed, write_result
 from musictx.bundle import Bundle, load
 from musictx.config import CompareConfig, GenerateConfig
 from musictx.data.shards import Piece, Shards, is_shards

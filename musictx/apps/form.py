@@ -26,11 +26,12 @@ from musictx.errors import UserError
 from musictx.evaluate.sections import ALIKE, whole_likeness
 from musictx.notes import Score
 from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.copying import SectionContrast
 from musictx.sampling.events import OnEvent, tell_all
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.sampling.unlike import Unlike
 from musictx.tokens.group_ids import write
 from musictx.tokens.groups import Grid
 
@@ -197,7 +198,7 @@ class _Writing:
                 request,
                 seeds=[seed],
                 steering=[steer],
-                constraints=self._unlike(stop, earlier),
+                constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
                 progress=self._told(written),
             )
             ((_, sample),) = made
@@ -218,7 +219,7 @@ class _Writing:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _unlike(self, stop: int, earlier: Sequence[int]) -> list[Unlike]:
+    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[SectionContrast]:
         """The pull, where bars are equally long."""
         if not earlier:
             return []
@@ -231,7 +232,7 @@ class _Writing:
             return []
         notes = self.piece.notes
         return [
-            Unlike(
+            SectionContrast(
                 self.tokenizer.vocabulary,
                 grid.placed,
                 [before + number * self.bars for number in earlier],

@@ -36,7 +36,7 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering, controls_of, steering
 from musictx.sampling.stream import Stream
-from musictx.tokens.vocab import SoftConstraint, Tokenizer
+from musictx.tokens.vocab import Penalty, Tokenizer
 
 
 def generate(
@@ -45,7 +45,7 @@ def generate(
     primer: Score | Sequence[Score] | None = None,
     *,
     seed: int | Sequence[int] = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -57,7 +57,7 @@ def generate(
                 second, and so on. Of longer ones only as many of the last tokens are read as the
                 shortest has
     seed        sample i of seed s is always the same; or one for each of several primers
-    constraints, processors  further soft constraints (:data:`~musictx.tokens.vocab.SoftConstraint`)
+    constraints, processors  further penalties (:data:`~musictx.tokens.vocab.Penalty`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
     on_event    called with the number of a sample and an event as each new note begins and ends;
                 see :func:`~musictx.sampling.composer.continuations`
@@ -96,7 +96,7 @@ def stream(
     primer: Score | None = None,
     *,
     seed: int | Sequence[int] = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
 ) -> Stream:
     """New music, or a continuation, event by event (:class:`~musictx.sampling.stream.Stream`), by

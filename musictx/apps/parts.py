@@ -19,7 +19,7 @@ from musictx.bundle import Bundle, read_config
 from musictx.card import Habit
 from musictx.data.encode import programmed
 from musictx.errors import UserError
-from musictx.evaluate.likelihood import log_likelihood
+from musictx.evaluate.nll import log_likelihood
 from musictx.evaluate.note_limits import MIDDLE
 from musictx.notes import DRUMS, Score
 from musictx.sampling.drummers import QUARTERS, Drummer, of_style

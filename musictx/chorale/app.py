@@ -28,7 +28,7 @@ from musictx.chorale.tune import Gap, Tune
 from musictx.config import InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling import soft
+from musictx.sampling import penalties
 from musictx.sampling.sample import Sample
 
 #: Options of sampling that do not apply to voices of a chorale written anew.
@@ -128,7 +128,7 @@ def filled(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
         )
     gap = Gap.between(task.score, task.begin, task.end, task.tracks)
-    soft.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
+    penalties.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
     length = task.end - task.begin
 
     def seconds(share: float) -> None:

@@ -6,7 +6,7 @@ like Bach, the checks of :mod:`musictx.chorale.voice_leading` what a teacher wou
 shows as soon as its lowest voice is written, so the number of faults that each id would complete is
 computed beforehand, and the product is p(id) x exp(-strength x those), id by id.
 
-Drawn from one id at a time (:class:`Rules` as a soft constraint: free pieces, continuations) each
+Drawn from one id at a time (:class:`Rules` as a penalty: free pieces, continuations) each
 factor is made to sum to 1 by itself, which is not quite the product: where every continuation costs
 something, the past is not blamed for it. :mod:`musictx.chorale.harmonise` weighs several pieces by
 those sums and so draws from the product itself.
@@ -52,8 +52,8 @@ Reader = Callable[[np.ndarray], Written]
 
 
 class Rules:
-    """The rules of voice leading as a soft constraint
-    (:data:`musictx.tokens.vocab.SoftConstraint`): ``strength`` nats for each fault that an id
+    """The rules of voice leading as a penalty
+    (:data:`musictx.tokens.vocab.Penalty`): ``strength`` nats for each fault that an id
     completes."""
 
     def __init__(self, read: Reader, strength: float) -> None:
@@ -65,7 +65,7 @@ class Rules:
 
 
 class Closing:
-    """A soft constraint (:data:`musictx.tokens.vocab.SoftConstraint`): an end costs an infinity
+    """A penalty (:data:`musictx.tokens.vocab.Penalty`): an end costs an infinity
     where the piece does not close, and less and less the longer it has lasted.
 
     A model of chorales knows how a piece ends but not how long this one has lasted, and of a small

@@ -29,7 +29,7 @@ from musictx.tokens.vocab import (
     CUT,
     EOS,
     SPECIALS,
-    SoftConstraint,
+    Penalty,
     Vocabulary,
     VocabularyTokenizer,
 )
@@ -68,7 +68,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
-    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
+    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
         rules = [Rules(self.written, sampling.rules)] if sampling.rules else []

@@ -17,6 +17,7 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import infill_biases, pitches
+from musictx.sampling.constraints import EachRow
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given import NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
@@ -27,7 +28,7 @@ from musictx.tokens.ahead import Ahead
 from musictx.tokens.bars import STEP_SECONDS, STEPS
 from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
 from musictx.tokens.groups import GroupTokenizer
-from musictx.tokens.vocab import BOS, CUT, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, Penalty
 
 #: Bars of an accompaniment, and after a gap, that are given ahead.
 LOOK, TAIL = 8, 8
@@ -220,7 +221,7 @@ class BarInfill(Infill):
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
         sampling: SamplingConfig,
-    ) -> list[SoftConstraint]:
+    ) -> list[Penalty]:
         """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
         for what they do in the harmony of given ones."""
         given, bars, nats = rows[0].given, dict[int, int](), infill_biases.AGAIN
@@ -235,8 +236,8 @@ class BarInfill(Infill):
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.fitted, fit=fit))
         every.append(partial(infill_biases.repeated, bars=bars, nats=nats))
-        some = []
-        for region in regions:
+        pulls = []
+        for row, region in zip(rows, regions):
             of_row = list(every)
             if self.drummers:
                 drummer = self.drummers[sum(region.seed) % len(self.drummers)]
@@ -248,8 +249,9 @@ class BarInfill(Infill):
                 theirs = enumerate(self._keyed(other.piece))
                 notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - keys
                 of_row.append(partial(infill_biases.avoided, notes=notes, nats=cost))
-            some.append([*of_row, infill_biases.completed, infill_biases.on_line])
-        return [infill_biases.InfillBias(rows, some)]
+            of_row += [infill_biases.completed, infill_biases.on_line]
+            pulls.append(infill_biases.InfillBias(row, of_row))
+        return [EachRow(pulls)]
 
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_A_GROUP

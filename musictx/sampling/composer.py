@@ -27,7 +27,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering
 from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import SoftConstraint, Tokenizer
+from musictx.tokens.vocab import Penalty, Tokenizer
 
 #: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
 #: written around given notes keeps to its chords (scripts/LOG.md).
@@ -62,7 +62,7 @@ def continuations(
     *,
     seeds: Sequence[Sequence[int]],
     steering: Sequence[Steering] = (),
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -80,7 +80,7 @@ def continuations(
               ids as the shortest has, the others the last of theirs.
     steering  what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance and one
               density that is asked for; none by default.
-    constraints, processors  further soft constraints and rules, before those of the request.
+    constraints, processors  further penalties and rules, before those of the request.
     on_event  called with the number of the primer and an event as each new note begins and ends
               (:mod:`musictx.sampling.events`; where tokens write notes with their length, when the
               piece is done). What it or ``progress`` raises stops all.
@@ -102,9 +102,8 @@ def continuations(
         for number, region in regions.items() if on_event is not None else ():
             region.tell(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        steps = write(
-            [*regions.values()], sampling, bundle.stats, biases=constraints, processors=processors
-        )
+        more: dict[str, Any] = {"penalties": constraints, "processors": processors}
+        steps = write([*regions.values()], sampling, bundle.stats, **more)
         numbers, left = [*regions], dict(regions)
         with closing(steps):
             try:
@@ -128,7 +127,7 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     end     "cut", but for new pieces of tokens that write whole chorales "model": these are not to
             be cut in mid-phrase. ``cut``: at its length, notes that still sound end there;
             ``model``: or before, where the model ends it after a new note; ``natural``: it closes
-            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.ending`)
+            towards its length and falls silent, no note is cut (:mod:`musictx.sampling.cadence`)
     length  :data:`USUAL_SECONDS`, or as long as the model likes where it ends the piece, up to
             :data:`LONGEST_SECONDS`
     """

@@ -18,26 +18,17 @@ from musictx.config.checks import DAY
 from musictx.data import layout
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import (
-    ending,
-    event_costs,
-    group_costs,
-    group_limits,
-    presence,
-    returns,
-    rhythm,
-    soft,
-    timeline,
-)
-from musictx.sampling.constraints import GrammarConstraint
+from musictx.sampling import cadence, group_limits, timeline
+from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
+from musictx.sampling.penalties import of_pieces
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
 from musictx.tokens import ahead
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
@@ -105,7 +96,7 @@ class Continuation(Region):
         regions: Sequence[Self],
         sampling: SamplingConfig,
         stats: CorpusStats,
-        biases: Sequence[SoftConstraint] = (),
+        penalties: Sequence[Penalty] = (),
     ) -> Setup:
         tokenizer, primers = self.tokenizer, [one.primer for one in regions]
         states = [primer.state(tokenizer) for primer in primers]
@@ -116,26 +107,24 @@ class Continuation(Region):
             may_end=self.request.end != "cut",
             until=[np.inf if one.until is None else one.until for one in regions],
         )
-        values = [one.steering.values for one in regions]
-        group_limits.hold(tokenizer, states, primers, sampling, stats, values)
+        targets = [one.steering.values for one in regions]
+        group_limits.hold(tokenizer, states, primers, sampling, stats, targets)
         fronts, marks = _around(regions)
-        costs = [
-            *soft.of_pitches(tokenizer, sampling, primers),
-            *_endings(regions, sampling),
-            *biases,
-            *soft.of_the_primers(tokenizer, primers, sampling, stats),
-            *group_costs.of(tokenizer, values),
-            *event_costs.of(tokenizer, values),
-            *returns.of(tokenizer, sampling),
-            *rhythm.of(tokenizer, sampling),
-            *presence.of(tokenizer, sampling, states, values),
-            *soft.build(tokenizer, sampling, stats, primers, self.density),
-        ]
+        every = of_pieces(
+            tokenizer,
+            sampling,
+            stats,
+            primers,
+            states,
+            targets=targets,
+            density=self.density,
+            more=[*_endings(regions, sampling), *penalties],
+        )
         most = [one._most() for one in regions]
         return Setup(
             prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
             constraint,
-            soft.together(tokenizer, costs),
+            every,
             tokenizer.kind_of,
             None if None in most else max(n for n in most if n is not None),
             head=len(fronts[0]),
@@ -221,22 +210,26 @@ class Continuation(Region):
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
 
 
-def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[SoftConstraint]:
-    """The soft constraint that brings regions to a close, where their end is "natural"."""
+def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[Penalty]:
+    """The penalty that brings regions to a close, where their end is "natural"."""
     if regions[0].request.end != "natural":
         return []
     until = [-np.inf if one.until is None else one.until for one in regions]
     lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < ending.LEAST_MUSIC_SECONDS - 1e-6:
+    if min(lengths) < cadence.LEAST_MUSIC_SECONDS - 1e-6:
         raise UserError(
             "end=natural: expected a length of at least "
-            f"{ending.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+            f"{cadence.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
         )
-    begins = [end - ending.closing(length) for end, length in zip(until, lengths)]
+    begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
     named = sampling.key not in (None, "auto")
     key = scales.key(str(sampling.key), "sampling.key") if named else None
     low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-    return [ending.Ending(regions[0].tokenizer, begins, until, key, low)]
+    rows = [
+        cadence.CadencePlanner(regions[0].tokenizer, begin, end, key, low)
+        for begin, end in zip(begins, until)
+    ]
+    return [EachRow(rows)]
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:

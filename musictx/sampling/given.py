@@ -25,7 +25,7 @@ from torch import Tensor
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.vocab import EOS, PAD, GrammarState, SoftConstraint, Vocabulary
+from musictx.tokens.vocab import EOS, PAD, GrammarState, Penalty, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class GivenNotes(Constraint):
                 of_row[token] = self._time
         return kinds
 
-    def free(self, bias: SoftConstraint) -> SoftConstraint:
+    def free(self, bias: Penalty) -> Penalty:
         """``bias``, which costs nothing where a given item is written."""
 
         def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:

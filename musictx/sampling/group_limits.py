@@ -1,6 +1,6 @@
 """The tones that new notes in bars may have: what is asked for, and what is usual in the corpus.
 
-A soft constraint forbids single ids. In bars the place is drawn before the part, and the part
+A penalty forbids single ids. In bars the place is drawn before the part, and the part
 before the pitch, so that a forbidden pitch can be the only one left. Here the grammar knows the
 pitches (:meth:`musictx.tokens.group_grammar.GroupState.hold`): it allows no place and no part that
 leaves none.

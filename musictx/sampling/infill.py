@@ -17,13 +17,14 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import event_costs, group_costs, soft
+from musictx.sampling import feedback
 from musictx.sampling.given import GivenNotes, GivenRow
+from musictx.sampling.penalties import build, together
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.vocab import SoftConstraint, Tokenizer
+from musictx.tokens.vocab import Penalty, Tokenizer
 
 #: A segment may have so many notes at least, whatever the context leaves.
 LEAST_NOTES = 16
@@ -112,8 +113,8 @@ class Infill(Region):
 
     def biases(
         self, regions: Sequence[Self], rows: Sequence[GivenRow], sampling: SamplingConfig
-    ) -> list[SoftConstraint]:
-        """Soft constraints of the kind of region."""
+    ) -> list[Penalty]:
+        """Penalties of the kind of region, given notes too."""
         return []
 
     def setup(
@@ -121,23 +122,22 @@ class Infill(Region):
         regions: Sequence[Self],
         sampling: SamplingConfig,
         stats: CorpusStats,
-        biases: Sequence[SoftConstraint] = (),
+        penalties: Sequence[Penalty] = (),
     ) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
         rows = self.rows(len(regions), sampling)
         for region, row in zip(regions[::-1], rows[::-1]):
             region.row = row
         given = GivenNotes(rows, self.time)
-        values = [one.steering.values for one in regions]
-        density, primers = self.density, [self.around] * len(rows)
-        costs = [
-            *biases,
-            *soft.build(self.tokenizer, sampling, stats, primers, density),
-            *event_costs.of(self.tokenizer, values),
-            *group_costs.of(self.tokenizer, values, known=True, parts=self.steering.parts),
+        targets = [one.steering.values for one in regions]
+        primers, of = [self.around] * len(rows), self.steering.parts
+        every = [
+            *penalties,
+            *build(self.tokenizer, sampling, stats, primers, self.density),
+            *feedback.of(self.tokenizer, targets, given=True, parts=of),
         ]
-        free = [given.free(one) for one in costs]
-        some = soft.together(self.tokenizer, free, lambda: given.allowed().numpy())
+        free = [given.free(one) for one in every]
+        some = together(self.tokenizer, free, lambda: given.allowed().numpy())
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from musictx.chords import NONE
-from musictx.sampling.constraints import by_row
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given_bars import BarRow, Key
 from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
@@ -38,26 +37,22 @@ BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
-
-
 #: A bias of a row.
 Bias = Callable[[BarRow], Nats]
 
 
 class InfillBias:
-    """A soft constraint: the sum of the ``biases`` of each of ``rows``."""
+    """A penalty of one row: the sum of its ``biases``, taken off."""
 
-    def __init__(self, rows: Sequence[BarRow], biases: Sequence[Sequence[Bias]]) -> None:
-        self.rows, self.biases = rows, biases
+    def __init__(self, row: BarRow, biases: Sequence[Bias]) -> None:
+        self.row, self.biases = row, biases
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        return by_row([self._penalty(*both) for both in zip(self.rows, self.biases)])
-
-    def _penalty(self, row: BarRow, biases: Sequence[Bias]) -> np.ndarray | None:
+    def __call__(self, state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+        row = self.row
         if row.done or row.queue:  # there is nothing to choose, or no note
             return None
         sums = np.zeros(row.table.size)
-        for bias in biases:
+        for bias in self.biases:
             for ids, nats in bias(row):
                 sums[ids] += nats
         return -sums

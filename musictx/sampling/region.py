@@ -25,7 +25,7 @@ from musictx.sampling.events import Event, Placed, Teller
 from musictx.sampling.group_events import teller
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.vocab import PAD, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import PAD, Penalty, Tokenizer
 
 #: Regions composed at once; more are composed in turn, so that memory is bounded.
 ROWS_AT_ONCE = 16
@@ -37,7 +37,7 @@ class Setup:
 
     prompt: np.ndarray
     constraint: Constraint
-    biases: Sequence[SoftConstraint]
+    penalties: Sequence[Penalty]
     groups: np.ndarray | Callable[[], Tensor]
     most: int | None
     head: int = 0
@@ -74,10 +74,10 @@ class Region:
         regions: Sequence[Self],
         sampling: SamplingConfig,
         stats: CorpusStats,
-        biases: Sequence[SoftConstraint] = (),
+        penalties: Sequence[Penalty] = (),
     ) -> Setup:
-        """How ``regions``, of which this is the first, go on from where they are; ``biases`` come
-        before those of ``sampling``."""
+        """How ``regions``, of which this is the first, go on from where they are; ``penalties``
+        come before those of ``sampling``."""
         raise NotImplementedError
 
     def seeds(self) -> list[int]:
@@ -124,7 +124,7 @@ def start(
         max_tokens=setup.most,
         processors=rules,
         constraint=setup.constraint,
-        soft=setup.biases,
+        penalties=setup.penalties,
         groups=setup.groups,
         seeds=[one.seeds() for one in regions],
         context=first.context,
@@ -138,13 +138,13 @@ def write(
     sampling: SamplingConfig,
     stats: CorpusStats,
     *,
-    biases: Sequence[SoftConstraint] = (),
+    penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
 ) -> Iterator[tuple[int, list[bool]]]:
     """Write ``regions`` on, side by side, as far as the context reaches; after each id how many of
     them it went to, and which are done."""
     rows = [*regions] * len(regions[0].steering.rows)  # with guidance each again, unsteered
-    setup = regions[0].setup(rows, sampling, stats, biases)
+    setup = regions[0].setup(rows, sampling, stats, penalties)
     with closing(start(setup, rows, sampling, processors)) as steps:
         for ids in steps:
             for region, token in zip(regions, ids.tolist()):

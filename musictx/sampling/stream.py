@@ -22,7 +22,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import start
 from musictx.sampling.steer import Steering, density_of
-from musictx.tokens.vocab import EOS, SoftConstraint, Tokenizer
+from musictx.tokens.vocab import EOS, Penalty, Tokenizer
 
 
 class Stream(Iterator[Event]):
@@ -47,7 +47,7 @@ class Stream(Iterator[Event]):
         seconds: float | None = None,
         sampling: SamplingConfig | None = None,
         stats: CorpusStats | None = None,
-        constraints: Sequence[SoftConstraint] = (),
+        constraints: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
         self._sampling, self._processors = sampling or SamplingConfig(), processors

@@ -20,13 +20,12 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import prepare
-from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Outcome, Tracks
 from musictx.studio.request import command_line, label, parse
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
-from musictx.studio.takes import Proposal, Take, Takes, save, save_input, stem
+from musictx.studio.takes import Job, Proposal, Take, Takes, save, save_input, stem
 
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
@@ -231,7 +230,7 @@ class Composer:
         return self._bundles[model.name]
 
     def _compose(self, job: Job) -> None:
-        from musictx.studio.take_events import Cancelled, TakeEvents
+        from musictx.studio.performing import Cancelled, TakeEvents
 
         events = TakeEvents(self.finished, job, self._publish)
         error = None

@@ -213,10 +213,10 @@ class GrammarState(Protocol):
     def copy(self) -> GrammarState: ...
 
 
-#: A soft constraint: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
+#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
 #: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
 #: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
-SoftConstraint = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
+Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
 class Tokenizer(Protocol):
@@ -328,7 +328,7 @@ class Tokenizer(Protocol):
         longer or shorter."""
         ...
 
-    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
+    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()
 

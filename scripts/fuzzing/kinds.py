@@ -16,7 +16,7 @@ import torch
 
 import musictx
 from musictx import bundle, formats, midi, musicxml
-from musictx.apps import measuring
+from musictx.apps import evaluate
 from musictx.apps.generate import generate
 from musictx.chorale import jsb
 from musictx.commands import COMMANDS, known_options
@@ -289,7 +289,7 @@ KINDS = {
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "documents": Kind(_nothing, music.make_document, formats.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
-    "cards": Kind(_write_card, _make_card, lambda p: measuring._corpus_of(bundle.load(p).card)),
+    "cards": Kind(_write_card, _make_card, lambda p: evaluate.corpus_of(bundle.load(p).card)),
     "bands": Kind(_write_band, _make_card, _accompany),
     "runs": Kind(_write_run, _make_run, _check_run),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),

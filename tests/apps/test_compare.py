@@ -54,9 +54,9 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeyp
     found = app.run(asked(**options, out=str(tmp_path / "r.json")))
     made = files(folder)
     assert sorted(made) == ["000.mid", "001.mid", "002.mid"]
-    told = json.loads((folder / "samples.json").read_text())["samples"]
+    listed = json.loads((folder / "samples.json").read_text())["samples"]
     for piece in found.pieces[:3]:
-        seam = told[piece["name"]]["seam"]
+        seam = listed[piece["name"]]["seam"]
         assert seam > 0
         score = midi.read(folder / f"{piece['name']}.mid")
         wanted = measure(excerpt(score, seam, 2.0), 2.0, MEASURES)
@@ -124,7 +124,7 @@ def test_a_corpus_gives_real_music_the_training_split_and_copies(model, midi_fil
         ({"pieces": 2, "task": "harmonise", "against": "{midi}"}, "task=harmonise: .* writes"),
     ],
 )
-def test_mistakes_are_told_and_leave_nothing(
+def test_mistakes_are_refused_and_leave_nothing(
     options, words, model, midi_files, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

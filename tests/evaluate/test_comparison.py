@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from musictx.apps.measuring import write_result
+from musictx.apps.evaluate import write_result
 from musictx.evaluate import measures
 from musictx.evaluate.comparison import COPIED, compare, number
 from musictx.evaluate.copies import CopyIndex, symbols

@@ -78,15 +78,6 @@ def test_likeness_of_bars(tune, bars, meter):
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
 
 
-def test_bars_that_repeat_are_alike():
-    bar = [(0, 2, 60), (4, 2, 64), (8, 4, 67), (14, 2, 71)]
-    tune = [(n + 16 * k, length, p + 12 * (k % 2)) for k in range(8) for n, length, p in bar]
-    assert m.bar_likeness(played(tune), 3) == pytest.approx(1.0)
-    other = [(n, length, p + (n // 16) % 2) for n, length, p in tune]
-    assert m.bar_likeness(played(other), 1) < 0.5
-    assert math.isnan(m.bar_likeness(played(tune), 100))
-
-
 def test_a_change_of_meter_and_tempo():
     score = played([(0, 4, 60), (16, 4, 60), (32, 4, 60)])
     assert set(m.bar_places(score)) == {0}

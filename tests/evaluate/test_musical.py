@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from musictx.evaluate import musical as m
 from musictx.evaluate.measures import MEASURES, measure
-from musictx.notes import NOTE, Score
+from musictx.notes import Score
 from tests.strategies import scores
 
 EMPTY = Score()
@@ -48,8 +48,8 @@ def transposed(piece, by):
 @pytest.mark.parametrize("empty", [EMPTY, DRUMS])
 def test_an_empty_piece(empty):
     values = measure(empty, 10.0, MEASURES)
-    known = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 1}
-    assert {name: v for name, v in values.items() if not math.isnan(v)} == known
+    expected = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 1}
+    assert {name: v for name, v in values.items() if not math.isnan(v)} == expected
     assert m.longest_silence(empty, 10.0) == 10.0
 
 
@@ -66,7 +66,7 @@ def test_one_note():
     assert m.longest_silence(ONE, 10.0) == 7
 
 
-def test_known_values():
+def test_values_by_hand():
     assert m.scale_consistency(line(range(60, 72))) == pytest.approx(7 / 12)
     harmonic = [57, 59, 60, 62, 64, 65, 68]  # A minor: no major scale has both F and G sharp
     assert m.scale_consistency(line(harmonic)) == 1
@@ -79,15 +79,6 @@ def test_known_values():
     assert m.longest_silence(score((0, 9, 60)), 5) == 0
 
 
-def test_stuck_by_hand():
-    trill = score(*((i * 0.5, i * 0.5 + 0.1, 60 + i % 2) for i in range(11)))
-    assert m.stuck_seconds(trill) == 5.0
-    assert measure(trill, 9.0, MEASURES)["stuck for 5 s"] == 1
-    turns = [score(*((i, i + 0.5, 60 + i % 4) for i in range(n))) for n in (15, 16, 18)]
-    assert [m.stuck_seconds(one) for one in turns] == [0, 15, 17], "3 3/4 turns, 4, 4 1/2"
-    assert m.stuck_seconds(line([60, 62, 64, 60])) == 0
-
-
 # ----------------------------------------------------------------------------------- plain loops
 
 
@@ -98,15 +89,15 @@ def test_struck_again_against_a_loop(piece):
         any(q == p and 0 <= s - t < 0.5 - 1e-6 and j < i for j, (t, _, q) in enumerate(rows))
         for i, (s, _, p) in enumerate(rows)
     )
-    found = m.restruck(piece)
-    assert math.isnan(found) if not rows else found == pytest.approx(again / len(rows))
+    got = m.restruck(piece)
+    assert math.isnan(got) if not rows else got == pytest.approx(again / len(rows))
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
     rows = listed(piece)
-    found = measure(piece, seconds, MEASURES)
-    assert found["notes a second"] == len(rows) / seconds
+    got = measure(piece, seconds, MEASURES)
+    assert got["notes a second"] == len(rows) / seconds
     # Silence and polyphony, one millisecond at a time: the strategies' times lie on that grid.
     grid = round(seconds * 1000)
     spans = [(round(s * 1000), round(e * 1000)) for s, e, _ in rows]
@@ -116,7 +107,7 @@ def test_pitch_and_time_against_loops(piece, seconds):
             at[t] += 1
     loudest = sum(n > 0 for n in at)
     if loudest:
-        assert found["polyphony"] == pytest.approx(sum(at) / loudest)
+        assert got["polyphony"] == pytest.approx(sum(at) / loudest)
     breaks = {s for s, e in spans if s == e}  # a note without length ends a silence
     longest = run = 0
     for t in range(grid):
@@ -129,7 +120,7 @@ def test_pitch_and_time_against_loops(piece, seconds):
     pitches = [p for _, _, p in rows]
     scales = [(0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)]
     inside = [sum((p - k) % 12 in s for p in pitches) for s in scales for k in range(12)]
-    assert found["in scale"] == pytest.approx(max(inside) / len(pitches))
+    assert got["in scale"] == pytest.approx(max(inside) / len(pitches))
 
 
 def stuck_in_a_loop(pitches):
@@ -180,9 +171,9 @@ def test_the_top_line_against_a_loop(piece):
 @given(scores(max_seconds=6.0), st.sampled_from([0.5, 1.0, 2.0]))
 def test_self_similarity_against_a_loop(piece, lag):
     rows = listed(piece)
-    found = m.self_similarity(piece, lag)
+    got = m.self_similarity(piece, lag)
     if not rows:
-        assert math.isnan(found)
+        assert math.isnan(got)
         return
     first = rows[0][0]
     frames = [int((s - first) / m.FRAME_SECONDS + 1e-6) for s, _, _ in rows]
@@ -201,15 +192,7 @@ def test_self_similarity_against_a_loop(piece, lag):
             if before and after:
                 best = np.fmax(best, both / math.sqrt(before * after))
         shift += 1
-    assert found == pytest.approx(best, nan_ok=True)
-
-
-def test_self_similarity_knows_a_repeated_phrase():
-    phrase = [60, 64, 67, 72, 59, 62, 65, 71]  # four seconds
-    assert m.self_similarity(line(phrase * 4), 4.0) == pytest.approx(1.0)
-    assert m.self_similarity(line(phrase * 4), 2.0) == 0, "2 to before 4 s"
-    assert m.self_similarity(line(range(40, 104)), 4.0) == 0
-    assert math.isnan(m.self_similarity(line(phrase), 4.0)), "no repetition to be seen in 4 s"
+    assert got == pytest.approx(best, nan_ok=True)
 
 
 # -------------------------------------------------------------------------------------------- laws
@@ -219,16 +202,11 @@ def same(a, b):
     return all(a[name] == pytest.approx(b[name], nan_ok=True) for name in a)
 
 
-@given(scores(pitches=(20, 100)), st.integers(-12, 12))
-def test_no_measure_knows_the_key(piece, by):
-    assert same(*(measure(one, 12.0, MEASURES) for one in (piece, transposed(piece, by))))
-
-
-@given(scores(), st.integers(0, 5000))
-def test_no_measure_but_silence_knows_when_the_piece_begins(piece, milliseconds):
+@given(scores(pitches=(20, 100)), st.integers(-12, 12), st.integers(0, 5000))
+def test_no_measure_depends_on_the_key_and_only_silence_on_the_beginning(piece, by, milliseconds):
     before, after = (
         measure(one, 20.0, {n: of for n, of in MEASURES.items() if not n.startswith("dead air")})
-        for one in (piece, piece.shifted(milliseconds / 1000))
+        for one in (piece, transposed(piece, by).shifted(milliseconds / 1000))
     )
     assert same(before, after)
 
@@ -255,14 +233,6 @@ def test_bounds():
     assert set(MEASURES) - valued == set()
 
 
-@given(scores(), st.randoms())
-def test_the_order_in_which_notes_are_written_does_not_matter(piece, random):
-    notes = list(piece.notes)
-    random.shuffle(notes)
-    other = piece.with_notes(np.array(notes, NOTE))
-    assert same(measure(piece, 9.0, MEASURES), measure(other, 9.0, MEASURES))
-
-
 @given(scores(), st.integers(0, 6).map(float), st.integers(1, 6).map(float))
 def test_an_excerpt_against_a_loop(piece, start, seconds):
     cut = m.excerpt(piece, start, seconds)
@@ -274,9 +244,3 @@ def test_an_excerpt_against_a_loop(piece, start, seconds):
     assert listed(cut) == wanted
     assert not len(cut.pedals)
     assert all(value is not None for value in measure(cut, seconds, MEASURES).values())
-
-
-def test_an_excerpt_has_its_first_moment_and_not_its_last():
-    piece = score((0, 1, 60), (2, 9, 62), (3, 4, 64), (5, 6, 65))
-    assert listed(m.excerpt(piece, 2, 3)) == [(0, 3, 62), (1, 2, 64)]
-    assert len(m.excerpt(DRUMS, 0, 9)) == 0

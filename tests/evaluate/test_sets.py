@@ -26,21 +26,14 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told",
-    [
-        *(
-            '{"samples": {"song-000": {"seam": "2"}}}',
-            '{"samples": {"song-000": {"seam": 1',
-            "[]",
-            '{"samples": {"song-000": 5}}',
-        ),
-        *('{"samples": {"song-000": {"seam": NaN}}}', '{"samples": []}', "[" * 9000),
-        '{"samples": {"song-000": {"seam": 1' + "0" * 400 + "}}}",
-    ],
-)
-def test_a_damaged_list_is_one_sentence(told, tmp_path):
+    "text",
+    ['{"samples": {"song-000": {"seam": "2"}}}', '{"samples": {"song-000": {"seam": 1', "[]",
+     '{"samples": {"song-000": 5}}', '{"samples": {"song-000": {"seam": NaN}}}', "[" * 9000,
+     '{"samples": {"song-000": {"seam": 1' + "0" * 400 + "}}}"],
+)  # fmt: skip
+def test_a_damaged_list_is_one_sentence(text, tmp_path):
     write_songs(tmp_path, range(1), notes=40)
-    (tmp_path / sets.LIST).write_text(told)
+    (tmp_path / sets.LIST).write_text(text)
     with pytest.raises(UserError, match=r"samples\.json: damaged; delete it"):
         sets.read_samples(tmp_path, 0, 3)
 
@@ -52,8 +45,8 @@ def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     lasting = {p.name for p in pieces if p.seconds >= 15}
     draws = [sets.drawn(pieces, "validation", 4, 15, seed) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
-    for found in draws:
-        assert len({p.name for p in found} & lasting) == 4
+    for one in draws:
+        assert len({p.name for p in one} & lasting) == 4
     assert {p.name for p in sets.drawn(pieces, "validation", 99, 15, 0)} == lasting
     with pytest.raises(UserError, match=r"seconds: no validation piece .* lasts 99 s"):
         sets.drawn(pieces, "validation", 4, 99, 0)
@@ -61,11 +54,9 @@ def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
 
 def test_real_files_are_drawn_likewise(tmp_path):
     folder = write_songs(tmp_path / "midi", range(6), notes=30)
-    found = sets.real_files(str(folder), 3, 2.0, 0)
-    assert [one.name for one in found] == [
-        one.name for one in sets.real_files(str(folder), 3, 2, 0)
-    ]
-    assert len({one.name for one in found}) == 3
+    first, again = ([p.name for p in sets.real_files(str(folder), 3, 2.0, 0)] for _ in range(2))
+    assert first == again
+    assert len(set(first)) == 3
     with pytest.raises(UserError, match=r"against=.*: no piece there lasts 999 s"):
         sets.real_files(str(folder), 3, 999.0, 0)
     one = sets.real_files(str(folder / "song-002.mid"), 3, 2.0, 0)

@@ -182,7 +182,7 @@ def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
     assert (back[2:4] > 0).any()
     np.testing.assert_array_equal(row.given.openings[2:4], lines[2:4])
     (bias,) = part.biases([part], [row], SamplingConfig())
-    (some,) = bias.biases
+    some = bias.rows[0].biases
     (repeats,) = (one.keywords["bars"] for one in some if "bars" in getattr(one, "keywords", ()))
     for bar in (2, 3):
         assert repeats.get(bar) == (bar - back[bar] if back[bar] > 0 else None)

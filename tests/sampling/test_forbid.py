@@ -12,7 +12,7 @@ from musictx.tokens.vocab import BOS
 from tests.sampling.engines import Only, V, make, run
 
 
-def test_costs_are_taken_off_and_forbid_only_while_another_id_is_left():
+def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
     """Against a loop: the first infinite costs have their way, later ones where any id stays."""
     random = np.random.default_rng(1)
     logits = torch.randn(30, V, dtype=torch.float64)
@@ -34,15 +34,15 @@ def test_costs_are_taken_off_and_forbid_only_while_another_id_is_left():
             assert float(found[row, i]) == pytest.approx(expected)
 
 
-def test_soft_constraints_work_in_the_loop_and_see_states_and_ids():
+def test_penalties_work_in_the_loop_and_see_states_and_ids():
     law, seen = Only(1, [4, 5]), []
     law.states = ["a state"]
 
-    def soft(states, past):
+    def penalty(states, past):
         seen.append((states, past.tolist()))
         return np.where(np.arange(V) == 5, 0.0, np.inf)
 
-    assert run(make(), [BOS], max_tokens=3, constraint=law, soft=[soft]) == [[5, 5, 5]]
+    assert run(make(), [BOS], max_tokens=3, constraint=law, penalties=[penalty]) == [[5, 5, 5]]
     assert seen == [(["a state"], [[BOS, *[5] * n]]) for n in range(3)]
 
 

@@ -116,7 +116,7 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
 def penalty_of(part, row):
     """(V,) nats that the next id of ``row`` costs."""
     (bias,) = part.biases([part], [row], SamplingConfig())
-    (penalty,) = bias([], np.empty(0))
+    (penalty,) = bias([row.state], [np.empty(0)])
     return penalty
 
 

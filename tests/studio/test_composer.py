@@ -19,7 +19,7 @@ from musictx.config import ModelFolder
 from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.studio import composer as room
-from musictx.studio import performing, take_events
+from musictx.studio import performing
 from musictx.studio.errors import Refused
 from tests.studio.composers import composing, finished, take_of
 
@@ -31,14 +31,14 @@ class Held:
 
     def __init__(self, monkeypatch) -> None:
         self.go, self.order = threading.Event(), []
-        real = take_events.TakeEvents.compose
+        real = performing.TakeEvents.compose
 
         def compose(hearing, bundle):
             self.order.append((hearing._job.session.id, hearing._job.take.id))
             assert self.go.wait(20)
             real(hearing, bundle)
 
-        monkeypatch.setattr(take_events.TakeEvents, "compose", compose)
+        monkeypatch.setattr(performing.TakeEvents, "compose", compose)
 
 
 def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, monkeypatch):
@@ -119,24 +119,24 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
     with composing(tmp_path) as (composer, _, _):
         back = composer._sessions.get(session.id)
         assert [t["state"] for t in composer.takes(back)] == ["done", "stopped"]
-        assert composer.takes(back)[0] == json.loads(json.dumps(take))
+        assert json.dumps(composer.takes(back)[0]) == json.dumps(take)
         assert composer.submit(back, {"task": "new", "seconds": 0.5})["id"] == 5
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"task": "sing"}, "task=sing: expected one of new"),
-        ({}, "task=None: expected one of new"),
-        ({"task": "new", "sample": 3}, "no part is called 'sample'"),
-        ({"task": "new", "samples": 9}, "samples: expected a whole number from 1 to 8, not 9"),
-        ({"task": "new", "seconds": float("nan")}, "seconds=nan: expected a number"),
-        ({"task": "new", "seconds": 1e9}, "seconds=.*from 0 to 300"),
+        ({"task": "sing"}, "task='sing': expected 'new', 'continue'"),
+        ({}, "task: it is missing"),
+        ({"task": "new", "sample": 3}, "sample: there is no such part"),
+        ({"task": "new", "samples": 9}, "samples=9: expected less than or equal to 8"),
+        ({"task": "new", "seconds": float("nan")}, "seconds=nan: "),
+        ({"task": "new", "seconds": 1e9}, "seconds=1000000000.0: .*300"),
         ({"task": "new", "model": "../x"}, r"model=\.\./x: expected one of piano"),
         ({"task": "harmonise", "model": "piano"}, "cannot harmonise; chorale can"),
         ({"task": "vary", "model": "plain"}, "cannot vary; piano or pop can"),
         ({"task": "new", "controls": {"colour": 1}}, "colour: the model piano does not follow it"),
-        ({"task": "new", "controls": {"density": [1]}}, "density: expected a number or a word"),
+        ({"task": "new", "controls": {"density": [1]}}, "density=.*: expected a number"),
         ({"task": "new", "controls": {"density": "loud"}}, "density=loud: expected a number"),
         ({"task": "new", "sampling": {"temperature": "hot"}}, "temperature=hot: expected a num"),
         ({"task": "new", "sampling": {"temperature": -1}}, r"sampling.temperature=-1"),
@@ -152,7 +152,7 @@ def test_takes_are_there_again_and_what_was_composed_is_stopped(tmp_path):
         ({"task": "replace", "begin": 0, "end": 3, "model": "chorale"}, "four voices.*2 tracks"),
         ({"task": "continue", "end": 0}, "no notes before 0.0 s"),
         ({"task": "accompany", "tracks": [2]}, "no pitched notes in the selection"),
-        ({"task": "new", "seed": -1}, "seed: expected a whole number"),
+        ({"task": "new", "seed": -1}, "seed=-1: "),
         ({"task": "new", "revision": 12}, "changed in between"),
     ],
 )  # fmt: skip
@@ -306,13 +306,13 @@ def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_
 
 
 def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
-    real, told = take_events.outcome, []
+    real, told = performing.outcome, []
 
     def outcome(*arguments):
         told.append(real(*arguments))  # the third to be finished has the notes of the first
         return told[-1] if len(told) < 3 else replace(told[-1], notes=list(told[0].notes))
 
-    monkeypatch.setattr(take_events, "outcome", outcome)
+    monkeypatch.setattr(performing, "outcome", outcome)
     take = finished(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
     same = [one for one in take["proposals"] if one["notes"] == told[0].notes]
     assert len(same) == 2

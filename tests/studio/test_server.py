@@ -169,7 +169,7 @@ def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("musictx.studio.bodies.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("musictx.studio.app.BODY_SECONDS", 0.1)
 
     async def script(client):
         async def slow():
@@ -260,11 +260,11 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
 
         for query, sentence in (
             ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
-            ({"begin": "x"}, "begin=x: expected seconds"),
-            ({"end": "nan"}, "end=nan: expected seconds"),
+            ({"begin": "x"}, "begin='x': expected a valid number"),
+            ({"end": "nan"}, "end='nan': expected a finite number"),
             ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
-            ({"take": "five"}, "take=five: expected a whole number"),
-            ({"from": "1", "to": "2"}, "from: expected begin=, end=, take= or proposal="),
+            ({"take": "five"}, "take='five': expected a valid integer"),
+            ({"from": "1", "to": "2"}, "from: there is no such part"),
         ):
             said, _ = await file("x.mid", 400, **query)
             assert sentence in json.loads(said)["error"]

@@ -219,7 +219,7 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
     wrong = [
         {"id": "x"}, {"id": True}, {"id": 10**400}, {"begin": "x"}, {"tracks": [None]},
         {"state": "?"}, {"proposals": 5}, {"proposals": [5]}, {"proposals": [{"number": []}]},
-        {"evil": 1}, {"proposals": [{"number": 1, "removes": [[]]}]},
+        {"proposals": [{"number": 1, "removes": [[]]}]},
         {"progress": float("nan")}, {"request": []}, {"command": "a" * 64_000_000},
         *({"proposals": [{"number": 1, "state": "done", **part}]} for part in (
             {"notes": [5]}, {"notes": [[2.0, 0, 0]]}, {"notes": [[0.0, 10**400, 60, 80, 0]]},
@@ -233,7 +233,8 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
     (session.folder / "takes" / "0098.json").write_text("[" * 100_000)
     os.mkfifo(session.folder / "takes" / "0099.json")
     takes = Takes(session.folder)
-    assert [take.json() for take in takes.all] == [json.loads(text)]
+    (take,) = takes.all
+    assert json.loads(json.dumps(take.json())) == json.loads(text)
     assert takes.following == 100
 
 

@@ -25,8 +25,8 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.models import TASKS, Models
+from musictx.studio.performing import TakeEvents
 from musictx.studio.request import Request, command_line, parse
-from musictx.studio.take_events import TakeEvents
 from musictx.studio.takes import Proposal, Take
 from tests.studio.composers import finished, heard, song
 

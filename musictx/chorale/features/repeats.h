@@ -1,20 +1,17 @@
 // For one new token what repeats.py computes, and what it is compared with.
 #pragma once
-#include "feature.h"
+#include "predicted.h"
 
 namespace {
 
-struct Match {
-  int64_t id, steps;
-};
-
-struct Repeats : Feature {
-  struct Seen {
-    Match matches[2];
+struct Repeats : Predicted {
+  using Seen = Predictions<2>;  // of all voices; of the next voice alone
+  struct Match {
+    int64_t id, steps;
   };
   const int64_t* pitches;
-  const float *lengths, *intervals;  // (2, classes, width), (2, 2 span + 2, width); scores: 2 x classes
-  int64_t voices, span, classes, most;
+  const float *lengths, *intervals;  // (2, classes, width), (2, 2 span + 2, width)
+  int64_t voices, span, most;
   int64_t shortest[2], changes[2];  // for all voices; for the next voice alone
 
   Match longest(const Known& known, int own) const {
@@ -41,23 +38,20 @@ struct Repeats : Feature {
     return found;
   }
   void read(const Known& known, Seen& seen) const {
-    for (int own = 0; own < 2; own++) seen.matches[own] = longest(known, own);
+    for (int own = 0; own < 2; own++) {
+      const auto [id, steps] = longest(known, own);
+      seen.ids[own] = id;
+      seen.trust[own] = length_class(steps);
+    }
   }
   void embed(const Known& known, const Seen& seen, float* x, int64_t width) const {
     const int64_t last = known.place < voices ? -1 : known.back(voices - 1);
     const int64_t old = last < 0 ? -1 : pitches[last];
     for (int own = 0; own < 2; own++) {
-      const auto [id, steps] = seen.matches[own];
-      add(x, lengths + (own * classes + length_class(steps)) * width, width);
-      const int64_t then = pitches[id];
+      add(x, lengths + (own * classes + seen.trust[own]) * width, width);
+      const int64_t then = pitches[seen.ids[own]];
       const int64_t row = then < 0 || old < 0 ? 0 : then - old + span + 1;
-      if (steps > 0) add(x, intervals + (own * (2 * span + 2) + row) * width, width);
-    }
-  }
-  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
-    for (int own = 0; own < 2; own++) {
-      const auto [id, steps] = seen.matches[own];
-      if (steps > 0) logits[id] += scored[own * classes + length_class(steps)];
+      if (seen.trust[own]) add(x, intervals + (own * (2 * span + 2) + row) * width, width);
     }
   }
 };

@@ -24,6 +24,7 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.model.features.predicted import Gated, Predictions
 from musictx.tokens.group_ids import RETURNS
 from musictx.tokens.returns import FARTHEST_BARS
 
@@ -51,7 +52,7 @@ class BarState(NamedTuple):
     meter: Tensor
 
 
-class Bars(keys.GroupFeature):
+class Bars(keys.GroupFeature, Gated):
     """Embeddings and scores of what stood here before.
 
     size    how many ids there are
@@ -62,6 +63,7 @@ class Bars(keys.GroupFeature):
     """
 
     name = "bars"
+    classes = CLASSES
     products = ("stood",)
     further = ("section",)
     meter: Tensor
@@ -177,40 +179,25 @@ class Bars(keys.GroupFeature):
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
         return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)
 
-    def embed(self, x: Tensor, seen: BarState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what stood here before."""
-        each = torch.arange(COUNT, device=x.device)
-        gates = self.gates.flatten()[seen.trust + each * CLASSES]
-        size, flat = len(self.stood), seen.ids.flatten(0, 1)
-        predicted = F.embedding_bag(
-            flat.clamp(max=size - 1),
-            self.stood,
-            mode="sum",
-            per_sample_weights=(gates * (seen.ids > 0)).flatten(0, 1).to(self.stood.dtype),
-        )
-        agreement = F.embedding_bag(
-            (seen.trust + each * CLASSES).flatten(0, 1), self.trust, mode="sum"
-        )
-        more = (predicted + agreement).view_as(x) + F.embedding(seen.meter, self.in_meter)
+    @property
+    def by_class(self) -> Tensor:
+        return self.trust
+
+    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
+        """As :meth:`Gated.embed`, and the meter."""
+        assert isinstance(seen, BarState)
+        more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: BarState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the ids of earlier bars."""
-        scores = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
-        field = seen.field[..., None, None, None].expand(-1, -1, 1, COUNT, CLASSES)
-        scores = scores.gather(2, field)[:, :, 0]
-        scores = scores.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
-        return logits.scatter_add(2, seen.ids, scores)
-
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "meter", "back", "in_meter", "stood", "gates", "trust")
+        names = (*keys.Table._fields, "meter", "back", "in_meter")
         return NativeForm(
             Path(__file__).with_name("bars.h"),
             "Bars",
             {
+                **self.native_fields(),
                 **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
-                "size": len(self.stood),
             },
             scores=self.scores,
         )

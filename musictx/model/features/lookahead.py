@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
+from musictx.model.features.predicted import Gated
 from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.vocab import Tokenizer
@@ -32,16 +32,17 @@ CLASSES = 4
 class LookaheadState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
-    ids    (B, T): what would follow, 0 where nothing is given
-    state  (B, T): the class of the bar;  field  (B, T): which field of a group is next
+    ids    (B, T, 1): what would follow, 0 where nothing is given
+    trust  (B, T, 1): the class of the bar
+    field  (B, T): which field of a group is next
     """
 
     ids: Tensor
-    state: Tensor
+    trust: Tensor
     field: Tensor
 
 
-class Lookahead(keys.GroupFeature):
+class Lookahead(keys.GroupFeature, Gated):
     """Embeddings and scores of the given notes ahead.
 
     size  how many ids there are;  classes  :data:`CLASSES`
@@ -120,32 +121,22 @@ class Lookahead(keys.GroupFeature):
             inside & is_given, following, torch.where(line_next, self.bar_id, 0)
         )
         state = torch.where(is_given, kind, 0)
-        return LookaheadState(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
+        every = (following[..., None], state[..., None], field)
+        return LookaheadState(*(each.flatten(1, 2)[:, laid.new] for each in every))
 
-    def embed(self, x: Tensor, seen: LookaheadState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what is given here."""
-        gates = self.gates[seen.state] * (seen.ids > 0)
-        ids = seen.ids.clamp(max=len(self.stood) - 1)
-        predicted = F.embedding(ids, self.stood) * gates[..., None]
-        return x + (predicted + F.embedding(seen.state, self.state)).to(x.dtype)
-
-    def score(self, logits: Tensor, x: Tensor, seen: LookaheadState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the given ids."""
-        scores = F.linear(x, self.scores).float()
-        rows = (seen.field * self.classes + seen.state)[..., None]
-        scores = scores.gather(2, rows) * (seen.ids > 0)[..., None]
-        return logits.scatter_add(2, seen.ids[..., None], scores)
+    @property
+    def by_class(self) -> Tensor:
+        return self.state
 
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "is_meter", "section", "gates", "stood", "state")
+        names = (*keys.Table._fields, "is_meter", "section")
         return NativeForm(
             Path(__file__).with_name("lookahead.h"),
             "Ahead",
             {
+                **self.native_fields(),
                 **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
-                "size": len(self.stood),
-                "classes": self.classes,
             },
             scores=self.scores,
         )

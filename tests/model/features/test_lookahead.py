@@ -85,7 +85,7 @@ def test_it_finds_what_loops_find(seed, look):
     for one, since in ((first, 0), (second, begins)):
         of_piece = [place for place in range(5, len(one)) if written(one, place)]
         for place in of_piece:
-            got = seen.ids[0, since + place].item(), seen.state[0, since + place].item()
+            got = seen.ids[0, since + place].item(), seen.trust[0, since + place].item()
             assert got == expected(one, place), place
     row = ids[:, :begins]
     for at in range(35, len(first) - 1, 41):
@@ -101,8 +101,8 @@ def test_models_made_before_there_were_variations_read_them_as_known_in_part():
     places = torch.arange(ids.shape[1])[None]
     one, other = (each.read(ids, ids[:, :0], places) for each in (older, newer))
     assert torch.equal(one.ids, other.ids)
-    assert (other.state == 3).any()
-    assert torch.equal(one.state, torch.where(other.state == 3, 1, other.state))
+    assert (other.trust == 3).any()
+    assert torch.equal(one.trust, torch.where(other.trust == 3, 1, other.trust))
 
 
 def written(ids, place):

@@ -11,8 +11,6 @@ length have no releases to wait for: there only the end is held back, and then d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from musictx.evaluate import keys
@@ -40,10 +38,10 @@ def closing(length: float) -> float:
     return min(MOST_SECONDS, MOST_SHARE * length)
 
 
-class Ending:
-    """A soft constraint; it is to come before all others.
+class CadencePlanner:
+    """A penalty of one row; it is to come before most others.
 
-    begins  the seconds of each row's tokens at which it begins to close
+    begins  the seconds of its tokens at which it begins to close
     until   those at which it has ended
     key     keynote and mode; ``None`` = as the piece has it so far
     low     the lowest pitch that may be struck, ``None`` = any
@@ -52,33 +50,31 @@ class Ending:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        begins: Sequence[float],
-        until: Sequence[float],
+        begins: float,
+        until: float,
         key: tuple[int, str] | None = None,
         low: int | None = None,
     ) -> None:
         events = tokenizer.note_events
         self.events = None if events is None or events.longest_wait is None else events
         self.pitch_of, self.begins, self.until = tokenizer.pitch_of, begins, until
-        self._keys = [key] * len(until)
+        self._key = key
         first = LOWEST_BASS_PITCH if low is None else low
         self._bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
 
-    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray:
-        costs = np.zeros((len(states), len(self.pitch_of)))
-        for row, (state, begins, until) in enumerate(zip(states, self.begins, self.until)):
-            part = (state.seconds - begins) / (until - begins)
-            if part < 0:
-                costs[row, EOS] = np.inf
-            elif self.events is None:
-                costs[row, EOS] = -END_NATS * part
-            elif self._keys[row] is None:
-                pitches = self.pitch_of[past[row]]
-                self._keys[row] = keys.estimate(pitches[pitches >= 0, None])
-            if self.events is not None:
-                moment = _Moment(self.events, state, begins, until, self._keys[row])
-                moment.weigh(costs[row], self._bass)
-        return costs
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        nats = np.zeros(len(self.pitch_of))
+        part = (state.seconds - self.begins) / (self.until - self.begins)
+        if part < 0:
+            nats[EOS] = np.inf
+        elif self.events is None:
+            nats[EOS] = -END_NATS * part
+        elif self._key is None:
+            pitches = self.pitch_of[ids]
+            self._key = keys.estimate(pitches[pitches >= 0, None])
+        if self.events is not None:
+            _Moment(self.events, state, self.begins, self.until, self._key).weigh(nats, self._bass)
+        return nats
 
 
 class _Moment:

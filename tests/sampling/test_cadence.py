@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
-from musictx.sampling import ending
+from musictx.sampling import cadence
 from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
 from tests.sampling.pieces import TUNE, continue_music, make, score
@@ -33,7 +33,7 @@ def test_no_note_is_cut_and_the_music_is_silent_in_time(seed, seconds, tracks, p
     assert len(state.sounding) == 0
     assert sample.ended in ("model", "seconds")
     assert sample.score.duration <= sample.seam + seconds + 1e-6
-    assert sample.seconds > seconds - ending.closing(seconds)
+    assert sample.seconds > seconds - cadence.closing(seconds)
 
 
 @pytest.mark.parametrize("key", ["C", "F#m", None])
@@ -53,17 +53,17 @@ def test_the_last_chord_stands_on_the_keynote(key):
             end="natural",
         )
         found = sample.score.notes
-        last = found[found["start"] >= sample.seam + 12.0 - ending.closing(12.0) / 2 - 0.02]
+        last = found[found["start"] >= sample.seam + 12.0 - cadence.closing(12.0) / 2 - 0.02]
         keynote, chord = {"C": (0, {0, 4, 7}), "F#m": (6, {6, 9, 1})}.get(key, (None, None))
         if keynote is not None:
             assert last["pitch"].min() % 12 == keynote
             assert set(last["pitch"] % 12) <= chord
-        assert 1 <= len(last) <= ending.MOST_CHORD_NOTES
+        assert 1 <= len(last) <= cadence.MOST_CHORD_NOTES
         assert np.ptp(last["start"]) < 0.1
 
 
 def test_pull_and_silence_grow_towards_the_end(piano):
-    constraint = ending.Ending(piano, [10.0], [20.0], (0, "major"))
+    planner = cadence.CadencePlanner(piano, 10.0, 20.0, (0, "major"))
     vocabulary = piano.vocabulary
     strike, off = vocabulary.id("note_on", 60), vocabulary.id("note_off", 60)
 
@@ -71,13 +71,13 @@ def test_pull_and_silence_grow_towards_the_end(piano):
         past = [("velocity", 1), ("note_on", 60)]
         past += [("time_shift", 50)] * int(seconds * 2) + [("note_off", 60)] * (not sounding)
         ids = [vocabulary.id(*token) for token in past]
-        return constraint([piano.grammar(ids)], np.array([[1, *ids]]))[0]
+        return planner(piano.grammar(ids), np.array([1, *ids]))
 
     assert costs(5.0)[strike] == 0
     assert costs(5.0)[2] == np.inf  # eos
     rising = [costs(at)[strike] for at in (10.5, 11.5, 12.5, 13.5)]
     assert rising == sorted(rising)
-    assert 0 < rising[0] < rising[-1] < ending.STRIKE_NATS
+    assert 0 < rising[0] < rising[-1] < cadence.STRIKE_NATS
     assert costs(17.0)[strike] == np.inf
     assert costs(17.0)[off] < 0
     assert np.isfinite(costs(19.0)).nonzero()[0].tolist().count(off) == 1
