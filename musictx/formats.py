@@ -92,6 +92,14 @@ def read(
     )
 
 
+def not_played(path: str | Path, repairs: Counter[str]) -> str:
+    """A line on what of a file that :func:`read` has read is not played as it is written; empty for
+    MIDI: what was put right there is in the list that prepare prints."""
+    if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
+        return ""
+    return f"{path}: not played as written: {'; '.join(repairs)}"
+
+
 def _parse(
     data: bytes, xml: bool, limits: Limits | None, repairs: Counter | None, repeats: bool
 ) -> Score:

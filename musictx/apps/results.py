@@ -89,9 +89,8 @@ def read_music(
         score = formats.read(file, limits=limits, repairs=repairs, repeats=repeats)
     except UserError as error:
         raise UserError(f"{option}={error}") from error
-    # What was put right in a damaged MIDI file is in the list that prepare prints.
-    if repairs and file.name.lower().endswith(formats.XML_SUFFIXES):
-        notice(f"{path}: not played as written: {'; '.join(repairs)}")
+    if line := formats.not_played(path, repairs):
+        notice(line)
     return score
 
 

@@ -22,7 +22,7 @@ PLAY = Command(
 JAM = Command(
     name="jam",
     config=JamConfig,
-    run="musictx.live.jam_app:run",
+    run="musictx.live.app:run_jam",
     about="Improvise with you: listen to a MIDI port and answer in the pauses.",
     examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
     important=IMPORTANT,

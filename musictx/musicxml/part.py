@@ -19,19 +19,21 @@ _PLAIN = {
     "ornaments": "ornaments and tremolos played plainly", "arpeggiate": "arpeggios played at once",
     "glissando": "glissandi left out", "slide": "glissandi left out",
 }  # fmt: skip
-#: Note values that a metronome counts -> quarter notes.
+#: Note values -> quarter notes.
 _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
-    "16th": 0.25, "32nd": 0.125,
+    "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
 }  # fmt: skip
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
 class Length(NamedTuple):
-    """Ticks from the beginning of a measure to the end of all that is in it, and of its notes."""
+    """Ticks from the beginning of a measure to the end of all that is in it, and of its notes;
+    ``rest`` to the end of a bar's rest in a pick-up, which is as short as the other parts."""
 
     whole: int
     notes: int
+    rest: int = 0
 
 
 def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
@@ -125,7 +127,9 @@ class XmlPart:
     def _measure(self, number: int, element: ET.Element) -> Length:
         """Read one measure; returns its length."""
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
-        notes = 0  # where the last note ends
+        notes = rest = 0  # where the last note ends; a bar's rest in a pick-up
+        first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
+        pickup = element.get("implicit") == "yes"
         for item in element:
             if item.tag == "note":
                 children = {child.tag: child for child in item}
@@ -136,8 +140,15 @@ class XmlPart:
                     self._grace(item, children)
                 if "grace" in children:
                     continue
-                duration = self._ticks(item.findtext("duration"), "duration")
+                duration = self._duration(item)
+                if pickup and not position and "rest" in children and self._fills(item, duration):
+                    rest = max(rest, duration)
+                    continue
+                value = item.findtext("type"), len(item.findall("dot"))
+                if "chord" in children and value[0] and value == first[0]:
+                    duration = first[1]  # some programs give it that without the dots
                 if "chord" not in children:
+                    first = value, duration
                     onset = position
                     position += duration
                     self._before(number, onset, voice)
@@ -180,7 +191,24 @@ class XmlPart:
             position = max(0, position)  # no way leads out of the measure
             length = max(length, position)
         self._after()
-        return Length(length, notes)
+        return Length(length, notes, rest)
+
+    def _duration(self, note: ET.Element) -> int:
+        """Ticks of a note, of one without a ``<duration>`` those of its note value."""
+        text = note.findtext("duration")
+        if text is not None:
+            return self._ticks(text, "duration")
+        quarters = _quarters(note, "type", "dot")
+        tuplet = [note.findtext(f"time-modification/{name}-notes") for name in ("normal", "actual")]
+        if all((number or "").isdecimal() and int(number) for number in tuplet):
+            quarters *= int(tuplet[0]) / int(tuplet[1])
+        return round(quarters * self._resolution)
+
+    def _fills(self, rest: ET.Element, duration: int) -> bool:
+        """Whether a rest is that of a whole bar."""
+        beats, kind = self.meters[-1][2] if self.meters else (4, 4)
+        bar = 4 * self._resolution * beats // kind
+        return duration >= bar or rest.find("rest[@measure='yes']") is not None
 
     def _grace(self, note: ET.Element, children: dict[str, ET.Element]) -> None:
         head = self._head(note, children, 0, 1)
@@ -311,10 +339,15 @@ def _metronome(direction: ET.Element) -> float:
     mark = direction.find("direction-type/metronome")
     if mark is None or len(mark.findall("beat-unit")) != 1:
         return 0.0
-    quarters = _QUARTERS.get((mark.findtext("beat-unit") or "").strip(), 0.0)
-    dots = min(len(mark.findall("beat-unit-dot")), 3)
+    quarters = _quarters(mark, "beat-unit", "beat-unit-dot")
     number = re.search(r"[0-9]{1,4}(\.[0-9]{1,6})?", mark.findtext("per-minute") or "")
-    return quarters * (2 - 0.5**dots) * float(number[0]) if number else 0.0
+    return quarters * float(number[0]) if number else 0.0
+
+
+def _quarters(element: ET.Element, value: str, dot: str) -> float:
+    """Quarter notes of a note value with its dots; 0 for none."""
+    dots = min(len(element.findall(dot)), 3)
+    return _QUARTERS.get((element.findtext(value) or "").strip(), 0.0) * (2 - 0.5**dots)
 
 
 def _verses(note: ET.Element) -> tuple[tuple[int, str], ...]:

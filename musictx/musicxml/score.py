@@ -214,14 +214,13 @@ def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     longest: list[Length] = []
     for part in parts:
         longest += [Length(0, 0)] * (len(part.lengths) - len(longest))
-        for measure, (whole, notes) in enumerate(part.lengths):
-            there = longest[measure]
-            if whole > there.whole or notes > there.notes:
-                longest[measure] = Length(max(whole, there.whole), max(notes, there.notes))
+        for measure, length in enumerate(part.lengths):
+            longest[measure] = Length(*map(max, longest[measure], length))
     starts, bar = [0], 0
     for measure, length in enumerate(longest):
         bar = meters.get(measure, bar)
-        rests = min(length.whole, bar) if bar else length.whole
+        rests = length.whole or length.rest
+        rests = min(rests, bar) if bar else rests
         starts.append(starts[-1] + max(rests, length.notes))
     return starts
 

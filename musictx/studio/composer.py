@@ -30,8 +30,8 @@ from musictx.studio.takes import Job, Proposal, Take, Takes, save, save_input, s
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
 
-#: Takes that may wait: of one session, of all.
-MOST_OF_SESSION, MOST = 8, 64
+#: Takes of one session that may wait.
+MOST = 8
 #: Seconds that the thread is waited for when the studio closes.
 LEAVE_SECONDS = 5.0
 
@@ -93,10 +93,8 @@ class Composer:
             if self._closing:
                 raise Refused("the studio is closing", 503)
             waiting = [job.session for job in self._waiting()]
-            if waiting.count(session) >= MOST_OF_SESSION:
-                raise Refused(f"{MOST_OF_SESSION} takes are waiting already; stop one first", 429)
-            if len(waiting) >= MOST:
-                raise Refused(f"{MOST} takes of everybody are waiting; try again later", 429)
+            if waiting.count(session) >= MOST:
+                raise Refused(f"{MOST} takes are waiting already; stop one first", 429)
             takes = self._of(session)
             number, takes.following = takes.following, takes.following + 1
         file = None if source.data is None else f"{stem(number)}.mid"

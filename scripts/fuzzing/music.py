@@ -233,4 +233,4 @@ def play(path: Path) -> object:
     table["pitch"], table["velocity"] = (45, 65, 38), 90
     table["start"], table["end"], table["drum"] = (0, 0.05, 0.1), 0.2, (False, False, True)
     font = SoundFont(path)
-    return sum(len(b) for b in audio.blocks(Score(notes=table), sample_rate=8000, soundfont=font))
+    return sum(len(b) for b in audio.blocks(Score(notes=table), font, sample_rate=8000))

@@ -139,18 +139,6 @@ def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
     document.check(parse({"change": [[0, *NOTE[1:]]]}), few)
 
 
-def test_pedals_of_a_track_that_leaves_go_with_it_and_come_back():
-    document = two_notes()
-    document.tracks += (Track(1, "", 0, False),)
-    document.pedals = ((0.0, 127, 0), (0.5, 127, 1))
-    before = copy.deepcopy(document)
-    change = document.check(Change(tracks=document.tracks[:1]), LIMITS)
-    back = document.apply(change)
-    assert document.pedals == ((0.0, 127, 0),)
-    document.apply(back)
-    assert music(document) == music(before)
-
-
 def test_a_proposal_is_accepted_as_one_operation():
     document = two_notes()
     document.locked = {1}
@@ -199,33 +187,6 @@ def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
     emptied = {"number": 1, "notes": [], "removes": [0, 1], "tracks": []}
     document.apply(document.accepting(5, emptied, "x"))
     assert document.tracks == before.tracks
-
-
-def test_another_proposal_of_the_same_take_takes_the_place_of_the_first():
-    document = two_notes()
-    bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
-    first = {"number": 1, "notes": [[0, 1, 50, 80, 0], [0, 1, 40, 70, 1]], "removes": [0]}
-    second = {"number": 2, "notes": [[0, 1, 51, 80, 0], [0, 1, 41, 70, 1]], "removes": [0]}
-    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
-    document.apply(Change(remove=(3,), add=((4, 5.0, 6.0, 70, 80, 0),)))  # edited meanwhile
-    document.apply(Change(add=((5, 5.0, 6.0, 30, 80, 1),)))
-    between = copy.deepcopy(document)
-    back = document.apply(document.accepting(4, second | {"tracks": [bass]}, "x"))
-    assert document.notes == {
-        1: (1.0, 2.0, 62, 80, 0),
-        4: (5.0, 6.0, 70, 80, 0),
-        5: (5.0, 6.0, 30, 80, 1),
-        6: (0, 1, 51, 80, 0),
-        7: (0, 1, 41, 70, 2),  # the first's bass has other notes by now
-    }
-    assert {row[:4] for row in document.accepted} == {(4, 2, 6, 2)}
-    again = copy.deepcopy(document)
-    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
-    assert [track.id for track in document.tracks] == [0, 1, 2]  # the emptied one is used again
-    document.apply(document.accepting(9, second | {"tracks": []}, "another take"))
-    assert {row[:4] for row in document.accepted} == {(4, 1, 8, 2), (9, 2, 10, 2)}
-    again.apply(back)
-    assert music(again) == music(between)
 
 
 def sounding(document: Document) -> list[tuple]:

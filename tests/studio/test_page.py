@@ -52,11 +52,6 @@ def test_every_import_and_every_style_is_there() -> None:
         assert (PAGE / name.removeprefix("/page/")).is_file(), name
 
 
-def test_files_are_short() -> None:
-    for path in (*PAGE.glob("js/**/*.js"), *PAGE.glob("style/*.css")):
-        assert len(path.read_text().splitlines()) <= 400, path.name
-
-
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_chords_are_read_as_the_command_line_reads_them() -> None:
     words = [root + symbol for root in ("C", "F#", "Bb", "E♭") for symbol in SYMBOLS]

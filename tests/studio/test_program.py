@@ -104,33 +104,3 @@ def test_without_aiohttp_it_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"pip install 'musictx\[studio\]'"):
         program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
     assert not (tmp_path / "s").exists()
-
-
-def test_the_page_opens_in_a_browser_with_windows_alone(monkeypatch):
-    opened = []
-
-    class Windows:
-        def open(self, address):
-            opened.append(address)
-
-    monkeypatch.setattr(program.webbrowser, "get", Windows)
-    program._open("http://127.0.0.1:7870/")
-    assert opened == ["http://127.0.0.1:7870/"]
-    monkeypatch.setattr(program.webbrowser, "get", lambda: program.webbrowser.GenericBrowser("w3m"))
-    monkeypatch.setattr(program.webbrowser.GenericBrowser, "open", lambda *_: opened.append("w3m"))
-    program._open("x")
-
-    def none():
-        raise program.webbrowser.Error("could not locate runnable browser")
-
-    monkeypatch.setattr(program.webbrowser, "get", none)
-    program._open("x")
-    assert len(opened) == 1
-
-
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("0.0.0.0", "localhost"), ("box", "box")],
-)
-def test_the_address_is_one_that_a_browser_here_reaches(host, name):
-    assert program._name(host) == name
