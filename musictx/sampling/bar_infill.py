@@ -1,7 +1,7 @@
 """Given notes around new ones, in bars: see :mod:`.infill`.
 
 The model reads the piece so far and, before the bar in which it goes on, what is given of this and
-the following bars (:mod:`musictx.tokens.ahead`), as in training (``data/bar_tasks.py``).
+the following bars (:mod:`musictx.tokens.lookahead`), as in training (``data/bar_tasks.py``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from musictx.sampling.given import NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.infill import Infill
-from musictx.tokens import ahead
-from musictx.tokens.ahead import Ahead
-from musictx.tokens.bars import STEP_SECONDS, STEPS
-from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens import lookahead
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import STEP_SECONDS
+from musictx.tokens.lookahead import Lookahead
+from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT, Penalty
 
 #: Bars of an accompaniment, and after a gap, that are given ahead.
@@ -45,22 +46,22 @@ class BarInfill(Infill):
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied    the score with the notes from ``begin`` to ``end`` that the new ones vary, if any
 
-    clock   the bars on the clock of the score;  first  the step there of the first of them
-    bars    (:data:`musictx.tokens.group_ids.BAR`);  lines  (B + 1,) their lines, and where the last
-            ends: steps, from which all others count
-    given   the groups that stay, ahead  those that are read ahead of their bars
+    clock   from seconds of the ids to those of the score
+    bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
+            where the last ends
+    given   the notes that stay, ahead  those that are read ahead of their bars
     bar     the number of the bar in which it goes on;  piece  the ids so far
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS
-    tokenizer: GroupTokenizer
+    tokenizer: BarTokenizer
     row: BarRow
     parts: list[int]
 
     def __init__(
         self,
         model: MusicTransformer,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         music: Score,
         begin: float,
         end: float,
@@ -72,53 +73,44 @@ class BarInfill(Infill):
         super().__init__(model, tokenizer, music, **options)
         self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
         grid = tokenizer.grid(music, begin, end)
-        self.clock, self.bars = grid.clock, grid.bars
-        self.first = int(grid.clock.lines[grid.first])
-        self.lines = grid.clock.lines[grid.first : grid.first + len(grid.bars) + 1] - self.first
-        steps = grid.clock.place(np.array([begin, end]))[0] - self.first
-        self.begin, self.stop = int(steps[0]), max(int(steps[1]), int(steps[0]) + 1)
-        self.given = grid.placed
+        self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
+        self.begin, stop = grid.steps(begin, end)
+        self.stop = max(stop, self.begin + 1)
+        self.given = grid.stream.notes
         if not annotated(music):  # where the file names none, chords are composed, too
-            inside, chord = self._inside(grid.placed), grid.placed["part"] == CHORD
-            self.given = grid.placed[~(inside & chord)]
+            chord = self.given["part"] == CHORD
+            self.given = self.given[~(self._inside(self.given) & chord)]
         self.ahead, self.varies = self.given, varied is not None
         if varied is not None:
             there = tokenizer.grid(varied, begin, end)
-            there.placed["line"] += there.first - grid.first
-            lines = self._bar_of(self.begin), self._bar_of(self.stop - 1)
+            there.stream.notes["start"] += self.begin - there.steps(begin)[0]
+            first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
             mine, others = (
-                one[((one["line"] >= lines[0]) & (one["line"] <= lines[1])) == inside]
-                for one, inside in ((there.placed, True), (self.given, False))
+                one[((one["start"] >= first) & (one["start"] < stop)) == inside]
+                for one, inside in ((there.stream.notes, True), (self.given, False))
             )
             self.ahead = np.concatenate([mine, others])
         chords = not (self.given["part"][self._inside(self.given)] == CHORD).any()
         parts = {0} if self.parts is None else {*self.parts}
         self.parts = sorted(parts | ({CHORD} if tokenizer.chords and chords else set()))
         self.bar = self._bar_of(self.begin)
-        before = self.given[self._step(self.given) < self.lines[self.bar]]
-        piece = write(self.bars[: self.bar + 1], before, self.table).astype(np.int64)
+        before = self.given[self.given["start"] < self.lines[self.bar]]
+        piece = write(NoteStream(self.bars[: self.bar + 1], before), self.table).astype(np.int64)
         if self.varies:
-            piece[-FIELDS_A_GROUP:] = self._bar_lines()[self.bar]
-        held = self.given[self.given["line"] == self.bar]
-        held = held[self._step(held) < self.begin].copy()
-        held["line"] = 0
-        held_ids = write(self.bars[self.bar : self.bar + 1], held, self.table)[FIELDS_A_GROUP:]
+            piece[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
+        held = NoteStream(self.bars, self.given[self.given["start"] < self.begin])
+        held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
     def _bar_lines(self) -> np.ndarray:
         """(B, 5) the groups of the bar lines; a variation repeats the bars that what it varies
         does."""
-        by_bar = ahead.by_bar(write(self.bars, self.ahead, self.table), self.table.id("bar"))
-        return np.stack([bar[0] for bar in by_bar])
+        ids = write(NoteStream(self.bars, self.ahead), self.table)
+        return np.stack([bar[0] for bar in lookahead.by_bar(ids, self.table.id("bar"))])
 
-    def _step(self, placed: np.ndarray) -> np.ndarray:
-        steps: np.ndarray = self.lines[placed["line"]] + placed["place"]
-        return steps
-
-    def _inside(self, placed: np.ndarray) -> np.ndarray:
-        steps = self._step(placed)
-        inside: np.ndarray = (steps >= self.begin) & (steps < self.stop)
+    def _inside(self, notes: np.ndarray) -> np.ndarray:
+        inside: np.ndarray = (notes["start"] >= self.begin) & (notes["start"] < self.stop)
         return inside
 
     def _bar_of(self, step: int) -> int:
@@ -126,25 +118,19 @@ class BarInfill(Infill):
 
     def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
         """The groups in each bar, with their keys."""
-        bars = ahead.by_bar(ids, self.table.id("bar"))
+        bars = lookahead.by_bar(ids, self.table.id("bar"))
         return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
 
     @property
     def here(self) -> int:  # type: ignore[override]
         return int(self.lines[self.bar])
 
-    def _seconds(self, time: np.ndarray | float) -> np.ndarray:
-        """Seconds of the ids as those of the score."""
-        steps = np.asarray(time) / STEP_SECONDS + self.first
-        seconds: np.ndarray = self.clock.clock.seconds(steps / STEPS)
-        return seconds
-
     @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         if CHORD not in self.parts:
             return ()
         return tuple(
-            (float(self._seconds(time)), name)
+            (float(self.clock.seconds(time)), name)
             for time, name in self.tokenizer.decode(self.piece).markers
             if self.begin <= round(time / STEP_SECONDS) < self.stop
         )
@@ -152,7 +138,7 @@ class BarInfill(Infill):
     def placed(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
         for name in ("start", "end"):
-            notes[name] = self._seconds(notes[name])
+            notes[name] = self.clock.seconds(notes[name])
         return notes
 
     def written(self) -> np.ndarray:
@@ -162,12 +148,12 @@ class BarInfill(Infill):
 
     def _groups_ahead(self) -> list[list[int]]:
         """The ids of the groups ahead of this bar, and of each one after it."""
-        groups = ahead.groups_ahead(self.bars, self._ahead(), self.table)
+        groups = lookahead.groups_ahead(self.bars, self._ahead(), self.table)
         return [one.reshape(-1).tolist() for one in groups]
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        front = ahead.front(self.table, levels).tolist()
-        bars = ahead.by_bar(self.piece, self.table.id("bar"))
+        front = lookahead.control_prefix(self.table, levels).tolist()
+        bars = lookahead.by_bar(self.piece, self.table.id("bar"))
         share = PAST_OF_VARIED if self.varies else PAST_SHARE
         room = int(share * self.context) - 1 - len(front)
         past = bars[: self.bar]
@@ -178,26 +164,26 @@ class BarInfill(Infill):
         opening = BOS if len(past) == self.bar else CUT
         return np.array([opening, *front, *before, *self._groups_ahead()[0], *rest], np.int64)
 
-    def _ahead(self) -> Ahead:
+    def _ahead(self) -> Lookahead:
         count = len(self.bars)
         last = self._bar_of(self.stop - 1)
         stop = min(last + 1 + TAIL, count) if self.closes else last + 1
         look = LOOK
-        groups = 1 + np.bincount(self.ahead["line"], minlength=count)
+        groups = 1 + np.bincount(NoteStream(self.bars, self.ahead).bar, minlength=count)
         room = int((AHEAD_OF_VARIED if self.varies else AHEAD_SHARE) * self.context)
-        if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < room:
+        if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
             look = count
-        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_A_GROUP > room:
+        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
             look //= 2
-        sections = np.full(count, ahead.WHOLE)
-        sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
-        return Ahead(self.bar, stop, look, self.ahead, sections, self.parts)
+        sections = np.full(count, lookahead.WHOLE)
+        sections[self._bar_of(self.begin) : last + 1] = lookahead.VARIED if self.varies else 0
+        return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
     def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
         openings = self._bar_lines()
         if not self.varies:
-            openings[:, LINE_SAYS] = FREE
-        groups = self._keyed(write(self.bars, self.given, self.table))
+            openings[:, REPEAT_FIELD] = FREE
+        groups = self._keyed(write(NoteStream(self.bars, self.given), self.table))
         later = dict(enumerate(self._groups_ahead()[1:], self.bar + 1))
         given = GivenBars(self.table, self.lines, openings, groups, later)
         new = NewNotes(
@@ -226,11 +212,11 @@ class BarInfill(Infill):
         for what they do in the harmony of given ones."""
         given, bars, nats = rows[0].given, dict[int, int](), infill_biases.AGAIN
         if self.varies:
-            back = self._bar_lines()[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
+            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
             nats = infill_biases.VARIED
         elif sampling.habits:
-            bars = infill_biases.repeats_among(self.bars, self.given)
+            bars = infill_biases.repeats_among(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.rooted]
         if sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
@@ -254,7 +240,7 @@ class BarInfill(Infill):
         return [EachRow(pulls)]
 
     def absorb(self) -> None:
-        whole = len(self.row.piece) - len(self.row.piece) % FIELDS_A_GROUP
+        whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
         self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
         self.done = self.row.done

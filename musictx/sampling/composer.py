@@ -25,7 +25,7 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.region import ROWS_AT_ONCE, write
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import Penalty, Tokenizer
 
@@ -153,7 +153,7 @@ def infill_region(
     model; ``drummers`` and what is ``varied`` count in bars alone. For ``options`` see
     :class:`.Infill`."""
     model, tokenizer = bundle.model, bundle.tokenizer
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         options |= {"drummers": drummers, "varied": varied}
         return BarInfill(model, tokenizer, music, begin, end, **options)
     assert isinstance(tokenizer, PerformanceTokenizer)

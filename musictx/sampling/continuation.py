@@ -15,7 +15,6 @@ import numpy as np
 from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
-from musictx.data import layout
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import cadence, group_limits, timeline
@@ -26,7 +25,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
-from musictx.tokens import ahead
+from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
 
@@ -245,8 +244,8 @@ def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int
     table = first.tokenizer.vocabulary
     assert table is not None  # which has the control tokens
     if first.tokenizer.group > 1:
-        return [ahead.front(table, row) for row in levels], []
-    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
+        return [lookahead.control_prefix(table, row) for row in levels], []
+    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

@@ -16,10 +16,11 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import EachRow
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_grammar import ONSET_BARS
-from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_grammar import ONSET_BARS
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer, Vocabulary
 
 #: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
@@ -48,7 +49,7 @@ def of(tokenizer: Tokenizer, sampling: SamplingConfig, rows: int) -> list[Penalt
     if not sampling.habits:
         return []
     kinds: list[type[Any]] = []
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         kinds = [BarRepetitionPrior, RhythmConsistency]
     elif tokenizer.note_events is not None and tokenizer.note_events.longest_wait:
         kinds = [MotifRepetition]
@@ -181,21 +182,21 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
 
 
 class BarRepetitionPrior:
-    """Which earlier bar a bar repeats (:mod:`musictx.tokens.returns`): one as many bars ago as
+    """Which earlier bar a bar repeats (:mod:`musictx.tokens.repeats`): one as many bars ago as
     :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats, and :data:`STAY_GAIN` more a bar so far
     away or farther that is as far away as the one that the bar before repeated; one of the last
     :data:`NEAR_BARS` costs :data:`NEAR_COST`, one before those bars :data:`FAR_COST`. Real songs
     repeat whole sections; a model leaves them a little too soon at every bar, and lingers."""
 
-    def __init__(self, tokenizer: GroupTokenizer) -> None:
+    def __init__(self, tokenizer: BarTokenizer) -> None:
         self.size, self.sections = tokenizer.size, range(*tokenizer.vocabulary.range("section"))
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         if (before := state.said()) is None:
             return None
         nats = np.zeros(self.size)
-        begin, far = (RETURNS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
-        nats[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
+        begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
+        nats[self.sections[REPEATS] : self.sections[REPEATS + NEAR_BARS]] = NEAR_COST
         nats[self.sections[begin] : self.sections[far]] = -RETURN_GAIN
         nats[self.sections[far] : self.sections.stop] = FAR_COST
         if before >= begin:
@@ -210,7 +211,7 @@ class RhythmConsistency:
     bar, where chords stand; what passes over a place costs :data:`LEFT_OUT` for each part that
     struck there in all of them."""
 
-    def __init__(self, tokenizer: GroupTokenizer) -> None:
+    def __init__(self, tokenizer: BarTokenizer) -> None:
         self.table = tokenizer.vocabulary
         self._bar: tuple[Any, int] | None = None  # state, number of its bar line
         self._usual: tuple[dict[int, set[int]], set[tuple[int, int]]] = {}, set()
@@ -262,7 +263,7 @@ class SectionContrast:
     """What the bars of earlier sections have at the same place costs.
 
     table   the vocabulary, of notes in groups
-    placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
+    stream  the piece so far
     begins  the first bar of each earlier section of ``bars`` bars
     here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
     steps   of a bar: all others are equally long
@@ -273,7 +274,7 @@ class SectionContrast:
     def __init__(
         self,
         table: Vocabulary,
-        placed: np.ndarray,
+        stream: NoteStream,
         begins: Sequence[int],
         bars: int,
         here: int,
@@ -291,19 +292,21 @@ class SectionContrast:
         self.roots = np.full((len(begins), bars * steps), -1)
         self.here = here
         for number, begin in enumerate(begins):
-            mine = placed[(placed["line"] >= begin) & (placed["line"] < begin + bars)]
-            line = mine["line"] - begin
+            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
+            since = stream.notes["start"] - first
+            inside = (since >= 0) & (since < bars * steps)
+            mine, since = stream.notes[inside], since[inside]
             note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
-            at = np.minimum(mine["place"], steps - 1) // SIXTEENTH
-            self.pitches[line[note], at[note], mine["tone"][note] % 12] = True
-            for one, bar in zip(mine, line):
+            bar, place = np.divmod(since[note], steps)
+            self.pitches[bar, place // SIXTEENTH, mine["pitch"][note] % 12] = True
+            for at, one in zip(since, mine):
                 if one["part"] == CHORD:
-                    self.roots[number, bar * steps + one["place"] :] = one["tone"]
+                    self.roots[number, at:] = one["pitch"]
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray:
         nats = np.zeros(self.table.size)
         if state.said() is not None:
-            mine = RETURNS + max(state.lines - self.lines, 0)  # from here on: of another section
+            mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
             nats[self.sections[mine:]] = SAME_BAR
         place, part = (self.table.token(int(one)) for one in ids[-2:])
         if place[0] == "place" and part[0] in ("program", "drums", "harmony"):

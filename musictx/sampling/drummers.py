@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
 #: Drums of General MIDI that keep time, by kind; the others are the last kind.

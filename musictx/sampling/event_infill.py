@@ -1,7 +1,7 @@
 """Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
-The model reads them in the layout of ``data/layout.py``: what comes, as K; what was, as the stream
-up to ``here``.
+The model reads them in the layout of ``tokens/layout.py``: what comes, as K; what was, as the
+stream up to ``here``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from musictx.config import SamplingConfig
-from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling import pitches
@@ -20,6 +19,7 @@ from musictx.sampling.given import NewNotes
 from musictx.sampling.given_events import LEADS, EventRow
 from musictx.sampling.infill import Infill
 from musictx.tokens import events as ev
+from musictx.tokens import layout
 from musictx.tokens.controls import HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
@@ -134,17 +134,18 @@ class EventInfill(Infill):
         for events in (past, given):
             events["step"] -= base
         here = self.here - base
-
-        def window(free: int | None) -> layout.WindowParts:
-            return layout.parts(
-                self.vocabulary, levels, past, stop=here, here=here, known=given, free=free
-            )
-
-        made = window(None)
+        given["step"] -= here
+        written, none = ev.write(past, self.vocabulary, here), np.empty(0, np.int64)
         room = layout.IDS_AROUND + int(AHEAD_SHARE * self.context)
-        if len(made.front) > room:
-            made = window(room + len(made.past))
-        return np.concatenate([[BOS if first == 0 else CUT], made.front, made.past])
+        made = layout.build_window(
+            self.vocabulary,
+            levels,
+            written,
+            none,
+            ev.write(given, self.vocabulary),
+            budget=room + len(written) + 1,
+        )
+        return np.concatenate([[BOS if first == 0 else CUT], made.prefix, made.past])
 
     def _first_of_past(self, room: int) -> int:
         """The first event of the past from which on it has ``room``."""

@@ -18,10 +18,10 @@ from musictx.card import WINDOW_SECONDS
 from musictx.evaluate.musical import pitched, scale_of
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.primer import Primer
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_grammar import DRUM_PART
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer
 
@@ -264,7 +264,7 @@ class BarFeedback:
 
     def __init__(
         self,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         targets: Mapping[str, float],
         *,
         given: bool,
@@ -323,7 +323,7 @@ class PartDensity:
     """Parts that have fewer than ``least`` (part -> notes within :data:`PART_SECONDS`): places, and
     the part itself, gain :data:`PART_GAIN` nats for each note that it lacks."""
 
-    def __init__(self, tokenizer: GroupTokenizer, least: Mapping[int, float]) -> None:
+    def __init__(self, tokenizer: BarTokenizer, least: Mapping[int, float]) -> None:
         table, self.least = tokenizer.vocabulary, least
         self.size, self.places = tokenizer.size, slice(*table.range("place"))
         self.ids = {
@@ -358,7 +358,7 @@ def of(
     none where nothing is asked and for tokens that have no such controls."""
     if not any(targets):
         return []
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         rows = [BarFeedback(tokenizer, one, given=given, parts=parts) for one in targets]
         return [EachRow(rows)]
     if isinstance(tokenizer, PerformanceTokenizer):

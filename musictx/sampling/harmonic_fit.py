@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from musictx.chords import Chord
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 
 #: Nats of a note that begins a semitone, or eleven, from a pitch class of a known note that sounds
 #: then or within so many steps, and is no tone of the chord in force where chords are known.

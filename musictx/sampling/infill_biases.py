@@ -15,9 +15,9 @@ from musictx.chords import NONE
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given_bars import BarRow, Key
 from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
-from musictx.tokens.bars import STEP_SECONDS, STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.returns import likeness, stretches
+from musictx.tokens.bars import STEP_SECONDS
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState
 
 #: Bars repeat bars that stand so many before them at least, where they belong to so many in a row
@@ -158,13 +158,13 @@ def on_line(row: BarRow) -> Nats:
         yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
-def repeats_among(bars: np.ndarray, given: np.ndarray) -> dict[int, int]:
-    """Of ``bars`` whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+def repeats_among(given: NoteStream) -> dict[int, int]:
+    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
     earlier one, the nearest of those that are most alike."""
-    notes = given[given["part"] != CHORD]
-    best, source = np.full(len(bars), SHARE), np.full(len(bars), -1)
-    for back in range(NEAREST, len(bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+    notes = given.only(given.notes[given.notes["part"] != CHORD])
+    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
+    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
             run = slice(first, first + TOGETHER)
             better = best[run] < share
             best[run][better] = share

@@ -22,8 +22,8 @@ from musictx.sampling.constraints import EachRow, apply_penalties
 from musictx.sampling.note_limits import Instruments, Opening, Sustain, programs
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import FEWEST_NOTES
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
 
 #: Notes end at the latest after so many times the length that is usual in their register.
@@ -107,11 +107,11 @@ def of_parts(
     """The parts of a primer in bars that have :data:`FEWEST_NOTES` or more in the last seconds of
     ``states``, which are those after the primers, play on; not where ``sampling`` leaves habits
     out, or where a density is asked for."""
-    if not isinstance(tokenizer, GroupTokenizer) or not sampling.habits:
+    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
         return []
     least: list[dict[int, float]] = []
     for state, asked in zip(states, targets):
-        assert isinstance(state, GroupState)
+        assert isinstance(state, BarState)
         count = {} if "density" in asked else state.counts(feedback.PART_SECONDS)
         least.append(
             {part: feedback.LEAST_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}

@@ -19,7 +19,7 @@ from musictx.sampling.harmonic_fit import (
     SOON,
     HarmonicFit,
 )
-from musictx.tokens.group_ids import CHORD
+from musictx.tokens.stream import CHORD
 from tests.sampling.test_bar_infill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))

@@ -105,8 +105,8 @@ def test_a_killed_process_loses_nothing_acknowledged(tmp_path, operations):
         for _ in range(operations):
             process.stdout.readline()
         process.kill()
-        told = [int(line) for line in process.stdout if line.endswith("\n")]
-    acknowledged = max([operations, *told])
+        printed = [int(line) for line in process.stdout if line.endswith("\n")]
+    acknowledged = max([operations, *printed])
     session = Session(tmp_path / "s", LIMITS)
     revision = session.document.revision
     assert revision in (acknowledged, acknowledged + 1)  # killed before it could tell

@@ -1,4 +1,4 @@
-"""Sortable keys of compound tokens (tokens/groups.py), for the features that search them.
+"""Sortable keys of compound tokens (tokens/bar_tokens.py), for the features that search them.
 
 A piece in groups is in the order of bar, place, part and tone. A group's key is one whole number
 that encodes all four, so "what comes next at this place of that bar" is one search among sorted
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """What each id says, (size,) each.
 
     place    place + 1, 0 for other ids;  is_bar  whether it begins a bar line;  part, tone  of keys
-    is_known whether it begins a group ahead (tokens/ahead.py)
+    is_known whether it begins a group ahead (tokens/lookahead.py)
     """
 
     place: Tensor

@@ -1,4 +1,4 @@
-"""The chord in force and the pitch classes of given notes ahead (tokens/groups.py).
+"""The chord in force and the pitch classes of given notes ahead (tokens/bar_tokens.py).
 
 A chord is drawn for a given melody, and notes are drawn under a chord. What counts in both is the
 interval of pitch classes above a root, whatever the key. This feature gives each id the shares of
@@ -21,8 +21,8 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
-from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Tokenizer
 
 #: Pitch classes, and the root of no chord.

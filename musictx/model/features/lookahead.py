@@ -1,4 +1,4 @@
-"""The given notes of the bar that is being written, at each of its ids (tokens/ahead.py).
+"""The given notes of the bar that is being written, at each of its ids (tokens/lookahead.py).
 
 The groups with the given notes of a bar stand bars before it. The feature looks up for each id
 which id would follow if only given notes were written: the next given group of this bar from the
@@ -20,8 +20,8 @@ from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.model.features.predicted import Gated
-from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.lookahead import VARIED, WHOLE
 from musictx.tokens.vocab import Tokenizer
 
 #: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
