@@ -28,7 +28,7 @@ from musictx.notes import Score
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import SectionContrast
-from musictx.sampling.events import OnEvent, tell_all
+from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
@@ -70,7 +70,7 @@ def pieces(
             sample = _Writing(bundle, request, primer, [seed, one], progress).sample()
             if on_event is not None:
                 new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
-                tell_all(new, partial(on_event, number))
+                emit_all(new, partial(on_event, number))
             yield number, sample
 
 
