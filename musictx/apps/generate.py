@@ -121,7 +121,7 @@ def run(config: GenerateConfig) -> list[Result]:
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each piece, written, as it is done; ``notice`` is told what a person should know before.
+    """Each piece, written, as it is done; ``notice`` gets what a person should know before.
 
     Everything that can be wrong is found before the model is run: primer, model folder, name and
     the folder for the results. After Ctrl-C the pieces are written as far as they have come.

@@ -1,4 +1,4 @@
-"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around known ones."""
+"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around given ones."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _region(
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
         values = {**_usual(bundle, task), **values}
-    # Controls count by the tokens' own time.
+    # Controls count by the seconds of the ids.
     pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
     values, around = (
         {name: value * (pace if name == "density" else 1) for name, value in one.items()}
@@ -122,7 +122,7 @@ def _region(
     )
     together = dict(values)
     if alone and values.get("density"):
-        start = task.known.notes["start"]
+        start = task.given.notes["start"]
         others = ((start >= task.begin) & (start < task.end)).sum()
         together["density"] += others / max(task.end - task.begin, 1.0) * pace
     lent = parts.lent(
@@ -142,7 +142,7 @@ def _region(
     elif wanted and all(habit.density for habit in habits.values()):
         if around:
             around = {**around, "density": around["density"] + usual}
-        if DRUMS not in habits:  # drummers keep to their own
+        if DRUMS not in habits:  # drummers have theirs
             values = {**values, "density": usual}
     order = [*wanted.values()] or sorted(programs or ())
     composed = set(order) if wanted else composed_parts(task, programs)
@@ -169,7 +169,7 @@ def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     what accompanies a usual one is; of notes written whole, which come out short and as loud as the
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
     melody, how high."""
-    notes, levels = task.known.notes, {}
+    notes, levels = task.given.notes, {}
     rate = accompanying(bundle, task, len(notes))
     if task.around:
         levels["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
@@ -220,7 +220,7 @@ def _placed(
     if task.tracks:
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
-    new["track"] = _first_free(task.score)  # each program beside what is there
+    new["track"] = _first_free(task.score)  # each program on a new one
     for number, part in enumerate(order):
         of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of] += number
@@ -235,7 +235,7 @@ def _first_free(score: Score) -> int:
 def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sample:
     """The piece with its ``new`` notes, and the chords that were composed, as markers; new tracks
     are called as the parts that were asked for, if any."""
-    kept, names = task.known if task.closes else task.score, dict(task.score.names)
+    kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
         first, added = _first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
@@ -244,7 +244,7 @@ def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sam
     notes = np.concatenate([kept.notes, new])
     # Chords of a gap are not written: other tracks stay as they are, that of markers too.
     chords = () if task.closes else version.chords
-    markers = tuple(sorted([*task.known.markers, *chords]))
+    markers = tuple(sorted([*task.given.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
     seam = task.begin if task.closes else 0.0
@@ -258,22 +258,22 @@ def as_trained(
     """The notes that stay with their tracks on the programs that the model was trained with, as in
     ``score``, the file so, and the programs of new notes; None: any."""
     if "program" not in bundle.tokenizer.kinds:
-        return task.known, None
-    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.known, lent)
+        return task.given, None
+    by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
     melody = parts.melody_program(bundle)
     if task.tracks:
         mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
-        return known, set(mine["program"].tolist()) or None
+        return given, set(mine["program"].tolist()) or None
     if task.add:
-        if not annotated(known) and len(known) and not known.one_voice:
-            found = ((at, str(chord)) for at, chord in recognised(known))
-            known = replace(known, markers=tuple(sorted([*known.markers, *found])))
-        return known, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
+        if not annotated(given) and len(given) and not given.one_voice:
+            chords = ((at, str(chord)) for at, chord in recognised(given))
+            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
+        return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
     if melody is not None:
-        notes = known.notes.copy()
+        notes = given.notes.copy()
         notes["program"][~notes["drum"]] = melody
-        known = known.with_notes(notes)
-    return known, set(by_name.values()) - {melody} or {0}
+        given = given.with_notes(notes)
+    return given, set(by_name.values()) - {melody} or {0}
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
@@ -282,7 +282,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 
 
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each version, written, as it is done; ``notice`` is told what a person should know before."""
+    """Each version, written, as it is done; ``notice`` gets what a person should know before."""
     if isinstance(config, InfillConfig):
         option, path = "file", config.file
     else:
@@ -297,7 +297,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
             path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
         )
     task = task_of(config, score)
-    controls_of(config)  # what is wrong is said before the model is loaded
+    controls_of(config)  # what is wrong is refused before the model is loaded
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
@@ -29,6 +29,7 @@ from musictx.tokens.vocab import (
     CUT,
     EOS,
     SPECIALS,
+    Change,
     Penalty,
     Vocabulary,
     VocabularyTokenizer,
@@ -221,20 +222,26 @@ class ChoraleState:
             mask[tokens._tie] = self._last[self.voice] >= tokens._first
         return mask
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> list[Change]:
+        """Write one id; what its voice does. Raises ``ValueError`` if it is not allowed here."""
         tokens = self._tokenizer
         if not 0 <= token_id < tokens.size or not self.allowed()[token_id]:
             raise ValueError(f"id {token_id} is not allowed for the {VOICES[self.voice]}")
         if token_id == EOS:
             self._ended = True
-            return
-        voice = self.voice
-        if token_id != tokens._tie or not tokens.ties:
-            held = not tokens.ties and token_id == self._last[voice]
-            self._notes += token_id >= tokens._first and not held
+            return []
+        voice, before, changes = self.voice, self._last[self.voice], list[Change]()
+        shift = tokens.low - tokens._first  # from ids to pitches
+        held = token_id == (tokens._tie if tokens.ties else before)
+        if not held:
+            if before >= tokens._first:
+                changes.append(Change(self.seconds, False, before + shift, 0, voice))
+            if token_id >= tokens._first:
+                changes.append(Change(self.seconds, True, token_id + shift, VELOCITY, voice))
+                self._notes += 1
             self._last[voice] = token_id
         self._count += 1
+        return changes
 
     def copy(self) -> ChoraleState:
         other = object.__new__(ChoraleState)

@@ -18,7 +18,7 @@ from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.event_infill import EventInfill
-from musictx.sampling.events import OnEvent, Placed, tell_all
+from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
@@ -100,7 +100,7 @@ def continuations(
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = dict(enumerate(every[first : first + ROWS_AT_ONCE], first))
         for number, region in regions.items() if on_event is not None else ():
-            region.tell(partial(on_event, number))
+            region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
         more: dict[str, Any] = {"penalties": constraints, "processors": processors}
         steps = write([*regions.values()], sampling, bundle.stats, **more)
@@ -199,7 +199,7 @@ def versions(
         for number, one in enumerate(some, first):
             # Where versions may be composed anew, only the first is final as it is drawn.
             if on_event is not None and (number == 0 or not region.anew):
-                one.tell(partial(on_event, number), placed)
+                one.emit(partial(on_event, number), placed)
         if not region.done:
             segment(some)
         for number, one in enumerate(some, first):
@@ -214,10 +214,10 @@ def versions(
                     break
             earlier.add(keys)
             new = one.new if placed is None else placed(one.new)
-            if one.teller is not None:
-                one.teller.close(new)
+            if one.emitter is not None:
+                one.emitter.close(new)
             elif on_event is not None:
-                tell_all(new, partial(on_event, number))
+                emit_all(new, partial(on_event, number))
             yield one
 
 

@@ -27,7 +27,7 @@ from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
 from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS, Change, GrammarState, Penalty, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
@@ -138,10 +138,10 @@ class Continuation(Region):
     def written(self) -> np.ndarray:
         return np.concatenate([self.primer.ids, np.array(self.drawn, np.uint16)])
 
-    def take(self, token: int) -> None:
+    def take(self, token: int, changes: Sequence[Change] | None) -> None:
         self.drawn.append(token)
-        if self.teller is not None and token != EOS:
-            self.teller.drawn(token, self.state.seconds)
+        if self.emitter is not None and token != EOS:
+            self.emitter.changes(changes)
 
     @property
     def seconds(self) -> float:
@@ -156,9 +156,9 @@ class Continuation(Region):
         score = self.primer.score
         return self.seam if score is None else timeline.beginning(score, self.seam)
 
-    def tell(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
+    def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
         since = 0.0 if self.request.include_primer else self.begins
-        super().tell(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
+        super().emit(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
 
     def _in_piece(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -196,8 +196,8 @@ class Continuation(Region):
         stop = float(self.clock.seconds(written))
         if until is not None and self.request.end != "natural":
             old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
-        if self.teller is not None:
-            self.teller.close(new)
+        if self.emitter is not None:
+            self.emitter.close(new)
         include = self.request.include_primer
         if not include:
             score = timeline.alone(given or decoded, new, self.begins)

@@ -297,7 +297,7 @@ class BarRow(GivenRow):
             self._complete()
 
     def _write(self, token: int) -> None:
-        self.state.advance(token)
+        self.changes = self.state.advance(token)
         self.piece.append(token)
         self.group.append(token)
 

@@ -24,7 +24,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.vocab import Change, Penalty, Tokenizer
 
 #: A segment may have so many notes at least, whatever the context leaves.
 LEAST_NOTES = 16
@@ -146,12 +146,12 @@ class Infill(Region):
             max(self.context - len(prompts[0]), LEAST_NOTES * self.tokenizer.group),
         )
 
-    def take(self, token: int) -> None:
+    def take(self, token: int, changes: Sequence[Change] | None) -> None:
         seconds = self.row.state.seconds
         until = self.stop * self.step_seconds
         self.seconds = min(seconds, until) - self.since * self.step_seconds
-        if self.teller is not None:
-            self.teller.drawn(token, seconds, not self.row.is_new or self.row.is_new[-1])
+        if self.emitter is not None:
+            self.emitter.changes(changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
         """What was written since :meth:`setup` is past."""
@@ -160,8 +160,6 @@ class Infill(Region):
         self.is_new = self.is_new + self.row.is_new
         self.segments += 1
         self.stalled = 0 if self.here > before else self.stalled + 1
-        if self.teller is not None:
-            self.teller.after(self.written())
 
     def absorb(self) -> None:
         """Add the ids that the row has written to those so far."""

@@ -21,11 +21,10 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import Constraint
-from musictx.sampling.events import Event, Placed, Teller
-from musictx.sampling.group_events import teller
+from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.vocab import PAD, Penalty, Tokenizer
+from musictx.tokens.vocab import PAD, Change, Penalty, Tokenizer
 
 #: Regions composed at once; more are composed in turn, so that memory is bounded.
 ROWS_AT_ONCE = 16
@@ -61,7 +60,7 @@ class Region:
     ) -> None:
         self.model, self.tokenizer, self.steering = model, tokenizer, steering
         self.seed, self.context = list(seed), context or model.config.context
-        self.teller: Teller | None = None
+        self.emitter: Emitter | None = None
 
     @property
     def density(self) -> float | None:
@@ -92,11 +91,11 @@ class Region:
         """``notes`` of these ids, where they stand in the piece, in its seconds."""
         raise NotImplementedError
 
-    def take(self, token: int) -> None:
-        """Take note of an id that was drawn."""
+    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+        """Take note of an id that was drawn, and what it does to notes."""
         raise NotImplementedError
 
-    def tell(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
+    def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
         """Call ``on_event`` as each new note begins and ends; ``placed`` is done to notes before,
         after :meth:`placed`."""
 
@@ -104,7 +103,7 @@ class Region:
             notes = self.placed(notes)
             return notes if placed is None else placed(notes)
 
-        self.teller = teller(self.tokenizer, self.written(), whole, on_event)
+        self.emitter = Emitter(whole, on_event)
 
 
 def start(
@@ -147,7 +146,7 @@ def write(
     setup = regions[0].setup(rows, sampling, stats, penalties)
     with closing(start(setup, rows, sampling, processors)) as steps:
         for ids in steps:
-            for region, token in zip(regions, ids.tolist()):
+            for region, token, changes in zip(regions, ids.tolist(), setup.constraint.changes):
                 if token != PAD:
-                    region.take(token)
+                    region.take(token, changes)
             yield int((ids != PAD).sum()), setup.constraint.done().tolist()[: len(regions)]

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
+from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.continuation import Continuation, prompts
-from musictx.sampling.events import Event, reader
+from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import start
@@ -55,7 +56,12 @@ class Stream(Iterator[Event]):
         request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
         steering = Steering(density=density_of(self._sampling))
         self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
-        self._reader = reader(tokenizer, primer.ids)
+        events = tokenizer.note_events
+        if not tokenizer.voices and (events is None or events.longest_wait is None):
+            raise UserError(
+                f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
+                "with tokenizer=performance or ensemble"
+            )
         self._setup = self._region.setup(
             [self._region], self._sampling, stats or CorpusStats(), constraints
         )
@@ -63,8 +69,8 @@ class Stream(Iterator[Event]):
         room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
-        self._sounding: set[tuple[int, int]] = set()
         self._events: deque[Event] = deque()
+        self._emitter = Emitter(self._placed, self._events.append)
         self._closed, self._starts = False, 0
         self._steps: Iterator[Tensor] | None = None
 
@@ -118,25 +124,16 @@ class Stream(Iterator[Event]):
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
             self.drawn += 1
-            for seconds, on, *note in self._reader(int(ids[0]), state.seconds):
-                self._add(Event(self._since(seconds), on, *note))
+            self._emitter.changes(self._setup.constraint.changes[0])
             if not self._setup.constraint.done()[0]:
                 return
-        end = self._since(state.seconds if until is None else min(until, state.seconds))
-        for track, pitch in sorted(self._sounding):
-            self._add(Event(end, False, pitch, 0, track))
+        self._emitter.stop(state.seconds if until is None else min(until, state.seconds))
         self._closed = True
 
-    def _since(self, seconds: float) -> float:
-        """Seconds of the tokens as seconds since the new music began."""
-        return max(0.0, float(self._region.clock.seconds(seconds)) - self._region.seam)
-
-    def _add(self, event: Event) -> None:
-        """A pitch that is struck while it sounds ends first."""
-        key = (event.track, event.pitch)
-        if key in self._sounding:
-            self._sounding.remove(key)
-            self._events.append(event._replace(on=False, velocity=0))
-        if event.on:
-            self._sounding.add(key)
-            self._events.append(event)
+    def _placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` in seconds since the new music began."""
+        notes = notes.copy()
+        for name in ("start", "end"):
+            since = self._region.clock.seconds(notes[name]) - self._region.seam
+            notes[name] = np.maximum(since, 0.0)
+        return notes

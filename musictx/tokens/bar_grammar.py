@@ -20,12 +20,12 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bar_ids import REPEAT_FIELD, REPEATS
-from musictx.tokens.bars import ON_GRID, STEP_SECONDS
+from musictx.tokens.bar_ids import DRUM_STEPS, REPEAT_FIELD, REPEATS
+from musictx.tokens.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.tokens.repeats import FARTHEST_BARS
 from musictx.tokens.state import SoundingState
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.vocab import BOS, CUT, Change, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {
@@ -147,19 +147,22 @@ class BarState(SoundingState):
     def seconds(self) -> float:
         return (self._bar_begins + self._now[0]) * STEP_SECONDS
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> list[Change]:
+        """Write one id; the note that it completes. Raises ``ValueError`` if it is not allowed
+        here."""
         if not 0 <= token_id < self._vocabulary.size or not self.allowed()[token_id]:
             raise ValueError(f"{self._name(token_id)} is not allowed here")
         kind, value = self._vocabulary.tokens[token_id]
         self._mask = None
         if kind == "eos":
             self._over = True
-            return
+            return []
         self._group = [*self._group, (kind, value)]
-        if len(self._group) == 5:
-            self._complete(self._group)
-            self._group = []
+        if len(self._group) < 5:
+            return []
+        changes = self._complete(self._group)
+        self._group = []
+        return changes
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, groups of controls and
@@ -183,7 +186,7 @@ class BarState(SoundingState):
             except ValueError as error:
                 raise ValueError(f"token {place}: {error}") from None
 
-    def _complete(self, group: list[tuple[str, int]]) -> None:
+    def _complete(self, group: list[tuple[str, int]]) -> list[Change]:
         (_, place), (kind, part), (_, tone), (_, length), (last, _) = group
         if kind == "numerator":
             self._bar_begins += self._bar_steps
@@ -193,7 +196,7 @@ class BarState(SoundingState):
             self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
             self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
-            return
+            return []
         self._now = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
@@ -203,13 +206,19 @@ class BarState(SoundingState):
                 self._tied[part, tone, at] -= 1
             if length == self._longest:
                 self._tied[part, tone, at + length] += 1
-        if kind != "harmony" and last != "tie":
-            self._notes += 1
-            self._onsets[-1][1].add((self._part(), place))
-            if self._part() in self._begun:
-                self._begun[self._part()].append(self._bar_begins + place)
-            pitch = tone if kind == "program" else -1
-            self._struck.append((self.seconds, pitch, length, group[4][1], self._part()))
+        if kind == "harmony" or last == "tie":
+            return []
+        self._notes += 1
+        number, at = self._part(), self._bar_begins + place
+        self._onsets[-1][1].add((number, place))
+        if number in self._begun:
+            self._begun[number].append(at)
+        pitch, velocity = (tone if kind == "program" else -1), group[4][1]
+        self._struck.append((self.seconds, pitch, length, velocity, number))
+        end = at + (length if kind == "program" else DRUM_STEPS)
+        stop = np.inf if kind == "program" and length == self._longest else end / PER_SECOND
+        loudness = int(self._loudness[velocity])
+        return [Change(at / PER_SECOND, True, tone, loudness, number, stop)]
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)

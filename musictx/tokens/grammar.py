@@ -21,9 +21,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.state import SoundingState
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.vocab import BOS, CUT, Change, Vocabulary
 
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
@@ -61,11 +62,11 @@ class PerformanceState(SoundingState):
     def seconds(self) -> float:
         return self._steps * self._step_seconds
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> list[Change]:
+        """Write one id; what it does to notes. Raises ``ValueError`` if it is not allowed here."""
         if not 0 <= token_id < self._vocabulary.size or not self._may_come(token_id):
             raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
-        self._take(*self._vocabulary.tokens[token_id])
+        return self._take(*self._vocabulary.tokens[token_id])
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, and control tokens, are
@@ -140,7 +141,7 @@ class PerformanceState(SoundingState):
             return self._may_shift
         return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
 
-    def _take(self, kind: str, value: int) -> None:
+    def _take(self, kind: str, value: int) -> list[Change]:
         self._mask = None
         self._after_program = self._last == "program" and kind == "velocity"
         self._last = kind
@@ -152,10 +153,18 @@ class PerformanceState(SoundingState):
             self._velocity = value
         elif kind == "program":
             self.sounding.program, self._program_known = value, True
-        elif kind == "note_on":
-            self.sounding.strike(value, self.seconds)
+        elif kind in ("note_on", "drum"):
             self._notes += 1
+            if kind == "drum":
+                return [self._begins(value, DRUMS, self.seconds)]
+            self.sounding.strike(value, self.seconds)
+            return [self._begins(value, self.sounding.program)]
         elif kind == "note_off":
             self.sounding.release(value)
-        elif kind == "drum":
-            self._notes += 1
+            return [Change(self.seconds, False, value, 0, self.sounding.program)]
+        return []
+
+    def _begins(self, pitch: int, part: int, end: float | None = None) -> Change:
+        return Change(
+            self.seconds, True, pitch, int(self._loudness[self._velocity or 0]), part, end
+        )

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from musictx.tokens.sounding import Sounding
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import Vocabulary
 
 
@@ -19,6 +20,8 @@ class SoundingState:
         self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
         self.sounding = Sounding()
         self._notes = 0
+        loud = self._ids["velocity"]
+        self._loudness = Velocities(loud.stop - loud.start).of_bin
         self._mask: np.ndarray | None = None
 
     @property

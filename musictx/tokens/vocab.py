@@ -182,6 +182,23 @@ class NoteEvents:
     longest_wait: float | None = None
 
 
+class Change(NamedTuple):
+    """A note that an id begins (``on``) or ends, in seconds of the ids.
+
+    velocity  1 to 127; 0 where a note ends
+    part      program, 128 for drums; the voice where voices take turns
+    end       of a note that begins: when it ends, infinite where what follows may prolong it;
+              ``None``: an id of its own ends it
+    """
+
+    seconds: float
+    on: bool
+    pitch: int
+    velocity: int
+    part: int
+    end: float | None = None
+
+
 class GrammarState(Protocol):
     """A half-written piece: what may follow, what sounds, and where in time it has come.
 
@@ -206,8 +223,9 @@ class GrammarState(Protocol):
         piece may end. At least one id is always allowed."""
         ...
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> Sequence[Change] | None:
+        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
+        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
         ...
 
     def copy(self) -> GrammarState: ...

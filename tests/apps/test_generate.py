@@ -158,12 +158,6 @@ def test_sound_and_picture_come_when_asked_with_the_seam_marked(
     assert seams[1:] == [None, None]
 
 
-def test_the_picture_and_the_sound_are_really_made(folder, tmp_path):
-    (result,) = app.run(config(folder, tmp_path, seconds=0.5, render=True))
-    assert result.paths[1].read_bytes()[:4] == b"RIFF"
-    assert result.paths[2].read_bytes()[1:4] == b"PNG"
-
-
 def test_no_new_notes_is_said_and_not_drawn(folder, tmp_path, capsys, monkeypatch):
     silence = Sample(Score(), 0.0, np.zeros(4, np.uint16), 0, 2.0, "seconds")
     monkeypatch.setattr(app, "continuations", lambda *args, **options: iter([(0, silence)]))

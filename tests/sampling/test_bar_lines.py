@@ -11,7 +11,7 @@ from musictx.config import GenerateConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.continuation import Continuation
-from musictx.sampling.group_events import GroupTeller
+from musictx.sampling.events import Emitter
 from musictx.sampling.primer import encode_primer, to_bar_line
 from musictx.tokens.build import build
 from tests.sampling.pieces import make
@@ -80,12 +80,11 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
             notes[name] = clock.seconds(notes[name])
         return notes
 
-    teller = GroupTeller(BARS, np.empty(0, np.uint16), placed, events.append)
+    emitter = Emitter(placed, events.append)
     state = BARS.grammar()
     for token_id in BARS.encode(score).tolist():
-        state.advance(token_id)
-        teller.drawn(token_id, state.seconds)
-    teller.close(score.notes[:0])
+        emitter.changes(state.advance(token_id))
+    emitter.close(score.notes[:0])
     assert [event.on for event in events] == [True, False] * 96
 
 

@@ -1,35 +1,27 @@
 """From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import musictx
-from musictx.apps.generate import generate
-from musictx.bundle import Bundle
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import composer, continuation, region
+from musictx.sampling import composer, continuation
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 from tests.sampling.pieces import (
     TUNE,
     continuations,
-    continue_each,
     continue_music,
     make,
     rows,
     score,
 )
-from tests.untrained import saved
 
 torch.set_num_threads(1)
 
@@ -305,54 +297,3 @@ def test_the_note_limits_of_the_corpus_hold_unless_an_option_says_otherwise(pian
 
     assert _sounding(play()) == 3
     assert _sounding(play(habits=False)) > 3
-
-
-def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
-    model = make(piano)
-    bundle = Bundle(model, piano, {}, Path())
-    tunes = [TUNE, TUNE.with_notes(transposed(TUNE.notes, 3))]
-    request = GenerateConfig(seconds=2.0, samples=2, primer_seconds=1.2)
-    together = generate(bundle, request, tunes, seed=4)
-    alone = [sample for tune in tunes for sample in generate(bundle, request, tune, seed=4)]
-    assert [rows(s.score) for s in together] == [rows(s.score) for s in alone]
-
-
-def transposed(notes, semitones):
-    moved = notes.copy()
-    moved["pitch"] += semitones
-    return moved
-
-
-@settings(max_examples=10, deadline=None)
-@given(
-    length=st.sampled_from([1.3, 2.2, 4.2]),
-    level=st.sampled_from([(0, 0, 0, 0), (3, 0, 2, 0)]),
-    shift=st.sampled_from([0.0, 0.013]),
-)
-def test_each_of_several_is_what_it_is_alone(length, level, shift):
-    """Pasts shorter and longer than the context; on beats, where a mark is read after them."""
-    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, controls=True)
-    model = make(tokenizer, context=40)
-    beats = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(shift)
-    primer, seeds = encode_primer(tokenizer, beats, seconds=length), [(3, row) for row in range(3)]
-
-    def continued(seeds):
-        primers, steers = [primer] * len(seeds), [Steering(level)] * len(seeds)
-        more = {"seeds": seeds, "steering": steers, "seconds": 1.0}
-        return [one.ids.tolist() for one in continue_each(model, tokenizer, primers, **more)]
-
-    assert continued(seeds) == [continued([seed])[0] for seed in seeds]
-
-
-@pytest.mark.parametrize(("asked", "drawn"), [(None, composer.GROUPS_TOP_P), (0.5, 0.5)])
-def test_notes_in_bars_are_generated_from_more_of_the_distribution(
-    tmp_path, monkeypatch, asked, drawn
-):
-    seen, real = [], region.reshape.build
-    monkeypatch.setattr(
-        region.reshape, "build", lambda one, *more: (seen.append(one.top_p), real(one, *more))[1]
-    )
-    tokens = build("notes", controls=True).to_config()
-    model = musictx.load(saved(tmp_path, tokens=tokens, group=5, context=400))
-    musictx.generate(model, seconds=1, sampling={"top_p": asked})
-    assert seen == [drawn]
