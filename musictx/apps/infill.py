@@ -102,10 +102,11 @@ def _region(
     its new notes into the file."""
     _check_drums(bundle, task)
     wanted = parts.by_name(bundle, task.add)
-    accompanies, in_bars = isinstance(request, AccompanyConfig), bundle.tokenizer.group > 1
-    style = request.style if isinstance(request, AccompanyConfig) else None
+    in_bars, charted = bundle.tokenizer.group > 1, is_chart(task.score)
+    style = None
+    if isinstance(request, AccompanyConfig):
+        style, charted = request.style, charted or request.chords is not None
     players = parts.drummers(bundle, wanted, style, task.score)
-    charted = is_chart(task.score) or (accompanies and request.chords is not None)
     if charted and not in_bars:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "

@@ -95,12 +95,13 @@ def continuations(
         sampling = replace(sampling, top_p=GROUPS_TOP_P)
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)
-        for primer, seed, steer in zip(primers, seeds, steering or [None] * len(primers))
+        for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
         regions = dict(enumerate(every[first : first + ROWS_AT_ONCE], first))
-        for number, region in regions.items() if on_event is not None else ():
-            region.emit(partial(on_event, number))
+        if on_event is not None:
+            for number, region in regions.items():
+                region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
         more: dict[str, Any] = {"penalties": constraints, "processors": processors}
         steps = write([*regions.values()], sampling, bundle.stats, **more)

@@ -7,7 +7,7 @@ and nowhere else but for chorales that are harmonised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
@@ -139,7 +139,7 @@ def write(
     *,
     penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
-) -> Iterator[tuple[int, list[bool]]]:
+) -> Generator[tuple[int, list[bool]], None, None]:
     """Write ``regions`` on, side by side, as far as the context reaches; after each id how many of
     them it went to, and which are done."""
     rows = [*regions] * len(regions[0].steering.rows)  # with guidance each again, unsteered
