@@ -23,6 +23,7 @@ from musictx.sampling.given import NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.infill import Infill
+from musictx.sampling.strengths import AGAIN, VARIED
 from musictx.tokens import lookahead
 from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.tokens.bar_tokens import BarTokenizer
@@ -210,11 +211,11 @@ class BarInfill(Infill):
     ) -> list[Penalty]:
         """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
         for what they do in the harmony of given ones."""
-        given, bars, nats = rows[0].given, dict[int, int](), infill_biases.AGAIN
+        given, bars, nats = rows[0].given, dict[int, int](), AGAIN
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            nats = infill_biases.VARIED
+            nats = VARIED
         elif sampling.habits:
             bars = infill_biases.repeats_among(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.rooted]

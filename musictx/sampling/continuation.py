@@ -25,6 +25,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import LEAST_MUSIC_SECONDS
 from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, EOS, Change, GrammarState, Penalty, Tokenizer
@@ -215,10 +216,10 @@ def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[
         return []
     until = [-np.inf if one.until is None else one.until for one in regions]
     lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < cadence.LEAST_MUSIC_SECONDS - 1e-6:
+    if min(lengths) < LEAST_MUSIC_SECONDS - 1e-6:
         raise UserError(
             "end=natural: expected a length of at least "
-            f"{cadence.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+            f"{LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
         )
     begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
     named = sampling.key not in (None, "auto")

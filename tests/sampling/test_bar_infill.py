@@ -237,7 +237,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * infill_biases.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * infill_biases.PART_SHARE * 20.0 * 9.0
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
@@ -309,7 +309,7 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(infill_biases, "AGAIN", 60.0)
+    monkeypatch.setattr(bar_fill, "AGAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):
