@@ -64,9 +64,9 @@ class Region:
 
     @property
     def density(self) -> float | None:
-        """Notes a second that are asked of strikes; notes in bars are told theirs by controls."""
-        told = self.tokenizer.group > 1 and self.steering.levels is not None
-        return None if told else self.steering.density
+        """Notes a second that are asked of strikes; where notes stand in bars controls ask it."""
+        by_controls = self.tokenizer.group > 1 and self.steering.levels is not None
+        return None if by_controls else self.steering.density
 
     def setup(
         self,

@@ -16,7 +16,6 @@ from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
 from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, steering
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import Input
 from musictx.studio.outcomes import Outcome, outcome
@@ -134,7 +133,6 @@ def perform(source: Input, bundle: Bundle, events: TakeEvents) -> None:
 def _generate(source: Input, request: GenerateConfig, bundle: Bundle, events: TakeEvents) -> None:
     assert request.seed is not None
     primer = generate.primer_of(bundle, source.score, request, str(request.primer or ""))
-    steer = steering(bundle, controls_of(request), request.guidance, like=primer.score)
     stop = end_of(request, bundle.tokenizer, primer)
     length = max(1e-3, 1e-3 if stop is None else stop - primer.seconds)
     versions = generate.pieces(
@@ -143,7 +141,6 @@ def _generate(source: Input, request: GenerateConfig, bundle: Bundle, events: Ta
         [source.score],
         request,
         seeds=[request.seed],
-        steering=[steer],
         progress=lambda _, seconds: events.step(min(seconds / length, 1.0)),
         on_event=events.event,
     )
