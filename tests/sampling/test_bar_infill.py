@@ -15,7 +15,7 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import composer, infill_biases
+from musictx.sampling import bar_infill, composer, infill_biases
 from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.given import GivenNotes
 from musictx.sampling.given_bars import FREE, BarRow
@@ -309,7 +309,7 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(bar_fill, "AGAIN", 60.0)
+    monkeypatch.setattr(bar_infill, "AGAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):
