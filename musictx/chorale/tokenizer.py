@@ -30,12 +30,12 @@ from musictx.tokens.vocab import (
     EOS,
     SPECIALS,
     Penalty,
+    Tokenizer,
     Vocabulary,
-    VocabularyTokenizer,
 )
 
 
-class ChoraleTokenizer(VocabularyTokenizer):
+class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
@@ -43,8 +43,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     """
 
     name = "chorale"
-    #: Windows of a piece begin at multiples of so many tokens.
-    align = len(VOICES)
     voices = len(VOICES)
     beats = True
     top_p = 0.9

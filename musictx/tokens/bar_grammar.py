@@ -20,12 +20,13 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bar_ids import REPEAT_FIELD, REPEATS
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
 from musictx.tokens.bars import ON_GRID, STEP_SECONDS
+from musictx.tokens.controls import KNOWN
 from musictx.tokens.repeats import FARTHEST_BARS
 from musictx.tokens.state import SoundingState
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.vocab import Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {
@@ -59,6 +60,8 @@ class BarState(SoundingState):
         self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
         self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
         self._window = 0
+        self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
+        self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
     def hold(
         self,
@@ -157,31 +160,24 @@ class BarState(SoundingState):
             self._over = True
             return
         self._group = [*self._group, (kind, value)]
-        if len(self._group) == 5:
+        if len(self._group) == FIELDS_PER_NOTE:
             self._complete(self._group)
             self._group = []
 
-    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, groups of controls and
-        groups ahead are passed over. Raises ``ValueError`` naming the place of the first id that
-        cannot stand."""
-        ids = np.asarray(prefix).reshape(-1).tolist()
-        first = int(bool(ids) and ids[0] in (BOS, CUT))
-        if first and ids[0] == CUT:
-            self._lines = FARTHEST_BARS
-        controls, bar = self._ids["none"].stop, self._ids["bar"].start
-        known = self._ids["known"].start if "known" in self._ids else None
-        ahead = passed = False
-        for place, token_id in enumerate(ids[first:], first):
-            if (place - first) % 5 == 0:
-                passed = token_id >= controls
-                ahead = token_id == known or (ahead and token_id != bar)
-            if passed or ahead:
-                continue
-            try:
-                self.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
+    def passes(self, token_id: int) -> bool:
+        """So are groups of controls, and groups ahead up to the next bar line."""
+        if self._group:
+            return False
+        if not self._passed:
+            bar = self._ids["bar"].start
+            self._ahead = token_id == self._known or (self._ahead and token_id != bar)
+            if not self._ahead and token_id < self._ids["none"].stop:
+                return False
+        self._passed = (self._passed + 1) % FIELDS_PER_NOTE
+        return True
+
+    def cut(self) -> None:
+        self._lines = FARTHEST_BARS
 
     def _complete(self, group: list[tuple[str, int]]) -> None:
         (_, place), (kind, part), (_, tone), (_, length), (last, _) = group

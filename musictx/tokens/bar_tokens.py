@@ -74,7 +74,7 @@ class BarTokenizer(Spelling):
     name = "notes"
     options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
     beats = True
-    align = group = FIELDS_PER_NOTE
+    group = FIELDS_PER_NOTE
 
     def __init__(
         self,
@@ -264,11 +264,8 @@ class BarTokenizer(Spelling):
 
     # -------------------------------------------------------------------------------------- others
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> BarState:
-        """The state after ``prefix``; see :class:`musictx.tokens.bar_grammar.BarState`."""
-        state = BarState(self.vocabulary)
-        state.read(prefix)
-        return state
+    def state(self) -> BarState:
+        return BarState(self.vocabulary)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -277,15 +274,5 @@ class BarTokenizer(Spelling):
         ``stretch`` has no effect."""
         if semitones == 0:
             return ids
-        array = np.asarray(ids, np.int64)
-        table = self.vocabulary
-        moved = array.copy()
-        first, stop = table.range("pitch")
-        pitched = (array >= first) & (array < stop)
-        moved[pitched] += semitones
-        if pitched.any() and not first <= moved[pitched].min() <= moved[pitched].max() < stop:
-            return None
-        root, _ = table.range("root")
-        rooted = (array >= root) & (array < root + 12)
-        moved[rooted] = root + (array[rooted] - root + semitones) % 12
-        return moved.astype(np.uint16)
+        moved = self.transposed(ids.astype(np.int64), semitones)
+        return None if moved is None else moved.astype(np.uint16)

@@ -17,13 +17,11 @@ what the tokenizer would write: chords in another order, for example.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.state import SoundingState
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.vocab import Vocabulary
 
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
@@ -67,23 +65,12 @@ class PerformanceState(SoundingState):
             raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
         self._take(*self._vocabulary.tokens[token_id])
 
-    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, and control tokens, are
-        passed over.
-
-        Raises ``ValueError`` naming the place of the first id that cannot stand there.
-        """
-        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if place == 0 and token_id in (BOS, CUT):
-                continue
-            if token_id in self._controls:
-                if token_id == self._ids[HERE].start:
-                    self._may_shift, self._mask = True, None
-                continue
-            try:
-                self.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
+    def passes(self, token_id: int) -> bool:
+        if token_id not in self._controls:
+            return False
+        if token_id == self._ids[HERE].start:
+            self._may_shift, self._mask = True, None
+        return True
 
     def _allowed(self) -> np.ndarray:
         ids, sounding, loud = self._ids, self.sounding, self._velocity is not None

@@ -12,12 +12,13 @@ from musictx import pedal
 from musictx.notes import DRUMS, Score
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
+from musictx.tokens.state import SoundingState
 from musictx.tokens.stream import NOTE, NoteStream
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Vocabulary, VocabularyTokenizer
+from musictx.tokens.vocab import Tokenizer, Vocabulary
 
 
-class Spelling(VocabularyTokenizer):
+class Spelling(Tokenizer):
     """Notes by part, pitch and velocity bin <-> ids.
 
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -71,6 +72,18 @@ class Spelling(VocabularyTokenizer):
         """The music of a stream."""
         raise NotImplementedError
 
+    def state(self) -> SoundingState:
+        """The grammar's state at the beginning of a piece."""
+        raise NotImplementedError
+
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
+        """The state after ``prefix``, in which one ``bos`` or ``cut`` at the beginning, and what
+        stands ahead, is passed over. Raises ``ValueError`` naming the place of an id that cannot
+        stand there."""
+        state = self.state()
+        state.read(prefix)
+        return state
+
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes."""
         stream, left_out = self.stream(score)
@@ -119,6 +132,21 @@ class Spelling(VocabularyTokenizer):
         table["pitch"] = notes["pitch"]
         table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
         return table
+
+    def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
+        table = self.vocabulary
+        kind, value = table.kind_of[ids], table.value_of[ids]
+        pitched, root = (
+            np.isin(kind, [n for n, name in enumerate(table.kinds) if name in names])
+            for names in (("note_on", "note_off", "pitch"), ("root",))
+        )
+        pitch = value[pitched] + semitones
+        if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
+            return None
+        root &= value < 12  # the last one is that of no chord
+        turned = (value + semitones) % 12 - value
+        return ids + np.where(pitched, semitones, np.where(root, turned, 0))
 
     def seconds(self, steps: Any) -> Any:
         """How long steps of a stream last, as its ids count time."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 
 from musictx.tokens.sounding import Sounding
-from musictx.tokens.vocab import Vocabulary
+from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 
 class SoundingState:
@@ -35,6 +36,32 @@ class SoundingState:
     def _allowed(self) -> np.ndarray:
         """What :meth:`allowed` gives, of the grammar that is a subclass."""
         raise NotImplementedError
+
+    def advance(self, token_id: int) -> None:
+        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+        raise NotImplementedError
+
+    def passes(self, token_id: int) -> bool:
+        """Whether the next id of a prefix is none of the piece, but says what it is to be like or
+        what is known of it ahead; called once for each id."""
+        raise NotImplementedError
+
+    def cut(self) -> None:
+        """The piece does not begin here: something stood before."""
+
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Advance by all of ``prefix`` that is of the piece."""
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                if token_id == CUT:
+                    self.cut()
+                continue
+            if self.passes(token_id):
+                continue
+            try:
+                self.advance(token_id)
+            except ValueError as error:
+                raise ValueError(f"token {place}: {error}") from None
 
     def copy(self) -> Self:
         other = object.__new__(type(self))

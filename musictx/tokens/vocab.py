@@ -1,4 +1,4 @@
-"""What every tokenizer shares: a vocabulary as an ordered table, and the protocol they follow.
+"""What every tokenizer shares: a vocabulary as an ordered table, and the class they derive from.
 
 A vocabulary is a short table of (kind, lowest value, highest value). Ids run through the table in
 order, so size, encode, decode and "which ids are pitches?" all follow from it, and its hash - the
@@ -219,19 +219,21 @@ class GrammarState(Protocol):
 Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
-class Tokenizer(Protocol):
+class Tokenizer:
     """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
 
     ``encode`` and ``decode`` speak of bare events: no pad, bos, eos or cut. Those are added by
-    whoever lays out windows (``data/windows.py``) or samples (``sampling/engine.py``). A class that
-    derives from this one need not write what has a default here.
+    whoever lays out windows (``data/windows.py``) or samples (``sampling/engine.py``). A tokenizer
+    has a ``name`` and a ``vocabulary`` and writes what raises ``NotImplementedError`` here; the
+    rest has defaults, or follows from the vocabulary.
     """
 
-    #: The table of its ids, from which the features of a network read what each says; ``None`` for
-    #: tokens of your own that have none.
-    vocabulary: Vocabulary | None = None
-    #: Windows of a piece begin at multiples of so many events.
-    align: int = 1
+    #: Under which ``tokens.build`` makes it.
+    name: str
+    #: The table of its ids, from which the features of a network read what each says.
+    vocabulary: Vocabulary
+    #: To be raised when the same score would encode differently with the same vocabulary.
+    rules: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
     group: int = 1
     #: Whether time is counted in beats; otherwise in seconds, and a bar means nothing.
@@ -243,21 +245,39 @@ class Tokenizer(Protocol):
     #: Whether its soft constraints include rules of composition, such as voice leading;
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
+    #: Which ids strike and release; ``None`` where notes are written with their length.
+    note_events: NoteEvents | None = None
 
-    @property
-    def name(self) -> str:
-        """The name under which ``tokens.build`` makes it."""
-        ...
+    # --------------------------------------------------------------------- what each one writes
 
-    @property
-    def size(self) -> int:
-        """How many ids, specials included."""
-        ...
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
+        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
+        was left out: reason -> number of notes."""
+        raise NotImplementedError
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever an id changes its meaning or the same score would encode differently."""
-        ...
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
+        Notes stand in the order in which they were struck, so of ``prefix + more`` the first
+        ``grammar(prefix).notes`` are the notes of ``prefix``."""
+        raise NotImplementedError
+
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GrammarState:
+        """The state after ``prefix``, a piece from its beginning."""
+        raise NotImplementedError
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
+    ) -> np.ndarray | None:
+        """A window of a piece, transposed and stretched in time (2.0 = twice as long); ``None`` if
+        a note would leave the range. Identity settings return the ids unchanged. The result may be
+        longer or shorter."""
+        raise NotImplementedError
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------- what has defaults
 
     @property
     def events(self) -> Tokenizer:
@@ -265,41 +285,13 @@ class Tokenizer(Protocol):
         Its ids are the first of this one's, with the same meaning."""
         return self
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The names of the kinds of ids, such as note_on."""
-        ...
-
-    @property
-    def kind_of(self) -> np.ndarray:
-        """(size,) int64: for each id the index of its kind in :attr:`kinds`."""
-        ...
-
-    @property
-    def note_events(self) -> NoteEvents | None:
-        """Which ids strike and release; ``None`` where notes are written with their length."""
-        return None
-
-    @property
-    def pitch_of(self) -> np.ndarray:
-        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
-        return np.full(self.size, -1)
-
-    def encode(self, score: Score) -> np.ndarray:
-        """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written."""
-        return self.encode_with_report(score)[0]
-
-    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
-        """As ``encode``, and what was left out: reason -> number of notes."""
-        ...
+    def clock(self, score: Score) -> Clock:
+        """The seconds of ``score`` beside those that its ids count."""
+        return Clock(score.beats)
 
     def merged(self, score: Score) -> int:
         """How many tracks of ``score`` the ids no longer tell from another."""
         return 0
-
-    def clock(self, score: Score) -> Clock:
-        """The seconds of ``score`` beside those that its ids count."""
-        return Clock(score.beats)
 
     def moved(self, score: Score) -> int:
         """How many notes of ``score`` begin beside the grid on which the ids can write them."""
@@ -310,42 +302,24 @@ class Tokenizer(Protocol):
         a better place before it."""
         return start
 
-    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids -> a playable Score; specials are skipped, notes left open end with the piece.
-        Notes stand in the order in which they were struck, so of ``prefix + more`` the first
-        ``grammar(prefix).notes`` are the notes of ``prefix``."""
-        ...
-
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GrammarState:
-        """The state after ``prefix``, a piece from its beginning."""
-        ...
-
-    def augment(
-        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
-    ) -> np.ndarray | None:
-        """A window of a piece, transposed and stretched in time (2.0 = twice as long); ``None`` if
-        a note would leave the range. Identity settings return the ids unchanged. The result may be
-        longer or shorter."""
-        ...
-
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()
 
-    def to_config(self) -> dict[str, Any]:
-        """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
-        ...
+    # ------------------------------------------------------------------ what follows from others
 
+    def encode(self, score: Score) -> np.ndarray:
+        """The ids of :meth:`encode_with_report`."""
+        return self.encode_with_report(score)[0]
 
-class VocabularyTokenizer(Tokenizer):
-    """A tokenizer whose ids are those of a :class:`Vocabulary`."""
-
-    vocabulary: Vocabulary
-    #: To be raised when the same score would encode differently with the same vocabulary.
-    rules: int = 1
+    @property
+    def align(self) -> int:
+        """Windows of a piece begin at multiples of so many events."""
+        return max(self.group, self.voices)
 
     @property
     def size(self) -> int:
+        """How many ids, specials included."""
         return self.vocabulary.size
 
     @property
@@ -356,12 +330,15 @@ class VocabularyTokenizer(Tokenizer):
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The names of the kinds of ids, such as note_on."""
         return self.vocabulary.kinds
 
     @property
     def kind_of(self) -> np.ndarray:
+        """(size,) int64: for each id the index of its kind in :attr:`kinds`."""
         return self.vocabulary.kind_of
 
     @cached_property
     def pitch_of(self) -> np.ndarray:
+        """(size,) int64: the pitch that each id strikes or sounds (drums have none), -1 if none."""
         return self.vocabulary.values("pitch" if "pitch" in self.kinds else "note_on")
