@@ -20,14 +20,13 @@ from __future__ import annotations
 import numpy as np
 
 from musictx.tokens.controls import CONTROL_KINDS, HERE
-from musictx.tokens.state import SoundingState
-from musictx.tokens.vocab import Vocabulary
+from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
-class PerformanceState(SoundingState):
+class PerformanceState(GrammarState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
@@ -59,13 +58,10 @@ class PerformanceState(SoundingState):
     def seconds(self) -> float:
         return self._steps * self._step_seconds
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        if not 0 <= token_id < self._vocabulary.size or not self._may_come(token_id):
-            raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
-        self._take(*self._vocabulary.tokens[token_id])
+    def _where(self) -> str:
+        return f"after {self._last or 'start'}"
 
-    def passes(self, token_id: int) -> bool:
+    def _passes(self, token_id: int) -> bool:
         if token_id not in self._controls:
             return False
         if token_id == self._ids[HERE].start:
@@ -128,7 +124,6 @@ class PerformanceState(SoundingState):
         return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
 
     def _take(self, kind: str, value: int) -> None:
-        self._mask = None
         self._after_program = self._last == "program" and kind == "velocity"
         self._last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
@@ -141,8 +136,8 @@ class PerformanceState(SoundingState):
             self.sounding.program, self._program_known = value, True
         elif kind == "note_on":
             self.sounding.strike(value, self.seconds)
-            self._notes += 1
+            self.notes += 1
         elif kind == "note_off":
             self.sounding.release(value)
         elif kind == "drum":
-            self._notes += 1
+            self.notes += 1

@@ -12,7 +12,6 @@ from musictx import pedal
 from musictx.notes import DRUMS, Score
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
-from musictx.tokens.state import SoundingState
 from musictx.tokens.stream import NOTE, NoteStream
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import Tokenizer, Vocabulary
@@ -71,18 +70,6 @@ class Spelling(Tokenizer):
     def score(self, stream: NoteStream) -> Score:
         """The music of a stream."""
         raise NotImplementedError
-
-    def state(self) -> SoundingState:
-        """The grammar's state at the beginning of a piece."""
-        raise NotImplementedError
-
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
-        """The state after ``prefix``, in which one ``bos`` or ``cut`` at the beginning, and what
-        stands ahead, is passed over. Raises ``ValueError`` naming the place of an id that cannot
-        stand there."""
-        state = self.state()
-        state.read(prefix)
-        return state
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
         """As ``encode``, and what was left out: reason -> number of notes."""

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -182,35 +182,88 @@ class NoteEvents:
     longest_wait: float | None = None
 
 
-class GrammarState(Protocol):
+class GrammarState:
     """A half-written piece: what may follow, what sounds, and where in time it has come.
 
-    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
+    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut). A
+    grammar writes what raises ``NotImplementedError`` here.
     """
 
-    #: Notes that wait for a release; always empty where notes are written with their length.
-    sounding: Sounding
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        #: Notes that wait for a release; always empty where notes are written with their length.
+        self.sounding = Sounding()
+        #: Notes struck so far.
+        self.notes = 0
+        self._mask: np.ndarray | None = None  # what may come next, where that has been asked
 
     @property
     def seconds(self) -> float:
         """Time from the start of the piece to the present moment of the writing."""
-        ...
+        raise NotImplementedError
 
-    @property
-    def notes(self) -> int:
-        """Notes struck so far."""
-        ...
+    def _allowed(self) -> np.ndarray:
+        """What :meth:`allowed` gives."""
+        raise NotImplementedError
+
+    def _take(self, kind: str, value: int) -> None:
+        """What :meth:`advance` does with an id that may come."""
+        raise NotImplementedError
+
+    def _passes(self, token_id: int) -> bool:
+        """Whether the next id of a prefix is none of the piece, but says what it is to be like or
+        what is known of it ahead; called once for each id."""
+        return False
+
+    def _cut(self) -> None:
+        """The piece does not begin here: something stood before."""
+
+    def _where(self) -> str:
+        """Where the next id stands, for people."""
+        return "here"
+
+    def _may_come(self, token_id: int) -> bool:
+        """``allowed()[token_id]``; a grammar may know it for one id alone at less cost."""
+        return bool(self.allowed()[token_id])
 
     def allowed(self) -> np.ndarray:
-        """(vocab,) bool: ids that may come next. ``pad``, ``bos``, ``cut`` never; ``eos`` where the
-        piece may end. At least one id is always allowed."""
-        ...
+        """(vocab,) bool, read-only: ids that may come next, at least one. ``pad``, ``bos``, ``cut``
+        never; ``eos`` where the piece may end."""
+        if self._mask is None:
+            self._mask = self._allowed()
+            self._mask.setflags(write=False)
+        return self._mask
 
     def advance(self, token_id: int) -> None:
         """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        ...
+        table = self._vocabulary
+        inside = 0 <= token_id < table.size
+        if not inside or not self._may_come(token_id):
+            name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
+            raise ValueError(f"{name} is not allowed {self._where()}")
+        self._mask = None
+        self._take(*table.tokens[token_id])
 
-    def copy(self) -> GrammarState: ...
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
+        what stands ahead, is passed over. Raises ``ValueError`` naming the place of the first id
+        that cannot stand there."""
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                if token_id == CUT:
+                    self._cut()
+            elif not self._passes(token_id):
+                try:
+                    self.advance(token_id)
+                except ValueError as error:
+                    raise ValueError(f"token {place}: {error}") from None
+
+    def copy(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.sounding = self.sounding.copy()
+        return other
 
 
 #: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
@@ -261,8 +314,8 @@ class Tokenizer:
         ``grammar(prefix).notes`` are the notes of ``prefix``."""
         raise NotImplementedError
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> GrammarState:
-        """The state after ``prefix``, a piece from its beginning."""
+    def state(self) -> GrammarState:
+        """The grammar's state at the beginning of a piece."""
         raise NotImplementedError
 
     def augment(
@@ -307,6 +360,12 @@ class Tokenizer:
         return ()
 
     # ------------------------------------------------------------------ what follows from others
+
+    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
+        """The state after ``prefix`` (:meth:`GrammarState.read`)."""
+        state = self.state()
+        state.read(prefix)
+        return state
 
     def encode(self, score: Score) -> np.ndarray:
         """The ids of :meth:`encode_with_report`."""
