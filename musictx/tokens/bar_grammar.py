@@ -7,7 +7,7 @@
 - A bar says none again, or one of those before it. Where a piece was cut, there were bars before.
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` only where a note of that program and pitch ends which can be continued.
-  That place may lie beside the grid.
+  That place may lie off the grid.
 - Groups of controls and groups ahead (``tokens/lookahead.py``) never: in a prefix they are passed
   over.
 """

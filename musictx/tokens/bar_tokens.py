@@ -56,7 +56,7 @@ class Grid(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """The seconds of the score beside those that ids of the stream count."""
+        """The seconds of the score for those that ids of the stream count."""
         return Clock(self.bars.clock, self.bars.seconds(int(self.bars.lines[self.first])), BPM)
 
     def steps(self, *moments: float) -> list[int]:
@@ -129,7 +129,7 @@ class BarTokenizer(Spelling):
         return Clock(score.beats, begins, BPM)
 
     def moved(self, score: Score) -> int:
-        """How many notes of ``score`` begin beside the grid, so that they are moved."""
+        """How many notes of ``score`` begin off the grid, so that they are moved."""
         notes, _ = self.writable(score)
         if not len(notes):
             return 0
@@ -189,19 +189,19 @@ class BarTokenizer(Spelling):
     def _bars(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The bars from the line number ``first`` to ``last``."""
         begins = np.array([begin for begin, _ in bars.meters])
-        found = np.zeros(last + 1 - first, BAR)
-        for bar, line, after in zip(found, bars.lines[first:], bars.lines[first + 1 :]):
+        rows = np.zeros(last + 1 - first, BAR)
+        for bar, line, after in zip(rows, bars.lines[first:], bars.lines[first + 1 :]):
             meter = bars.meters[int(np.searchsorted(begins, line, side="right")) - 1][1]
             bar["numerator"], bar["exponent"] = meter
             bar["cut"] = 0 if after - line >= meter.steps else after - line
-        found["cut"][-1] = 0  # nothing comes after it
-        return found
+        rows["cut"][-1] = 0  # nothing comes after it
+        return rows
 
     def _chords(self, score: Score, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chord at each line from ``first`` to ``last``, and those that begin between."""
-        found = harmony.annotated(score) or harmony.recognised(score)
-        steps = bars.place(np.array([time for time, _ in found]))[0]
-        begins = {int(step): chord for step, (_, chord) in zip(steps, found)}
+        chords = harmony.annotated(score) or harmony.recognised(score)
+        steps = bars.place(np.array([time for time, _ in chords]))[0]
+        begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
         stop, rows, chord = bars.lines[last + 1], [], harmony.NONE
         for step in sorted(lines | set(begins)):

@@ -16,7 +16,7 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
-- Velocities are told in bins (``tokens/velocities.py``).
+- Velocities are written in bins (``tokens/velocities.py``).
 """
 
 from __future__ import annotations

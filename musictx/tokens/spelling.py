@@ -141,17 +141,17 @@ class Spelling(Tokenizer):
 
     def sounding(self, notes: np.ndarray) -> np.ndarray:
         """Notes of a stream as those of a score, on a track for each part."""
-        found = np.zeros(len(notes), SCORE_NOTE)
-        found["start"] = self.seconds(notes["start"])
-        found["end"] = self.seconds(notes["start"] + notes["length"])
-        found["drum"] = notes["part"] == DRUMS
-        found["program"] = np.where(found["drum"], 0, notes["part"])
-        found["pitch"], found["velocity"] = (
+        rows = np.zeros(len(notes), SCORE_NOTE)
+        rows["start"] = self.seconds(notes["start"])
+        rows["end"] = self.seconds(notes["start"] + notes["length"])
+        rows["drum"] = notes["part"] == DRUMS
+        rows["program"] = np.where(rows["drum"], 0, notes["part"])
+        rows["pitch"], rows["velocity"] = (
             notes["pitch"],
             self.velocities.of_bin[notes["velocity_bin"]],
         )
-        found["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
-        return found
+        rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
+        return rows
 
 
 def program_key(notes: np.ndarray) -> np.ndarray:

@@ -134,8 +134,8 @@ class Vocabulary:
         outside = values[(values < f.low) | (values > f.high)]
         if len(outside):
             self.id(kind, outside[0])
-        found: np.ndarray = values.astype(np.int64) + (offset - f.low)
-        return found
+        ids: np.ndarray = values.astype(np.int64) + (offset - f.low)
+        return ids
 
     def token(self, token_id: int) -> tuple[str, int]:
         """(kind, value) of one id."""
@@ -166,7 +166,7 @@ class Vocabulary:
 class NoteEvents:
     """What each id does to notes, where strikes and releases are tokens. Arrays (size,) of int64:
 
-    strike   the pitch that an id strikes, -1 if none; released by an id of its own later
+    strike   the pitch that an id strikes, -1 if none; released by another id later
     release  the pitch that an id releases, -1 if none
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
@@ -298,8 +298,6 @@ class Tokenizer:
     #: Whether its soft constraints include rules of composition, such as voice leading;
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
-    #: Which ids strike and release; ``None`` where notes are written with their length.
-    note_events: NoteEvents | None = None
 
     # --------------------------------------------------------------------- what each one writes
 
@@ -338,8 +336,13 @@ class Tokenizer:
         Its ids are the first of this one's, with the same meaning."""
         return self
 
+    @property
+    def note_events(self) -> NoteEvents | None:
+        """Which ids strike and release; ``None`` where notes are written with their length."""
+        return None
+
     def clock(self, score: Score) -> Clock:
-        """The seconds of ``score`` beside those that its ids count."""
+        """The seconds of ``score`` for those that its ids count."""
         return Clock(score.beats)
 
     def merged(self, score: Score) -> int:
@@ -347,7 +350,7 @@ class Tokenizer:
         return 0
 
     def moved(self, score: Score) -> int:
-        """How many notes of ``score`` begin beside the grid on which the ids can write them."""
+        """How many notes of ``score`` begin off the grid on which the ids can write them."""
         return 0
 
     def opening(self, ids: np.ndarray, start: int) -> int:
