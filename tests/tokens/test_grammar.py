@@ -96,7 +96,7 @@ RULES = [
     (ENSEMBLE, IN_TWO, {"velocity", "note_on"}, (), ()),
     (ENSEMBLE, (*IN_TWO, "velocity:7"), {"note_on"}, (), ()),
     (ENSEMBLE, (*IN_TWO, "note_on:50", "time_shift:5"),
-     {"note_on", "note_off", "velocity", "time_shift", "program", "drum"},
+     {"note_on", "note_off", "velocity", "program", "drum"},
      ("note_off:50", "program:3"), ("note_off:60", "program:4")),
     (ENSEMBLE, (*IN_TWO, "note_on:50", "time_shift:5", "program:3"),
      {"note_on", "note_off", "velocity"}, ("note_off:60",), ("note_off:50",)),
