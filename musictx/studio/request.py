@@ -47,16 +47,16 @@ class Request:
     begin: Seconds = 0.0
     end: Seconds = 0.0
     tracks: tuple[TrackId, ...] | None = None
-    seconds: Annotated[float, Field(strict=True, ge=0.1, le=LONGEST)] | None = None
-    bars: Annotated[int, Field(strict=True, ge=1, le=MOST_BARS)] | None = None
-    samples: Annotated[int, Field(strict=True, ge=1, le=MOST_SAMPLES)] = 1
+    seconds: Annotated[float, Field(ge=0.1, le=LONGEST)] | None = None
+    bars: Annotated[int, Field(ge=1, le=MOST_BARS)] | None = None
+    samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
     controls: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    keep: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.5
+    keep: Annotated[float, Field(ge=0, le=1)] = 0.5
     guidance: Any = 1.0
     quantise: Any = None
     model: str | None = None
-    seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
 
     def config(self, model: Model, seed: int, **more: Any) -> Any:
         """The options of the command that does it, without its file (:meth:`name_file`); ``more``

@@ -14,7 +14,9 @@ from musictx.api import generate
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import copying
-from musictx.sampling.copying import (
+from musictx.sampling.copying import MotifRepetition, RhythmConsistency, SectionContrast
+from musictx.sampling.primer import encode_primer
+from musictx.sampling.strengths import (
     AGREE,
     FAR_COST,
     LAST_STRIKES,
@@ -33,11 +35,7 @@ from musictx.sampling.copying import (
     SECTION_BARS,
     STAY_GAIN,
     STRIKE_GAIN,
-    MotifRepetition,
-    RhythmConsistency,
-    SectionContrast,
 )
-from musictx.sampling.primer import encode_primer
 from musictx.tokens.bar_ids import REPEATS
 from musictx.tokens.build import build
 from musictx.tokens.repeats import FARTHEST_BARS
@@ -168,7 +166,7 @@ def test_what_followed_the_last_time_is_likelier(random):
 
 def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
     """Id by id, in a window that slides, against one that remembers nothing."""
-    monkeypatch.setattr(copying, "REACH", 300)
+    monkeypatch.setattr(copying, "MOTIF_REACH", 300)
     ids = random_strikes(Random(1), 120)
     remembering, looks = MotifRepetition(PIANO), Mock(side_effect=np.searchsorted)
     changed = 0
