@@ -30,6 +30,7 @@ from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.strengths import AGAIN, VARIED
 from musictx.tokens import lookahead
 from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.tokens.bar_tokens import BarTokenizer
@@ -254,10 +255,10 @@ class BarPart:
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            some.append(partial(biases.repeated, bars=bars, nats=biases.VARIED))
+            some.append(partial(biases.repeated, bars=bars, nats=VARIED))
         elif sampling.habits:
             bars = biases.repeats_among(NoteStream(self.bars, self.known))
-            some.append(partial(biases.repeated, bars=bars, nats=biases.AGAIN))
+            some.append(partial(biases.repeated, bars=bars, nats=AGAIN))
         if self.unlike is not None:
             other, nats = self.unlike
             given = {(bar, key) for bar, groups in enumerate(row.given.groups) for key, _ in groups}

@@ -16,6 +16,27 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import EachRow
+from musictx.sampling.strengths import (
+    AGREE,
+    FAR_COST,
+    LAST_STRIKES,
+    LEFT_OUT,
+    LINE_AGREE,
+    LINE_GAIN,
+    MOTIF_REACH,
+    NEAR_BARS,
+    NEAR_COST,
+    NEW_ONSET,
+    ONSET_SECONDS,
+    RETURN_GAIN,
+    RETURN_SECONDS,
+    SAME_BAR,
+    SAME_PITCH,
+    SAME_ROOT,
+    SECTION_BARS,
+    STAY_GAIN,
+    STRIKE_GAIN,
+)
 from musictx.tokens.bar_grammar import ONSET_BARS
 from musictx.tokens.bar_ids import REPEATS
 from musictx.tokens.bar_tokens import BarTokenizer
@@ -23,22 +44,6 @@ from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer, Vocabulary
 
-#: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
-SECTION_BARS, RETURN_GAIN, STAY_GAIN = range(7, 13), 0.9, 0.75
-NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
-#: In music of strikes: so many of the last strikes agree with those before another one that was
-#: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
-#: many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN, REACH = 8, 3, 6.0, 0.95, 16384
-#: The same of the intervals of the top line, whose notes are struck so many seconds apart at least.
-LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
-#: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
-#: of them had one (scripts/LOG.md).
-NEW_ONSET, LEFT_OUT = 0.5, 0.25
-#: Nats for the chord that an earlier section has at a place, and for a note of a pitch class that
-#: begins there in one, to the sixteenth. The chord comes first, so it is what changes most.
-#: For a bar line that repeats a bar of one.
-SAME_ROOT, SAME_PITCH, SAME_BAR = 3.0, 1.5, 8.0
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 
@@ -79,7 +84,7 @@ class _Strikes(NamedTuple):
 
     @classmethod
     def of(cls, events: NoteEvents, ids: np.ndarray) -> _Strikes:
-        begin = max(len(ids) - REACH, 0)
+        begin = max(len(ids) - MOTIF_REACH, 0)
         pitch = events.strike[ids[begin:]]
         at = np.cumsum(events.wait[ids[begin:]]) * (events.longest_wait or 0.0)
         struck = np.flatnonzero(pitch >= 0)
@@ -121,7 +126,7 @@ class MotifRepetition:
         length, before = len(ids), self._for
         self._for = state, state.notes, length
         same = before is not None and before[0] is state and before[1:] == (state.notes, length - 1)
-        if not same or length - REACH > self._first:
+        if not same or length - MOTIF_REACH > self._first:
             self._look(ids)
         last = state.sounding.recent()
         return self._nats[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]

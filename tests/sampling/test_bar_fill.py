@@ -15,7 +15,7 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import fill, infill_biases
+from musictx.sampling import bar_fill, fill, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.given import GivenNotes
 from musictx.sampling.given_bars import FREE, BarRow
@@ -243,7 +243,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * infill_biases.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * infill_biases.PART_SHARE * 20.0 * 9.0
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
@@ -315,7 +315,7 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(infill_biases, "AGAIN", 60.0)
+    monkeypatch.setattr(bar_fill, "AGAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):

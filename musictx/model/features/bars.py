@@ -103,8 +103,7 @@ class Bars(keys.GroupFeature, Gated):
         opening = (groups.bar + groups.other.long()).gather(1, begins)
 
         # The last complete group of each row, and the key from which on something may follow.
-        last = (number - 1).clamp(min=0)
-        some = number > begins
+        last, some = laid.last, laid.some
         after = torch.where(some, groups.key.gather(1, last) + 1, 0)
         bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
         lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
@@ -117,10 +116,10 @@ class Bars(keys.GroupFeature, Gated):
         index = index.view(*least.shape, COUNT)
         key = at(groups.key, index)
         inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
-        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         exists = (trust > 0)[:, :, None]
         line_next = torch.zeros_like(inside)
         line_next[:, :, 0] = ~inside[:, :, 0]
+        following = keys.following(groups, index)
         following = torch.where(inside, following, torch.where(line_next, self.bar_id, 0)) * exists
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         new = laid.new
