@@ -1,4 +1,4 @@
-"""The list of accepted skips (.ci/skips.txt): a test skipped for any other reason fails CI by name."""
+"""Accepted skips (.ci/skips.txt): a test that is skipped for another reason fails CI by name."""
 
 import os
 import subprocess
