@@ -1,7 +1,7 @@
 """Music around notes that are known: gaps filled, melodies accompanied.
 
 Given notes may lie before, beside and after what is to be composed. The model reads them in the
-layout it was trained with (``data/layout.py``): what comes, as K; what was, as the stream up to
+layout it was trained with (``tokens/layout.py``): what comes, as K; what was, as the stream up to
 ``here``; then it writes on, and :mod:`~musictx.sampling.given` holds it to them. What does not fit
 into the model's context is composed in segments, each with what was written before it as its past.
 """
