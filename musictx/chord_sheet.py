@@ -87,8 +87,8 @@ def _placed(
     """(begin, end, name) of the chords in each bar, in quarter notes; an end is that of its bar or
     where the next chord begins."""
     for number, bar in enumerate(bars, first):
-        lines = (clock.bar_line(0.0, line) for line in (number, number + 1))
-        places = np.linspace(*lines, len(bar) + 1).tolist()
+        begin, stop = clock.bar_line(0.0, number), clock.bar_line(0.0, number + 1)
+        places = np.linspace(begin, stop, len(bar) + 1).tolist()
         chords = [(place, name) for place, name in zip(places, bar) if name]
         for (begin, name), (end, _) in zip(chords, [*chords[1:], (places[-1], "")]):
             yield begin, end, name

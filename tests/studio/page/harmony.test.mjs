@@ -42,7 +42,7 @@ test("in another tempo chords, sections and lyrics stay on their beats", () => {
 
 test("symbols in markers are chords; a letter is one only beside others", () => {
   const of = (...texts) => chordsOf(pieceOf([], { markers: texts.map((text, i) => [i, text]) })).map(([, name]) => name);
-  assert.deepEqual(of("Am7", "F", "Verse", "G/B"), ["A:min7", "F:maj", "G:maj"]);
+  assert.deepEqual(of("Am7", "F", "Verse", "G/B"), ["A:min7", "F:maj", "G:maj/3"]);
   assert.deepEqual(of("A", "B", "A"), []);
   assert.deepEqual(of("A", "A:min7"), ["A:min7"]);
 });
