@@ -35,9 +35,6 @@ LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
 POLYPHONY_GAIN, CROWD_GAIN, LENGTH_GAIN = 5.0, 4.0, 0.5
 #: Ids that are looked back at for their loudness: four seconds of the densest music.
 LOUDNESS_REACH = 1024
-#: Nats a second for the end of a note that is longer than usual. "each soft constraint of the piano
-#: switched off once".
-RELEASE_GAIN = 0.3
 #: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
 #: beyond the corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35,
 #: .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
@@ -46,10 +43,6 @@ REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
 #: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
 #: piano's tenth hour, and a primer that keeps its key".
 TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
-#: Nats a second for the next pitch of a pattern, of so many pitches at most that came so often,
-#: that lasts longer than so many seconds. "chords that fit the tune; the piano's thirteenth hour":
-#: 2 in 100 excerpts of MAESTRO have one of 3 s.
-PATTERN_GAIN, LONGEST_PATTERN, PATTERN_TURNS, PATTERN_SECONDS = 3.0, 16, 3, 3.0
 #: A part has at least this share of its usual notes; each note that it lacks makes a new one
 #: likelier by so many nats: within so many seconds where music in bars is continued (a part may
 #: rest for half of them), within so many steps where one was asked for. "song goes on, which bars

@@ -27,10 +27,8 @@ from musictx.sampling.strengths import (
     PART_GAIN,
     PART_SECONDS,
     PART_SHARE,
-    PATTERN_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
-    RELEASE_GAIN,
     REPETITION_GAIN,
     TONALITY_GAIN,
 )
@@ -49,40 +47,6 @@ TABLE = BARS.vocabulary
 
 def ids(*tokens, tokenizer=PIANO):
     return [tokenizer.vocabulary.id(kind, value) for kind, value in tokens]
-
-
-def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
-    release = feedback.Release(PIANO.note_events, np.full(128, 0.5))
-    past = ids(("velocity", 1), ("note_on", 60), ("time_shift", 50))
-    off, other = (PIANO.vocabulary.id("note_off", pitch) for pitch in (60, 61))
-    assert release(PIANO.grammar(past), np.zeros(1)) is None
-    later = PIANO.grammar(
-        past + ids(("note_off", 60), ("note_on", 60), ("time_shift", 100), ("time_shift", 25))
-    )
-    row = release(later, np.zeros(1))
-    assert row[off] == pytest.approx(-RELEASE_GAIN * 0.75)
-    assert row[other] == 0.0
-    assert np.count_nonzero(row) == 1
-
-
-ORDER = [60, 61, 62, 63, 64, 65, 60, 62, 64, 61, 63, 65, 64, 62, 60, 65]
-
-
-@pytest.mark.parametrize("pattern", [[60], [60, 62, 64], [60, 60, 64, 60], ORDER])
-@pytest.mark.parametrize("turns", [1, 2, 3, 9])
-def test_a_pattern_that_goes_on_too_long_costs_its_next_pitch(pattern, turns):
-    """Three notes beside it, then the pattern and the beginning of its next turn."""
-    pitches = [65, 61, 63, *pattern * turns, *pattern[:2]]
-    past = ids(("velocity", 1))
-    for pitch in pitches:
-        past += ids(("note_on", pitch), ("time_shift", 20), ("note_off", pitch))
-    row = nats(feedback.Patterns(PIANO.note_events), PIANO.grammar(past), PIANO.size)
-    repeated = min(len(pattern) * turns + len(pattern[:2]), 128)  # so many are remembered
-    over = (repeated - 1) * 0.2 - 3.0
-    costs = PATTERN_GAIN * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
-    expected = np.zeros_like(row)
-    expected[PIANO.vocabulary.id("note_on", pattern[2 % len(pattern)])] = costs
-    assert row == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("wait", [2, 49, 50])
