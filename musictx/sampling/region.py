@@ -26,9 +26,6 @@ from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens.vocab import PAD, Change, Penalty, Tokenizer
 
-#: Regions composed at once; more are composed in turn, so that memory is bounded.
-ROWS_AT_ONCE = 16
-
 
 @dataclass(frozen=True)
 class Setup:

@@ -119,3 +119,35 @@ LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
 # ------------------------------------------------------------------------------------- steer.py
 #: Notes and seconds of a primer from which on it says what it is like. Taste.
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
+
+# --------------------------------- region.py, composer.py, continuation.py, primer.py, *infill.py
+#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
+#: one".
+ROWS_AT_ONCE = 16
+#: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
+#: written around given notes keeps to its chords. "asked and fed back in bars; how strongly what
+#: stood some bars ago counts".
+BARS_TOP_P = 0.99
+#: Seconds of a piece of no given length; those after which one ends that its model was to end.
+#: Taste.
+USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
+#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
+#: performances have about 200 a second; more means that time has stopped passing.
+TOKENS_PER_SECOND = 500
+#: A region is given up after so many segments in which no time has passed; in bars a version that
+#: is another one, note for note, is composed anew so many times at most. Taste.
+STUCK, TRIES = 3, 8
+#: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
+LAPS = 1 / 8
+#: Shares of the context for earlier music and for given notes ahead, the rest is for new notes: of
+#: events, of bars, and of bars that vary others, of which more is given. Taste, for windows as in
+#: training.
+EVENTS_PAST_SHARE, EVENTS_AHEAD_SHARE = 0.4, 0.3
+BARS_PAST_SHARE, BARS_AHEAD_SHARE = 0.5, 0.25
+VARIED_PAST_SHARE, VARIED_AHEAD_SHARE = 0.2, 0.4
+#: Bars of an accompaniment, and after a gap, that are given ahead: as in training.
+LOOKAHEAD_BARS, TAIL_BARS = 8, 8
+#: How long notes of a gap may sound on after it; how long a segment of an accompaniment is. Taste.
+TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
+#: A segment may have so many notes at least, whatever the context leaves.
+LEAST_NOTES = 16
