@@ -172,8 +172,7 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             notice=notice,
         )
     controls_of(config)  # what is wrong is refused before the model is loaded
-    of_bars = (config.bars, config.form, config.tempo, config.meter, config.instruments)
-    in_bars = any(option is not None for option in of_bars)
+    in_bars = config.bars is not None or config.form is not None or bool(config.plan)
     beats = in_bars if score is None else grid_of(score).on_beats or config.form is not None
     work = Work.of(config, name, notice, on_beats=beats, done="continued")
     bundle = work.bundle
@@ -223,6 +222,8 @@ def primer_of(
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
         return Primer(plan=plan_of(bundle, request))
+    for option, value in request.plan.items():
+        raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
         raise UserError(
@@ -240,18 +241,16 @@ def primer_of(
 
 def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
     """What ``request`` asks of a new piece: its tempo, meter and instruments."""
-    asked = {name: getattr(request, name) for name in ("tempo", "meter", "instruments")}
-    asked = {name: value for name, value in asked.items() if value is not None}
     table = bundle.tokenizer.vocabulary
-    if asked and (bundle.tokenizer.group == 1 or table is None):
-        (name, value), *_ = asked.items()
-        raise UserError(
-            f"{name}={value}: this model ({bundle.tokenizer.name} tokens) counts no bars; give one "
-            "of notes in bars, such as model=song"
-        )
+    if bundle.tokenizer.group == 1 or table is None:
+        for name, value in request.plan.items():
+            raise UserError(
+                f"{name}={value}: this model ({bundle.tokenizer.name} tokens) counts no bars; give "
+                "one of notes in bars, such as model=song"
+            )
+        return Plan()
     tempos, meters, meter, least = [], [], None, None
     if request.meter is not None:
-        assert table is not None
         numerator, denominator = meter = meter_of(request.meter)
         most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
         if numerator > most or numerator * WHOLE / denominator > last + 1:

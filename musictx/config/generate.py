@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from musictx.config.checks import DAY, option, require
 from musictx.config.composing import Steered
@@ -71,10 +72,8 @@ class GenerateConfig(Steered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        new = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
-        for name, value in new.items():
-            require(value is None or self.primer is None, name, value, "none with a primer")
-            require(value is None or self.form is None, name, value, "none with form")
+        for name, value in self.plan.items():
+            require(self.form is None, name, value, "none with form")
         if self.meter is not None:
             meter_of(self.meter)
         if self.form is None:
@@ -84,6 +83,12 @@ class GenerateConfig(Steered):
             value = getattr(self, name)
             require(value is None, name, value, "none with form; bars says how long a section is")
         require(self.include_primer, "include_primer", False, "true with form")
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The options that are asked for and make sense for new pieces alone."""
+        asked = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
+        return {name: value for name, value in asked.items() if value is not None}
 
 
 def meter_of(meter: str) -> tuple[int, int]:
