@@ -17,8 +17,9 @@ checkers read ``__init__.pyi``, which ``scripts/stub.py`` writes.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from musictx import lazy
 
 __version__ = "0.1.0"
 
@@ -51,9 +52,7 @@ __all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module 'musictx' has no attribute {name!r}")
+    return lazy.attribute(__name__, name, _WHERE)
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__, hub, untrusted
+from musictx import __version__, untrusted
 from musictx.card import CorpusStats, card_text, check_card
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
@@ -79,6 +79,8 @@ class Bundle:
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
         are written in float32. ``UserError`` where huggingface_hub is missing."""
+        from musictx import hub
+
         page = hub.front_matter(self.card)
         written = save(folder, self.model, self.tokenizer, self.card)
         hub.write_page(written, page)
@@ -86,6 +88,8 @@ class Bundle:
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model as USER/NAME to the Hugging Face hub and return its address."""
+        from musictx import hub
+
         with tempfile.TemporaryDirectory() as scratch:
             folder = self.save_pretrained(Path(scratch) / "model")
             return hub.push(folder, repository, (*FILES, hub.PAGE), private)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from musictx import hub, registry
+from musictx import registry
 from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
@@ -69,7 +69,9 @@ def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
     comes along with musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
-    if name.startswith(hub.PREFIX):
+    if name.startswith("hf:"):
+        from musictx import hub
+
         folder = hub.fetched(name, (*FILES, OLD_CONFIG), missing)
     elif not os.path.isdir(folder):  # also of names that no file can have
         ours = models()

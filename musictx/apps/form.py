@@ -31,8 +31,7 @@ from musictx.sampling.events import OnEvent, tell_all
 from musictx.sampling.music import Progress, Sample, continuations
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.tokens.group_ids import write
-from musictx.tokens.groups import Grid
+from musictx.tokens.bar_tokens import Grid
 
 #: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
 BARS, MOST_BARS = 8, 64
@@ -223,8 +222,8 @@ class _Writing:
         if not earlier:
             return []
         grid = self._grid()
-        first = grid.clock.before + self.first
-        lines = grid.clock.lines[first:]
+        first = grid.bars.before + self.first
+        lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
         steps = {int(one) for one in np.diff(lines[: self.count + 1])}
         if len(steps) > 1:
@@ -233,11 +232,11 @@ class _Writing:
         return [
             SectionContrast(
                 self.tokenizer.vocabulary,
-                grid.placed,
+                grid.stream,
                 [before + number * self.bars for number in earlier],
                 self.bars,
                 stop - self.bars,
-                pickup=int(lines[0] - grid.clock.lines[grid.first]),
+                pickup=int(lines[0] - grid.bars.lines[grid.first]),
                 steps=steps.pop(),
                 drums=bool(notes["drum"].mean() > 0.5),
                 lines=before + stop - self.bars,
@@ -253,8 +252,9 @@ class _Writing:
     def _primer(self) -> Primer:
         """The piece, and the line of the bar in which it goes on."""
         score, grid = self._trained(self.piece), self._grid()
-        placed = grid.placed[grid.placed["line"] < len(grid.bars) - 1]
-        ids = write(grid.bars, placed, self.tokenizer.vocabulary)
+        stream, count = grid.stream, len(grid.stream.bars)
+        before = stream.only(stream.in_bars(0, count - 1).notes)
+        ids = self.tokenizer.write(before)
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
 
     def _again(self, source: int) -> None:

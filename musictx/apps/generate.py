@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx import formats, musicxml, registry
+from musictx import formats, musicxml
 from musictx.apps import form, parts
 from musictx.apps.results import (
     Notice,
@@ -23,8 +23,8 @@ from musictx.apps.results import (
     say,
 )
 from musictx.bundle import Bundle
+from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
-from musictx.config.command import Command
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
@@ -255,8 +255,8 @@ def primer_of(
 
 def _commands(tokenizer: Tokenizer) -> list[str]:
     """The commands that only models with this tokenizer can do."""
-    added: list[Command] = [registry.load(path) for path in registry.COMMANDS.values()]
-    return [c.name for c in added if getattr(c.config, "tokenizer", None) == tokenizer.name]
+    every = COMMANDS.values()
+    return [c.name for c in every if getattr(c.config, "tokenizer", None) == tokenizer.name]
 
 
 def pieces(

@@ -15,7 +15,8 @@ from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usua
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling import group_limits
-from musictx.sampling.steer import FEWEST_NOTES, controls_of
+from musictx.sampling.steer import controls_of
+from musictx.sampling.strengths import FEWEST_NOTES
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).

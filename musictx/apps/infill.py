@@ -36,7 +36,7 @@ from musictx.sampling.batch import Ended
 from musictx.sampling.events import OnEvent
 from musictx.sampling.music import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.tokens.group_ids import DRUM_PART
+from musictx.tokens.stream import DRUM_PART
 
 #: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).
 QUIETER = 0.87

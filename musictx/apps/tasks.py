@@ -19,7 +19,7 @@ from musictx.errors import UserError, shown
 from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.sampling.steer import FEWEST_NOTES
+from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.

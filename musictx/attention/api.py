@@ -44,8 +44,8 @@ _OURS: dict[str, Any] = {
     "sdpa": sdpa,
     "decode": decode,
 }
-_MODULES = _OURS | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
-_ADDED = [name for name in _MODULES if name not in _OURS]
+MODULES = _OURS | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
+_ADDED = [name for name in MODULES if name not in _OURS]
 #: The buffers that chunked reads in two ways are untried on other kinds of device.
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
@@ -105,7 +105,7 @@ def attend(
     job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
     name = chosen(implementation, job._replace(tangents=has_tangents(q, k, v, *learned)))
-    out: Tensor = _MODULES[name].attend(q, k, v, terms, setting)
+    out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
 
 
@@ -121,7 +121,7 @@ def why_not(
     span = (Span(0, 8),)
     if implementation == "auto":
         return None
-    reason: str | None = _MODULES[implementation].supports(
+    reason: str | None = MODULES[implementation].supports(
         Job.of(terms, Setting(span, span, causal), q)
     )
     return reason
@@ -145,10 +145,10 @@ def chosen(implementation: str, job: Job) -> str:
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
     if job.masked:
-        reason = "it knows no mask of single keys, only causal, pieces and blocks"
+        reason = "it computes no mask of single keys, only causal, pieces and blocks"
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
-        reason = _MODULES[implementation].supports(job)
+        reason = MODULES[implementation].supports(job)
         left = job.one and implementation not in ("reference", "skew", "sdpa")
         return "decode" if left else implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
@@ -157,7 +157,7 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
     if job.one:
         return "decode", None
     for name in () if exported else _ADDED:
-        able = job.device is not None and not _MODULES[name].supports(job)
+        able = job.device is not None and not MODULES[name].supports(job)
         if able and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
     untried = exported or job.device not in _CHUNKED_DEVICES
@@ -179,7 +179,7 @@ def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
                     named = torch.arange(labels, device=device)
                     axes.append(Axis(table, high=39, coordinate=1, labels=named))
                 terms = Terms(size**-0.5, tuple(axes))
-                out = _MODULES[name].attend(q, q, q, terms, Setting(span, span))
+                out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
                 gradients = torch.autograd.grad(out.sum(), (q, table))
                 if not all(bool(x.isfinite().all()) for x in gradients):
                     raise ArithmeticError("its gradients are not finite")

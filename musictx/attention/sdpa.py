@@ -24,7 +24,7 @@ def supports(job: Job) -> str | None:
     several = job.causal and not job.one
     return refusal(
         (job.tangents, NO_TANGENTS),
-        (job.axes > 0 or job.labels > 0, "it knows no relative terms"),
+        (job.axes > 0 or job.labels > 0, "it computes no relative terms"),
         *no_extras(job),
         (several and job.layout == ANY, SPANS_ONLY),
         (several and job.layout != SQUARE, askew),

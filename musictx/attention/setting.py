@@ -141,7 +141,7 @@ Case = tuple[bool, str]
 CAUSAL_ONLY = "it computes causal attention only"
 NO_TANGENTS = "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
 SPANS_ONLY = "it needs consecutive positions (Span)"
-_ONE_AXIS = "it knows one axis of distance, not {}, beside those with labels for keys"
+_ONE_AXIS = "it computes one axis of distance without labels for keys, not {}"
 _BY_ORDER = "it measures the order of tokens only, not further coordinates without labels"
 
 
@@ -159,7 +159,7 @@ def one_axis(job: Job) -> Iterator[Case]:
 def no_extras(job: Job) -> Iterator[Case]:
     """For implementations without ``Job.extras``."""
     for name in job.extras:
-        yield True, f"it knows no {name}"
+        yield True, f"it computes no {name}"
 
 
 def last_of_keys(job: Job) -> Iterator[Case]:

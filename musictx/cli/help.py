@@ -63,7 +63,7 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     heads = {name.rpartition(".")[0]: None for name, _ in shown} if every else {"": None}
     for head in sorted(heads, key=bool):
         rows = [
-            (name, f"{f.metadata['help']} [{_default(f)}]")
+            (name, f"{f.metadata['help']} [{default_text(f)}]")
             for name, f in shown
             if not every or name.rpartition(".")[0] == head
         ]
@@ -119,7 +119,7 @@ def _shipped(command: str) -> list[tuple[str, list[str]]]:
     return [(what, names[what]) for what in COMMANDS[command].comes if names[what]]
 
 
-def _default(field: dataclasses.Field) -> str:
+def default_text(field: dataclasses.Field) -> str:
     factory = field.default_factory
     value = field.default if factory is dataclasses.MISSING else factory()
     if dataclasses.is_dataclass(value):  # several values, such as limits

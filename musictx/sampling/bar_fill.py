@@ -1,8 +1,8 @@
 """Music in bars around notes that are known; :mod:`musictx.sampling.fill` composes it.
 
 The model reads the piece so far and, before the bar in which it goes on, what is known of this and
-the following bars (:mod:`musictx.tokens.ahead`), as in training (``data/bar_tasks.py``). What does
-not fit into its context is composed in segments.
+the following bars (:mod:`musictx.tokens.lookahead`), as in training (``data/bar_tasks.py``). What
+does not fit into its context is composed in segments.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens import ahead
-from musictx.tokens.ahead import Ahead
-from musictx.tokens.bars import STEP_SECONDS, STEPS
+from musictx.sampling.strengths import AGAIN, VARIED
+from musictx.tokens import lookahead
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import STEP_SECONDS
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.group_ids import CHORD, FIELDS_A_GROUP, LINE_SAYS, RETURNS, write
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.lookahead import Lookahead
+from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT, PAD
 
 #: Bars of an accompaniment, and after a gap, that are known ahead.
@@ -51,7 +53,7 @@ class BarPart:
     that score).
 
     closes  it is a gap: the music after ``end`` is known from the beginning on
-    parts   of what is composed: programs, :data:`musictx.tokens.group_ids.DRUM_PART`
+    parts   of what is composed: programs, :data:`musictx.tokens.stream.DRUM_PART`
     habits  of some of them: how many of its notes sound at once, between which pitches
     drummers  of whom one has a say in new drums, another in each version of a seed
     varied  the score with the notes between ``begin`` and ``end`` that the new ones vary, if any
@@ -63,7 +65,7 @@ class BarPart:
     def __init__(
         self,
         model: MusicTransformer,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         music: Score,
         begin: float,
         end: float,
@@ -82,38 +84,35 @@ class BarPart:
         self.closes, self.habits, self.drummers = closes, habits or {}, drummers
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         grid = tokenizer.grid(music, begin, end)
-        self.clock, self.bars = grid.clock, grid.bars
-        self.first = int(grid.clock.lines[grid.first])
+        self.clock, self.bars = grid.clock, grid.stream.bars
         #: Steps of the bar lines, and where the last bar ends, from the first of them.
-        self.lines = grid.clock.lines[grid.first : grid.first + len(grid.bars) + 1] - self.first
-        steps = grid.clock.place(np.array([begin, end]))[0] - self.first
-        self.begin, self.stop = int(steps[0]), max(int(steps[1]), int(steps[0]) + 1)
-        self.known = self._known(grid.placed, bool(annotated(music)))
+        self.lines = grid.stream.lines
+        self.begin, stop = grid.steps(begin, end)
+        self.stop = max(stop, self.begin + 1)
+        self.known = self._known(grid.stream.notes, bool(annotated(music)))
         self.told = self.known  # ahead of the bars to come
         self.varies = varied is not None
         if varied is not None:
             there = tokenizer.grid(varied, begin, end)
-            there.placed["line"] += there.first - grid.first
-            lines = self._bar_of(self.begin), self._bar_of(self.stop - 1)
+            there.stream.notes["start"] += self.begin - there.steps(begin)[0]
+            first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
             mine, known = (
-                one[((one["line"] >= lines[0]) & (one["line"] <= lines[1])) == inside]
-                for one, inside in ((there.placed, True), (self.known, False))
+                one[((one["start"] >= first) & (one["start"] < stop)) == inside]
+                for one, inside in ((there.stream.notes, True), (self.known, False))
             )
             self.told = np.concatenate([mine, known])
         chords = not (self.known["part"][self._inside(self.known)] == CHORD).any()
         self.parts = sorted({*parts, *([CHORD] if tokenizer.chords and chords else [])})
         #: The number of the bar in which it goes on, and the ids of the piece so far.
         self.bar = self._bar_of(self.begin)
-        before = self.known[self._step(self.known) < self.lines[self.bar]]
-        self.piece = write(self.bars[: self.bar + 1], before, self.table).astype(np.int64)
+        before = self.known[self.known["start"] < self.lines[self.bar]]
+        written = NoteStream(self.bars[: self.bar + 1], before)
+        self.piece = write(written, self.table).astype(np.int64)
         if self.varies:
-            self.piece[-FIELDS_A_GROUP:] = self._bar_lines()[self.bar]
-        held = self.known[self.known["line"] == self.bar]
-        held = held[self._step(held) < self.begin].copy()
-        held["line"] = 0
-        self.piece = np.append(
-            self.piece, write(self.bars[self.bar : self.bar + 1], held, self.table)[5:]
-        ).astype(np.int64)
+            self.piece[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
+        held = NoteStream(self.bars, self.known[self.known["start"] < self.begin])
+        held = held.in_bars(self.bar, self.bar + 1)
+        self.piece = np.append(self.piece, write(held, self.table)[5:]).astype(np.int64)
         #: Of each note of the piece whether it is new.
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
         self.done = False
@@ -130,16 +129,12 @@ class BarPart:
 
     def _bar_lines(self) -> np.ndarray:
         """(B, 5) the groups of the bar lines; a variation says again what it varies says."""
-        by_bar = ahead.by_bar(write(self.bars, self.told, self.table), self.table.id("bar"))
+        ids = write(NoteStream(self.bars, self.told), self.table)
+        by_bar = lookahead.by_bar(ids, self.table.id("bar"))
         return np.stack([bar[0] for bar in by_bar])
 
-    def _step(self, placed: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.lines[placed["line"]] + placed["place"]
-        return found
-
-    def _inside(self, placed: np.ndarray) -> np.ndarray:
-        step = self._step(placed)
-        found: np.ndarray = (step >= self.begin) & (step < self.stop)
+    def _inside(self, notes: np.ndarray) -> np.ndarray:
+        found: np.ndarray = (notes["start"] >= self.begin) & (notes["start"] < self.stop)
         return found
 
     def _bar_of(self, step: int) -> int:
@@ -170,19 +165,17 @@ class BarPart:
         if CHORD not in self.parts:
             return ()
         found = self.tokenizer.decode(self.piece).markers
-        steps = [time / self.seconds for time, _ in found]
         return tuple(
-            (float(self.clock.clock.seconds((step + self.first) / STEPS)), name)
-            for step, (_, name) in zip(steps, found)
-            if self.begin <= round(step) < self.stop
+            (float(self.clock.seconds(time)), name)
+            for time, name in found
+            if self.begin <= round(time / self.seconds) < self.stop
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` of the piece on the clock of the score."""
         notes = notes.copy()
         for name in ("start", "end"):
-            steps = notes[name] / self.seconds + self.first
-            notes[name] = self.clock.clock.seconds(steps / STEPS)
+            notes[name] = self.clock.seconds(notes[name])
         return notes
 
     def written(self) -> np.ndarray:
@@ -193,10 +186,9 @@ class BarPart:
 
     def prompt(self, levels: Collection[int]) -> tuple[np.ndarray, dict[int, list[int]]]:
         """What the model reads before it writes on; of later bars what is ahead of their lines."""
-        front = ahead.front(self.table, list(levels))
-        bars = ahead.by_bar(self.piece, self.table.id("bar"))
-        told = self._ahead()
-        groups = ahead.groups_ahead(self.bars, told, self.table)
+        front = lookahead.control_prefix(self.table, list(levels))
+        bars = lookahead.by_bar(self.piece, self.table.id("bar"))
+        groups = lookahead.groups_ahead(self.bars, self._ahead(), self.table)
         share = PAST_OF_VARIED if self.varies else PAST_SHARE
         room = int(share * self.context) - 1 - len(front)
         past = bars[: self.bar]
@@ -208,28 +200,28 @@ class BarPart:
         later = {n: g.reshape(-1).tolist() for n, g in enumerate(groups[1:], self.bar + 1)}
         return ids.astype(np.int64), later
 
-    def _ahead(self) -> Ahead:
+    def _ahead(self) -> Lookahead:
         count = len(self.bars)
         last = self._bar_of(self.stop - 1)
         stop = min(last + 1 + TAIL, count) if self.closes else last + 1
         look = LOOK
-        groups = 1 + np.bincount(self.told["line"], minlength=count)
+        groups = 1 + np.bincount(NoteStream(self.bars, self.told).bar, minlength=count)
         room = int((AHEAD_OF_VARIED if self.varies else AHEAD_SHARE) * self.context)
-        if self.closes and groups[self.bar : stop].sum() * FIELDS_A_GROUP < room:
+        if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
             look = count
-        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_A_GROUP > room:
+        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
             look //= 2
-        sections = np.full(count, ahead.WHOLE)
-        sections[self._bar_of(self.begin) : last + 1] = ahead.VARIED if self.varies else 0
-        return Ahead(self.bar, stop, look, self.told, sections, self.parts)
+        sections = np.full(count, lookahead.WHOLE)
+        sections[self._bar_of(self.begin) : last + 1] = lookahead.VARIED if self.varies else 0
+        return Lookahead(self.bar, stop, look, self.told, sections, self.parts)
 
     def row(self, later: Mapping[int, list[int]], sampling: SamplingConfig) -> BarRow:
         """The constraint that goes on after the piece so far; of ``later`` bars it is told what is
         ahead of their lines."""
         openings = self._bar_lines()
         if not self.varies:
-            openings[:, LINE_SAYS] = FREE
-        groups = self._keyed(write(self.bars, self.known, self.table))
+            openings[:, REPEAT_FIELD] = FREE
+        groups = self._keyed(write(NoteStream(self.bars, self.known), self.table))
         new = NewNotes(
             self.table,
             self.begin,
@@ -261,12 +253,12 @@ class BarPart:
             fit = HarmonicFit(row.given.sounding, row.given.chords)
             some.append(partial(biases.fitted, fit=fit))
         if self.varies:
-            back = self._bar_lines()[:, LINE_SAYS] - self.table.id("section") - RETURNS + 1
+            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            some.append(partial(biases.repeated, bars=bars, nats=biases.VARIED))
+            some.append(partial(biases.repeated, bars=bars, nats=VARIED))
         elif sampling.habits:
-            bars = biases.repeats_among(self.bars, self.known)
-            some.append(partial(biases.repeated, bars=bars, nats=biases.AGAIN))
+            bars = biases.repeats_among(NoteStream(self.bars, self.known))
+            some.append(partial(biases.repeated, bars=bars, nats=AGAIN))
         if self.unlike is not None:
             other, nats = self.unlike
             given = {(bar, key) for bar, groups in enumerate(row.given.groups) for key, _ in groups}
@@ -277,13 +269,13 @@ class BarPart:
 
     def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
         """The groups in each bar, with their keys."""
-        bars = ahead.by_bar(ids, self.table.id("bar"))
+        bars = lookahead.by_bar(ids, self.table.id("bar"))
         return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
 
     def take(self, drawn: Sequence[int], row: BarRow) -> None:
         """What was written of a segment, up to the last whole group; of all ids ``drawn`` the
         constraint knows which are of the piece."""
-        whole = len(row.piece) - len(row.piece) % FIELDS_A_GROUP
+        whole = len(row.piece) - len(row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(row.piece[:whole], np.int64)])
         self.is_new = [*self.is_new, *row.is_new]
         self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
@@ -315,14 +307,14 @@ def segment(
     steps = engine.generate(
         part.model,
         np.repeat(prompts, len(some), 0) if times > 1 else prompts[0],
-        max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_A_GROUP),
+        max_tokens=max(part.context - len(prompts[0]), 16 * FIELDS_PER_NOTE),
         processors=[*guidance, *reshape.build(sampling, part.tokenizer)],
         constraint=given,
         penalties=[*(given.free(one) for one in built), EachRow(pulls)],
         groups=given.groups,
         seeds=[[*one.seed, one.segments] for one in some] * times,
         context=part.context,
-        align=FIELDS_A_GROUP,
+        align=FIELDS_PER_NOTE,
     )
     with closing(steps):
         for ids in steps:

@@ -18,6 +18,7 @@ from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, OnEvent, Teller
 from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
+from musictx.sampling.strengths import LEAST_MUSIC_SECONDS
 from musictx.tokens.vocab import EOS, PAD, Penalty, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
@@ -135,10 +136,10 @@ class Batch:
             return []
         until = [-np.inf if end is None else end for end in self.until]
         lengths = [end - primer.seconds for end, primer in zip(until, self.primers)]
-        if min(lengths) < cadence.LEAST_MUSIC_SECONDS - 1e-6:
+        if min(lengths) < LEAST_MUSIC_SECONDS - 1e-6:
             raise UserError(
                 "end=natural: expected a length of at least "
-                f"{cadence.LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+                f"{LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
             )
         begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
         named = sampling.key not in (None, "auto")

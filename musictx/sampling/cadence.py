@@ -14,22 +14,23 @@ from __future__ import annotations
 import numpy as np
 
 from musictx.evaluate import keys
+from musictx.sampling.strengths import (
+    AT_ONCE_NATS,
+    CHORD_FROM,
+    CHORD_NATS,
+    CHORD_SECONDS,
+    END_NATS,
+    FEWEST_CHORD_NOTES,
+    LOWEST_BASS_PITCH,
+    MOST_CHORD_NOTES,
+    MOST_SECONDS,
+    MOST_SHARE,
+    RELEASED_FROM,
+    SILENT_FROM,
+    STRIKE_NATS,
+)
 from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
 
-#: Notes struck within so many seconds of each other are one chord.
-CHORD_SECONDS = 0.08
-#: An ending takes so many seconds, and at most this share of the new music; music shorter than
-#: ``LEAST_MUSIC_SECONDS`` has no ending.
-MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0
-#: Shares of the ending after which the last chord begins, no note begins, all notes end.
-CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
-#: Costs in nats: on strikes at the end of the first part; what notes of the last chord and releases
-#: gain; what ``eos`` gains where tokens have no releases.
-STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
-AT_ONCE_NATS = 50.0
-#: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request;
-#: the last chord has at most so many notes, and no fewer where the model would agree.
-LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
 _THIRD = {"major": 4, "minor": 3}
 
 

@@ -131,11 +131,14 @@ RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
 class EachRow:
     """The penalties of a batch (:data:`musictx.tokens.vocab.Penalty`), one of each row."""
 
-    def __init__(self, rows: Sequence[RowPenalty]) -> None:
+    def __init__(self, rows: Sequence[RowPenalty | None]) -> None:
         self.rows = rows
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        found = [one(state, ids) for one, state, ids in zip(self.rows, states, past)]
+        found = [
+            None if one is None else one(state, ids)
+            for one, state, ids in zip(self.rows, states, past)
+        ]
         some = next((nats for nats in found if nats is not None), None)
         if some is None:
             return None

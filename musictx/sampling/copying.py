@@ -16,28 +16,34 @@ import numpy as np
 
 from musictx.config import SamplingConfig
 from musictx.sampling.constraints import EachRow
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_grammar import ONSET_BARS
-from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS
-from musictx.tokens.groups import GroupTokenizer
+from musictx.sampling.strengths import (
+    AGREE,
+    FAR_COST,
+    LAST_STRIKES,
+    LEFT_OUT,
+    LINE_AGREE,
+    LINE_GAIN,
+    MOTIF_REACH,
+    NEAR_BARS,
+    NEAR_COST,
+    NEW_ONSET,
+    ONSET_SECONDS,
+    RETURN_GAIN,
+    RETURN_SECONDS,
+    SAME_BAR,
+    SAME_PITCH,
+    SAME_ROOT,
+    SECTION_BARS,
+    STAY_GAIN,
+    STRIKE_GAIN,
+)
+from musictx.tokens.bar_grammar import ONSET_BARS
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer, Vocabulary
 
-#: A section returns from so many bars ago; what gains and what costs, nats (scripts/LOG.md).
-SECTION_BARS, RETURN_GAIN, STAY_GAIN = range(7, 13), 0.9, 0.75
-NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
-#: In music of strikes: so many of the last strikes agree with those before another one that was
-#: struck so many seconds ago or earlier, and it gains so many nats for each (scripts/LOG.md). So
-#: many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN, REACH = 8, 3, 6.0, 0.95, 16384
-#: The same of the intervals of the top line, whose notes are struck so many seconds apart at least.
-LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
-#: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
-#: of them had one (scripts/LOG.md).
-NEW_ONSET, LEFT_OUT = 0.5, 0.25
-#: Nats for the chord that an earlier section has at a place, and for a note of a pitch class that
-#: begins there in one, to the sixteenth. The chord comes first, so it is what changes most.
-#: For a bar line that repeats a bar of one.
-SAME_ROOT, SAME_PITCH, SAME_BAR = 3.0, 1.5, 8.0
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 
@@ -48,7 +54,7 @@ def of(tokenizer: Tokenizer, sampling: SamplingConfig, rows: int) -> list[Penalt
     if not sampling.habits:
         return []
     kinds: list[type[Any]] = []
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         kinds = [BarRepetitionPrior, RhythmConsistency]
     elif tokenizer.note_events is not None and tokenizer.note_events.longest_wait:
         kinds = [MotifRepetition]
@@ -78,7 +84,7 @@ class _Strikes(NamedTuple):
 
     @classmethod
     def of(cls, events: NoteEvents, ids: np.ndarray) -> _Strikes:
-        begin = max(len(ids) - REACH, 0)
+        begin = max(len(ids) - MOTIF_REACH, 0)
         pitch = events.strike[ids[begin:]]
         at = np.cumsum(events.wait[ids[begin:]]) * (events.longest_wait or 0.0)
         struck = np.flatnonzero(pitch >= 0)
@@ -120,7 +126,7 @@ class MotifRepetition:
         length, before = len(ids), self._for
         self._for = state, state.notes, length
         same = before is not None and before[0] is state and before[1:] == (state.notes, length - 1)
-        if not same or length - REACH > self._first:
+        if not same or length - MOTIF_REACH > self._first:
             self._look(ids)
         last = state.sounding.recent()
         return self._nats[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]
@@ -181,21 +187,21 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
 
 
 class BarRepetitionPrior:
-    """Which earlier bar a bar repeats (:mod:`musictx.tokens.returns`): one as many bars ago as
+    """Which earlier bar a bar repeats (:mod:`musictx.tokens.repeats`): one as many bars ago as
     :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats, and :data:`STAY_GAIN` more a bar so far
     away or farther that is as far away as the one that the bar before repeated; one of the last
     :data:`NEAR_BARS` costs :data:`NEAR_COST`, one before those bars :data:`FAR_COST`. Real songs
     repeat whole sections; a model leaves them a little too soon at every bar, and lingers."""
 
-    def __init__(self, tokenizer: GroupTokenizer) -> None:
+    def __init__(self, tokenizer: BarTokenizer) -> None:
         self.size, self.sections = tokenizer.size, range(*tokenizer.vocabulary.range("section"))
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         if (before := state.said()) is None:
             return None
         nats = np.zeros(self.size)
-        begin, far = (RETURNS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
-        nats[self.sections[RETURNS] : self.sections[RETURNS + NEAR_BARS]] = NEAR_COST
+        begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
+        nats[self.sections[REPEATS] : self.sections[REPEATS + NEAR_BARS]] = NEAR_COST
         nats[self.sections[begin] : self.sections[far]] = -RETURN_GAIN
         nats[self.sections[far] : self.sections.stop] = FAR_COST
         if before >= begin:
@@ -210,7 +216,7 @@ class RhythmConsistency:
     bar, where chords stand; what passes over a place costs :data:`LEFT_OUT` for each part that
     struck there in all of them."""
 
-    def __init__(self, tokenizer: GroupTokenizer) -> None:
+    def __init__(self, tokenizer: BarTokenizer) -> None:
         self.table = tokenizer.vocabulary
         self._bar: tuple[Any, int] | None = None  # state, number of its bar line
         self._usual: tuple[dict[int, set[int]], set[tuple[int, int]]] = {}, set()
@@ -262,7 +268,7 @@ class SectionContrast:
     """What the bars of earlier sections have at the same place costs.
 
     table   the vocabulary, of notes in groups
-    placed  the groups of the piece so far (:data:`musictx.tokens.group_ids.PLACED`)
+    stream  the piece so far
     begins  the first bar of each earlier section of ``bars`` bars
     here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
     steps   of a bar: all others are equally long
@@ -273,7 +279,7 @@ class SectionContrast:
     def __init__(
         self,
         table: Vocabulary,
-        placed: np.ndarray,
+        stream: NoteStream,
         begins: Sequence[int],
         bars: int,
         here: int,
@@ -291,19 +297,21 @@ class SectionContrast:
         self.roots = np.full((len(begins), bars * steps), -1)
         self.here = here
         for number, begin in enumerate(begins):
-            mine = placed[(placed["line"] >= begin) & (placed["line"] < begin + bars)]
-            line = mine["line"] - begin
+            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
+            since = stream.notes["start"] - first
+            inside = (since >= 0) & (since < bars * steps)
+            mine, since = stream.notes[inside], since[inside]
             note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
-            at = np.minimum(mine["place"], steps - 1) // SIXTEENTH
-            self.pitches[line[note], at[note], mine["tone"][note] % 12] = True
-            for one, bar in zip(mine, line):
+            bar, place = np.divmod(since[note], steps)
+            self.pitches[bar, place // SIXTEENTH, mine["pitch"][note] % 12] = True
+            for at, one in zip(since, mine):
                 if one["part"] == CHORD:
-                    self.roots[number, bar * steps + one["place"] :] = one["tone"]
+                    self.roots[number, at:] = one["pitch"]
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray:
         nats = np.zeros(self.table.size)
         if state.said() is not None:
-            mine = RETURNS + max(state.lines - self.lines, 0)  # from here on: of another section
+            mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
             nats[self.sections[mine:]] = SAME_BAR
         place, part = (self.table.token(int(one)) for one in ids[-2:])
         if place[0] == "place" and part[0] in ("program", "drums", "harmony"):

@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.tokens.bars import STEPS
+from musictx.sampling.strengths import (
+    RAREST,
+    STYLE_WEIGHT,
+    SUREST,
+    USUAL_WEIGHT,
+)
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
 #: Drums of General MIDI that keep time, by kind; the others are the last kind.
@@ -22,10 +28,6 @@ KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes of a bar that drummers are known for.
 QUARTERS = 4
-#: A stroke is never certain, and none is ruled out.
-LEAST, MOST = 0.02, 0.95
-#: By how much a drummer's word counts beside the model's, asked for by style and not.
-ASKED, UNASKED = 2.0, 1.0
 #: The style of the drummers who are taken where none is asked for.
 USUAL = "usual"
 
@@ -61,7 +63,7 @@ def of_style(
     if style is not None and style not in known:
         instead = f"expected one of {', '.join(known)}" if known else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
-    weight = UNASKED if style is None else ASKED
+    weight = USUAL_WEIGHT if style is None else STYLE_WEIGHT
     tones = np.asarray(table.value_of[slice(*table.range("drum"))])
     return [Drummer(read(one), weight, tones) for one in styles.get(style or USUAL, ())]
 
@@ -76,8 +78,8 @@ class Drummer:
     def __init__(self, rates: np.ndarray, weight: float, tones: np.ndarray) -> None:
         self.steps, self.weight = rates.shape[1], weight
         self.kinds = kind_of(tones)
-        self._yes = weight * np.log(rates.clip(LEAST, MOST))
-        self._no = weight * np.log1p(-rates.clip(0, MOST))
+        self._yes = weight * np.log(rates.clip(RAREST, SUREST))
+        self._no = weight * np.log1p(-rates.clip(0, SUREST))
         #: Nats for no stroke at all before each step.
         self._none = np.append(0.0, self._no.sum(0).cumsum())
         #: The last drum of each kind, after which it cannot come at the same step.
@@ -103,7 +105,7 @@ class Drummer:
     def stroke(self, step: int, after: int) -> float:
         """Nats for any stroke at a step."""
         none = float(self._no[self._open(after), step].sum()) / self.weight
-        return self.weight * float(np.log(max(-np.expm1(none), LEAST)))
+        return self.weight * float(np.log(max(-np.expm1(none), RAREST)))
 
     def drums(self, step: int, after: int) -> np.ndarray:
         """(n,) nats for each drum being the next at a step."""

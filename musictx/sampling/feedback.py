@@ -18,51 +18,40 @@ from musictx.card import WINDOW_SECONDS
 from musictx.evaluate.musical import pitched, scale_of
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.primer import Primer
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_grammar import DRUM_PART
-from musictx.tokens.groups import GroupTokenizer
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    CROWD_GAIN,
+    HOME_STRIKES,
+    LENGTH_GAIN,
+    LONGEST_PATTERN,
+    LOUDNESS_GAIN,
+    LOUDNESS_REACH,
+    PART_GAIN,
+    PART_SECONDS,
+    PATTERN_GAIN,
+    PATTERN_SECONDS,
+    PATTERN_TURNS,
+    POLYPHONY_GAIN,
+    REGISTER_GAIN,
+    RELEASE_GAIN,
+    REPETITION_GAIN,
+    REPETITION_SECONDS,
+    REPETITION_STRIKES,
+    TONALITY_GAIN,
+)
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer
 
 #: (seconds, pitch) of strikes, the last one first.
 Strikes = list[tuple[float, int]]
 
-#: How strongly a density is kept that is asked for, and one that is only usual: nats for each note
-#: a second too many or too few (scripts/LOG.md).
-ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
-#: Nats for each ten of MIDI velocity that the music is too loud and ten that a note is; for each
-#: octave that it is too high and octave that a note is (scripts/LOG.md).
-LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
-#: Of events: nats for each octave (twice as many notes at once) that the music is too full. In
-#: bars: for each such octave, where a new note comes; for each note at once too many or too few and
-#: octave of a note's length (scripts/LOG.md).
-POLYPHONY_GAIN, CROWD_GAIN, LENGTH_GAIN = 5.0, 4.0, 0.5
-#: Ids that are looked back at for their loudness.
-REACH = 1024
-#: What sounds longer than is usual in its register is pulled to its end by so many nats a second;
-#: what strikes a pitch again within half a second, or leaves the scale, costs so many nats for each
-#: such note of the last ones beyond what is usual (scripts/LOG.md).
-RELEASE_GAIN, REPETITION_GAIN, TONALITY_GAIN = 0.3, 0.5, 0.2
-#: Only a share within a scale that lies so far below the usual one counts: performances differ as
-#: much, and a model that keeps its key by itself is left alone (scripts/LOG.md).
-TONALITY_SLACK = 0.1
-#: How many of the last strikes a primer counts for when the scale is looked for.
-HOME_STRIKES = 128
-#: Of so many strikes, those are counted whose pitch was struck within so many seconds before.
-RECENT_STRIKES, AGAIN_SECONDS = 32, 0.5
-#: A pattern that lasts longer than is usual costs so many nats for each second.
-PATTERN_GAIN = 3.0
-#: A pattern of so many pitches at most, repeated so many times, may last for so many seconds: of
-#: 193 excerpts of 45 s of MAESTRO's validation pieces 2 in 100 have one that lasts longer.
-LONGEST_PATTERN, TURNS, PATTERN_SECONDS = 16, 3, 3.0
-#: A part has at least this share of its usual notes within so many seconds of the tokens; each note
-#: that it lacks makes a new one likelier by so many nats (scripts/LOG.md).
-LEAST_SHARE, PART_SECONDS, PART_GAIN = 0.5, 16.0, 3.0
-
 
 #: What the third to the fifth id of a group in bars are of.
-FIELDS = {2: "register", 3: "polyphony", 4: "loudness"}
+CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
 
 
 class Density:
@@ -89,10 +78,10 @@ class Density:
 
 class Release:
     """Lengths: a note of the current program that sounds for longer than ``usual`` (128,) seconds
-    of its pitch gains an end, ``gain`` nats for each second."""
+    of its pitch gains an end, :data:`RELEASE_GAIN` nats for each second."""
 
-    def __init__(self, events: NoteEvents, usual: np.ndarray, gain: float) -> None:
-        self.release, self.usual, self.gain = events.release, usual, gain
+    def __init__(self, events: NoteEvents, usual: np.ndarray) -> None:
+        self.release, self.usual = events.release, usual
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         nats, now, here = None, state.seconds, state.sounding.program
@@ -101,7 +90,7 @@ class Release:
                 error = now - struck[0] - self.usual[pitch]
                 if error > 0:
                     nats = np.zeros(len(self.release)) if nats is None else nats
-                    nats[self.release == pitch] = -self.gain * error
+                    nats[self.release == pitch] = -RELEASE_GAIN * error
         return nats
 
 
@@ -122,58 +111,59 @@ class _SinceStrike:
 
 
 class Repetition:
-    """Strikes of a pitch within :data:`AGAIN_SECONDS` of its last one: ``gain`` nats for each among
-    the last :data:`RECENT_STRIKES` beyond ``target``, their share in the corpus."""
+    """Strikes of a pitch within :data:`REPETITION_SECONDS` of its last one:
+    :data:`REPETITION_GAIN` nats for each among the last :data:`REPETITION_STRIKES` beyond
+    ``target``, their share in the corpus."""
 
-    def __init__(self, events: NoteEvents, gain: float, target: float) -> None:
-        self.strike, self.gain, self.target = events.strike, gain, target
+    def __init__(self, events: NoteEvents, target: float) -> None:
+        self.strike, self.target = events.strike, target
         self._strikes: Strikes | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         strikes = state.sounding.recent()
         if strikes is not self._strikes:
             self._strikes = strikes
-            self._count(strikes[:RECENT_STRIKES])
-        if self._error <= 0:
+            self._count(strikes[:REPETITION_STRIKES])
+        if self._nats <= 0:
             return None
-        late = [p for p, at in self._last.items() if state.seconds - at < AGAIN_SECONDS - 1e-6]
-        return np.where(among(self.strike, late), self.gain * self._error, 0.0) if late else None
+        late = [p for p, at in self._last.items() if state.seconds - at < REPETITION_SECONDS - 1e-6]
+        return np.where(among(self.strike, late), self._nats, 0.0) if late else None
 
     def _count(self, strikes: Strikes) -> None:
         count = 0
         self._last: dict[int, float] = {}  # pitch -> seconds of its last strike
         for at, pitch in reversed(strikes):
-            count += at - self._last.get(pitch, -np.inf) < AGAIN_SECONDS - 1e-6
+            count += at - self._last.get(pitch, -np.inf) < REPETITION_SECONDS - 1e-6
             self._last[pitch] = at
-        self._error = count - self.target * len(strikes)
+        self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
 
 
 class Patterns(_SinceStrike):
     """A pattern of pitches that has been repeated for longer than :data:`PATTERN_SECONDS`: the
-    pitch that comes next in it costs ``gain`` nats for each second beyond."""
+    pitch that comes next in it costs :data:`PATTERN_GAIN` nats for each second beyond."""
 
-    def __init__(self, events: NoteEvents, gain: float) -> None:
-        self.strike, self.gain = events.strike, gain
+    def __init__(self, events: NoteEvents) -> None:
+        self.strike = events.strike
 
     def find(self, strikes: Strikes) -> np.ndarray | None:
         pitches = [pitch for _, pitch in strikes]
         for period in range(1, LONGEST_PATTERN + 1):
             same = sum(takewhile(bool, map(int.__eq__, pitches, pitches[period:])))
-            if same < period * (TURNS - 1):
+            if same < period * (PATTERN_TURNS - 1):
                 continue
             error = strikes[0][0] - strikes[same + period - 1][0] - PATTERN_SECONDS
             if error > 0:  # longer ones are turns of this one
-                return np.where(self.strike == strikes[period - 1][1], self.gain * error, 0.0)
+                return np.where(self.strike == strikes[period - 1][1], PATTERN_GAIN * error, 0.0)
         return None
 
 
 class Tonality(_SinceStrike):
     """Pitches outside the scale that holds most of the last strikes, and of ``home`` (12,), those
-    of each pitch class where the music began: ``gain`` nats for each of the last strikes outside
-    beyond what is usual, where the share ``target`` lies inside."""
+    of each pitch class where the music began: :data:`TONALITY_GAIN` nats for each of the last
+    strikes outside beyond what is usual, where the share ``target`` lies inside."""
 
-    def __init__(self, events: NoteEvents, gain: float, target: float, home: np.ndarray) -> None:
-        self.strike, self.gain, self.target, self.home = events.strike, gain, target, home
+    def __init__(self, events: NoteEvents, target: float, home: np.ndarray) -> None:
+        self.strike, self.target, self.home = events.strike, target, home
 
     def find(self, strikes: Strikes) -> np.ndarray | None:
         counts = np.bincount(np.array([pitch for _, pitch in strikes], int) % 12, minlength=12)
@@ -182,7 +172,7 @@ class Tonality(_SinceStrike):
         if error <= 0:
             return None
         is_pitched = (self.strike >= 0) & (self.strike < 128)
-        return np.where(is_pitched & ~inside[self.strike % 12], self.gain * error, 0.0)
+        return np.where(is_pitched & ~inside[self.strike % 12], TONALITY_GAIN * error, 0.0)
 
 
 def home(primer: Primer) -> np.ndarray:
@@ -230,7 +220,7 @@ class EventFeedback:
             error = REGISTER_GAIN * (np.mean(recent) - target) / 12
             nats[strike >= 0] += error * (strike[strike >= 0] - target) / 12
         if target := self.targets.get("loudness"):
-            in_force, played = self._loudness(ids[-REACH:], len(recent))
+            in_force, played = self._loudness(ids[-LOUDNESS_REACH:], len(recent))
             if len(played):
                 error = LOUDNESS_GAIN * (played.mean() - target) / 10
                 leads = self.velocity > 0
@@ -264,7 +254,7 @@ class BarFeedback:
 
     def __init__(
         self,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         targets: Mapping[str, float],
         *,
         given: bool,
@@ -284,7 +274,7 @@ class BarFeedback:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         recent = state.recent(span, self.parts)
         at_once = sum(length for _, _, length, _ in recent) / PER_SECOND / span
-        target = self.targets.get(FIELDS.get(state.written, ""))
+        target = self.targets.get(CONTROLS_OF.get(state.written, ""))
         if state.written < 2:
             self._time(nats, state, at_once, len(recent) / span)
         elif state.written == 2 and target:
@@ -323,7 +313,7 @@ class PartDensity:
     """Parts that have fewer than ``least`` (part -> notes within :data:`PART_SECONDS`): places, and
     the part itself, gain :data:`PART_GAIN` nats for each note that it lacks."""
 
-    def __init__(self, tokenizer: GroupTokenizer, least: Mapping[int, float]) -> None:
+    def __init__(self, tokenizer: BarTokenizer, least: Mapping[int, float]) -> None:
         table, self.least = tokenizer.vocabulary, least
         self.size, self.places = tokenizer.size, slice(*table.range("place"))
         self.ids = {
@@ -358,7 +348,7 @@ def of(
     none where nothing is asked and for tokens that have no such controls."""
     if not any(targets):
         return []
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         rows = [BarFeedback(tokenizer, one, given=given, parts=parts) for one in targets]
         return [EachRow(rows)]
     if isinstance(tokenizer, PerformanceTokenizer):

@@ -18,7 +18,6 @@ import numpy as np
 
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.data import layout
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import bar_fill, engine, feedback, penalties, pitches
@@ -32,6 +31,7 @@ from musictx.sampling.group_events import teller
 from musictx.sampling.primer import Primer
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev
+from musictx.tokens import layout
 from musictx.tokens.controls import CONTROLS, HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT, PAD
@@ -153,16 +153,14 @@ class Part:
         for events in (past, known):
             events["step"] -= base
         here = self.here - base
-        made = layout.parts(
-            self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=None
-        )
+        known["step"] -= here
+        written = ev.write(past, self.vocabulary, here)
+        given, none = ev.write(known, self.vocabulary), np.empty(0, np.int64)
         room = layout.IDS_AROUND + int(KNOWN_SHARE * self.context)
-        if len(made.front) > room:
-            free = room + len(made.past)
-            made = layout.parts(
-                self.vocabulary, list(levels), past, stop=here, here=here, known=known, free=free
-            )
-        return np.concatenate([[BOS if first == 0 else CUT], made.front, made.past])
+        made = layout.build_window(
+            self.vocabulary, list(levels), written, none, given, budget=room + len(written) + 1
+        )
+        return np.concatenate([[BOS if first == 0 else CUT], made.prefix, made.past])
 
     def _first_of_past(self, room: int) -> int:
         """The first event of the past from which on it has ``room``."""

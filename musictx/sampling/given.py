@@ -24,7 +24,7 @@ from torch import Tensor
 
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
-from musictx.tokens.group_ids import CHORD, DRUM_PART
+from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import EOS, PAD, GrammarState, Penalty, Vocabulary
 
 

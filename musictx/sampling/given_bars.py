@@ -1,7 +1,7 @@
-"""Given notes in bars (:mod:`musictx.tokens.groups`); see :mod:`.given`.
+"""Given notes in bars (:mod:`musictx.tokens.bar_tokens`); see :mod:`.given`.
 
-Bar lines, given groups, and the groups ahead of a bar (:mod:`musictx.tokens.ahead`) are written for
-the model; it draws what stands between, and which earlier bar a bar says again. At each place it
+Bar lines, given groups, and the groups ahead of a bar (:mod:`musictx.tokens.lookahead`) are written
+for the model; it draws what stands between, and which earlier bar a bar repeats. At each place it
 may draw what comes before the next given group in the order of groups, or that group itself.
 """
 
@@ -19,9 +19,10 @@ import numpy as np
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.sampling.given import GivenRow, NewNotes
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE
 from musictx.tokens.bars import PER_SECOND, STEP_SECONDS
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP
+from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import Vocabulary
 
 #: Among ids that come next: the model draws this one.
@@ -112,12 +113,12 @@ class BarRow(GivenRow):
     piece   the ids of the piece that were written here, without the groups ahead
     """
 
-    state: GroupState
+    state: BarState
 
     def __init__(
         self,
         new: NewNotes,
-        state: GroupState,
+        state: BarState,
         given: GivenBars,
         bar: int,
         written: Sequence[Sequence[Keyed]] = (),
@@ -294,7 +295,7 @@ class BarRow(GivenRow):
             ids = self.left[0][1]
             if ids[:3] == self.group:
                 self.queue = ids[3:]
-        if len(self.group) == FIELDS_A_GROUP:
+        if len(self.group) == FIELDS_PER_NOTE:
             self._complete()
 
     def _write(self, token: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from musictx.sampling.given import GivenRow, NewNotes
 from musictx.tokens import events as ev
-from musictx.tokens.grammar import EventState
+from musictx.tokens.grammar import PerformanceState
 
 #: Kinds of ids that stand for nothing but what follows.
 LEADS = ("program", "velocity")
@@ -32,12 +32,12 @@ class EventRow(GivenRow):
              when that has come and they have ended
     """
 
-    state: EventState
+    state: PerformanceState
 
     def __init__(
         self,
         new: NewNotes,
-        state: EventState,
+        state: PerformanceState,
         *,
         step_seconds: float,
         given: np.ndarray,

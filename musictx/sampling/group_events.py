@@ -1,4 +1,4 @@
-"""Notes of groups of ids as they are composed (tokens/groups.py): each is told with its length."""
+"""Notes in bars (tokens/bar_tokens.py) as they are composed: each is told with its length."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from musictx.notes import DRUMS
 from musictx.sampling.events import Event, Placed, Teller
+from musictx.tokens.bar_ids import LONGEST, write
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.group_ids import BAR, LONGEST, PLACED, write
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.stream import BAR, NOTE, NoteStream
 from musictx.tokens.vocab import Tokenizer
 
 
@@ -23,14 +24,16 @@ class GroupTeller(Teller):
 
     def __init__(
         self,
-        tokenizer: GroupTokenizer,
+        tokenizer: BarTokenizer,
         past: np.ndarray,
         placed: Placed,
         tell: Callable[[Event], None],
     ) -> None:
         table = tokenizer.vocabulary
         self._opens = {table.id(kind): kind for kind in ("bar", KNOWN) if kind in table.kinds}
-        self._line = write(np.array([(4, 2, 0)], BAR), np.empty(0, PLACED), table).tolist()
+        self._line = write(
+            NoteStream(np.array([(4, 2, 0)], BAR), np.empty(0, NOTE)), table
+        ).tolist()
         self._longest = table.id("length", LONGEST)
         self._ahead = False
         self._ends: list[Event] = []  # a heap
@@ -78,6 +81,6 @@ def teller(
     tokenizer: Tokenizer, past: np.ndarray, placed: Placed, tell: Callable[[Event], None]
 ) -> Teller:
     """What tells the notes of these tokens."""
-    if isinstance(tokenizer, GroupTokenizer):
+    if isinstance(tokenizer, BarTokenizer):
         return GroupTeller(tokenizer, past, placed, tell)
     return Teller(tokenizer, past, placed, tell)

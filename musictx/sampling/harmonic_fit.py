@@ -13,19 +13,13 @@ from itertools import chain
 import numpy as np
 
 from musictx.chords import Chord
-from musictx.tokens.bars import STEPS
-
-#: Nats of a note that begins a semitone, or eleven, from a pitch class of a known note that sounds
-#: then or within so many steps, and is no tone of the chord in force where chords are known.
-CLASH, SOON = 1.0, STEPS
-#: Nats of lengths by which a note outlasts its chord: a known chord begins before the note ends,
-#: and the note is none of its tones.
-OUTLASTS = 2.5
-#: Nats of lengths by which a note still sounds when a known one of so many steps begins a semitone,
-#: or eleven, from its pitch class, where chords are composed.
-HELD_INTO, HEARD = 2.5, STEPS // 2
-#: Nats of a note that is no tone of the chord in force, where chords are known.
-OFF_CHORD = 1.0
+from musictx.sampling.strengths import (
+    CHORD_OVERHANG,
+    CLASH,
+    CLASH_OVERHANG,
+    CLASH_STEPS,
+    OVERHANG_STEPS,
+)
 
 
 class HarmonicFit:
@@ -48,7 +42,7 @@ class HarmonicFit:
     def _clashes(self, step: int) -> np.ndarray:
         """(12,) nats of each pitch class of a note that begins at ``step``."""
         begin, end, tone = self._notes.T
-        near = tone[(begin < step + SOON) & (step < end)]
+        near = tone[(begin < step + CLASH_STEPS) & (step < end)]
         nats = np.zeros(12)
         nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
         return nats
@@ -57,11 +51,11 @@ class HarmonicFit:
         """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
         ``composed``: chords are, too."""
         off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
-        nats = OUTLASTS * (lengths > _room(np.array(off, np.int64), step))
+        nats = CHORD_OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:
             begin, end, tone = self._notes.T
-            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= HEARD)
-            nats = np.maximum(nats, HELD_INTO * (lengths > _room(begin[clash], step)))
+            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= OVERHANG_STEPS)
+            nats = np.maximum(nats, CLASH_OVERHANG * (lengths > _room(begin[clash], step)))
         return nats
 
 

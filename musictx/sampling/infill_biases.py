@@ -14,26 +14,24 @@ import numpy as np
 from musictx.chords import NONE
 from musictx.sampling.drummers import Drummer
 from musictx.sampling.given_bars import BarRow, Key
-from musictx.sampling.harmonic_fit import OFF_CHORD, HarmonicFit
-from musictx.tokens.bars import STEP_SECONDS, STEPS
-from musictx.tokens.group_ids import CHORD, DRUM_PART
-from musictx.tokens.returns import likeness, stretches
+from musictx.sampling.harmonic_fit import HarmonicFit
+from musictx.sampling.strengths import (
+    BASS,
+    FIELDS,
+    NEAREST,
+    OFF_CHORD,
+    ON_LINE,
+    ON_ROOT,
+    PART_GAIN,
+    PART_SHARE,
+    PART_STEPS,
+    SHARE,
+    TOGETHER,
+)
+from musictx.tokens.bars import STEP_SECONDS
+from musictx.tokens.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import GrammarState
-
-#: Bars repeat bars that stand so many before them at least, where they belong to so many in a row
-#: whose given notes are alike by more than this share.
-NEAREST, TOGETHER, SHARE = 4, 4, 0.6
-#: A part that is asked for has at least this share of its usual notes over so many steps; each note
-#: that it lacks makes a new one likelier by so many nats.
-LEAST, WITHIN, PULL = 0.5, 8 * STEPS, 3.0
-#: Where the given notes repeat earlier bars, what came next there is likelier by so many nats: its
-#: place, its part and its pitch, the first fields of a group; in a variation, by so many what it
-#: varies (scripts/LOG.md).
-AGAIN, FIELDS, VARIED = 3.0, 3, 2.0
-#: The program of a bass. Where it is asked for and silent at a bar line, a note of it there is
-#: likelier by so many nats, and the root of the chord in force by so many: the lowest notes of
-#: songs begin 85 of 100 bars, 81 of them on the root (scripts/reproduce/rhythm_sections.py).
-BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
@@ -131,20 +129,20 @@ def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nat
 
 
 def completed(row: BarRow) -> Nats:
-    """Notes of parts that have fewer than they should (:data:`LEAST`)."""
+    """Notes of parts that have fewer than they should (:data:`PART_SHARE`)."""
     if len(row.group) > 1:
         return
-    lacks, since = {}, max(row.since, row.step - WITHIN)
+    lacks, since = {}, max(row.since, row.step - PART_STEPS)
     for part, habit in row.new.habits.items():
         count = len(row.begun[part]) - bisect_left(row.begun[part], since)
         if part in (row.new.parts or ()) and not row.full(part, row.step):
-            target = LEAST * habit.density * STEP_SECONDS * (row.step - since)
+            target = PART_SHARE * habit.density * STEP_SECONDS * (row.step - since)
             lacks[part] = max(target - count, 0.0)
     if row.group:
         for part, lack in lacks.items():
-            yield row.part_id(part), PULL * lack
+            yield row.part_id(part), PART_GAIN * lack
         return
-    nats = PULL * max(lacks.values(), default=0.0)
+    nats = PART_GAIN * max(lacks.values(), default=0.0)
     yield row.new.ids["place"], nats
     if row.left and not row.parts_at(row.left[0][0][0]):
         yield row.due()[0], -nats
@@ -158,13 +156,13 @@ def on_line(row: BarRow) -> Nats:
         yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
-def repeats_among(bars: np.ndarray, given: np.ndarray) -> dict[int, int]:
-    """Of ``bars`` whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+def repeats_among(given: NoteStream) -> dict[int, int]:
+    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
     earlier one, the nearest of those that are most alike."""
-    notes = given[given["part"] != CHORD]
-    best, source = np.full(len(bars), SHARE), np.full(len(bars), -1)
-    for back in range(NEAREST, len(bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(bars, notes, back), TOGETHER), back):
+    notes = given.only(given.notes[given.notes["part"] != CHORD])
+    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
+    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
             run = slice(first, first + TOGETHER)
             better = best[run] < share
             best[run][better] = share

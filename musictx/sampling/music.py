@@ -16,7 +16,6 @@ import numpy as np
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
-from musictx.data import layout
 from musictx.errors import UserError
 from musictx.sampling import (
     engine,
@@ -30,7 +29,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens import ahead
+from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import BOS, CUT, Penalty, Tokenizer
 
@@ -192,8 +191,8 @@ def _around(
     table = tokenizer.vocabulary
     assert table is not None  # which has the control tokens
     if tokenizer.group > 1:
-        return [ahead.front(table, row) for row in levels], []
-    return [layout.front(table, row) for row in levels], [table.id(HERE)] * written
+        return [lookahead.control_prefix(table, row) for row in levels], []
+    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
 
 
 def prompts(

@@ -15,9 +15,6 @@ from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
 from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer
 
-#: Ids that are looked at before all of them.
-RECENT = 64
-
 
 @dataclass(frozen=True)
 class Sustain:
@@ -73,20 +70,17 @@ class Instruments:
         return self.nats
 
 
-@dataclass(frozen=True)
 class Opening:
     """The first ``notes`` are of those whose ids ``may`` (vocab,) open a piece; ``program``
-    (vocab,) as of :func:`programs`."""
+    (vocab,) as of :func:`programs`. One for each row: it remembers that they stand."""
 
-    program: np.ndarray
-    may: np.ndarray
-    notes: int
+    def __init__(self, program: np.ndarray, may: np.ndarray, notes: int) -> None:
+        self.may, self.notes, self.over = may, notes, False
+        self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        for some in ids[-RECENT:], ids:  # the last ids tell it most of the time
-            if self.may[some].sum() >= self.notes:
-                return None
-        return np.where(~self.may & (self.program >= 0), np.inf, 0.0)
+        self.over = self.over or self.may[ids].sum() >= self.notes
+        return None if self.over else self.nats
 
 
 def programs(tokenizer: Tokenizer) -> np.ndarray:

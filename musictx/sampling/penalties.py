@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,17 +22,20 @@ from musictx.sampling import copying, feedback, pitches
 from musictx.sampling.constraints import EachRow, apply_penalties
 from musictx.sampling.note_limits import Instruments, Opening, Sustain, programs
 from musictx.sampling.primer import Primer
-from musictx.sampling.steer import FEWEST_NOTES
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.groups import GroupTokenizer
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    FEWEST_NOTES,
+    FULL_PART,
+    LONGEST_LENGTHS,
+    OPENING_NOTES,
+    PART_SECONDS,
+    PART_SHARE,
+    TONALITY_SLACK,
+    USUAL_GAIN,
+)
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
-
-#: Notes end at the latest after so many times the length that is usual in their register.
-TIMES_THE_USUAL_LENGTH = 2.0
-#: Notes that open a new piece.
-OPENING_NOTES = 8
-#: Notes at once in a part that can accompany.
-FULL = 3
 
 
 def of_pieces(
@@ -53,7 +57,7 @@ def of_pieces(
 
     The other arguments are those of :func:`build`.
     """
-    found = []
+    found: list[Penalty] = []
     # In groups the grammar knows the pitches: :mod:`.group_limits`.
     if tokenizer.group == 1 and pitches.asked(sampling):
         inside = pitches.pitch_sets(sampling, primers)
@@ -76,20 +80,20 @@ def of_the_primers(
     tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
 ) -> list[Penalty]:
     """What continues music keeps to its programs and drums. New pieces begin with a part of
-    :data:`FULL` notes at once, as an accompaniment is, or with any pitched one where the corpus has
-    none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out, or for
-    tokens that name no programs."""
+    :data:`FULL_PART` notes at once, as an accompaniment is, or with any pitched one where the
+    corpus has none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out,
+    or for tokens that name no programs."""
     program = programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
         some = (program >= 0).any() and tokenizer.group == 1  # see :mod:`.group_limits`
         return [_instruments(tokenizer, frozenset(), primers)] if some else []
-    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL]
+    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL_PART]
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
     is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
     held = sampling.habits and is_pitched and (program == DRUMS).any()
     # Where each note names its part, so many do: one alone is soon forgotten among drums.
     notes = OPENING_NOTES if tokenizer.group > 1 else 1
-    return [EachRow([Opening(program, may, notes)] * len(primers))] if held else []
+    return [EachRow([Opening(program, may, notes) for _ in primers])] if held else []
 
 
 def _instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
@@ -107,15 +111,13 @@ def of_parts(
     """The parts of a primer in bars that have :data:`FEWEST_NOTES` or more in the last seconds of
     ``states``, which are those after the primers, play on; not where ``sampling`` leaves habits
     out, or where a density is asked for."""
-    if not isinstance(tokenizer, GroupTokenizer) or not sampling.habits:
+    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
         return []
     least: list[dict[int, float]] = []
     for state, asked in zip(states, targets):
-        assert isinstance(state, GroupState)
-        count = {} if "density" in asked else state.counts(feedback.PART_SECONDS)
-        least.append(
-            {part: feedback.LEAST_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
-        )
+        assert isinstance(state, BarState)
+        count = {} if "density" in asked else state.counts(PART_SECONDS)
+        least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
     rows = [feedback.PartDensity(tokenizer, one) for one in least]
     return [EachRow(rows)] if any(least) else []
 
@@ -150,56 +152,32 @@ def build(
         )
         return found
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
-    sustain = Sustain(events, TIMES_THE_USUAL_LENGTH * usual.longest, usual.most)
+    sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
     found.insert(0, EachRow([sustain] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
         found.insert(0, _instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
         found += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):
-        gain, releases = (feedback.ASKED_GAIN, True) if density else (feedback.USUAL_GAIN, False)
         targets = [density or one.density or stats.density for one in primers]
-        found.append(
-            EachRow(
-                [
-                    feedback.Density(events, one, gain, releases) if one is not None else _nothing
-                    for one in targets
-                ]
-            )
-        )
+        gain = ASKED_GAIN if density else USUAL_GAIN
+        of_target = partial(feedback.Density, events, gain=gain, releases=bool(density))
+        found.append(EachRow([None if one is None else of_target(one) for one in targets]))
     return found
-
-
-def _nothing(state: GrammarState, ids: np.ndarray) -> None:
-    """No penalty."""
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
     """What holds notes to the corpus and the primers: repetition, lengths, scale."""
-    rows = range(len(primers))
-    release = feedback.Release(events, stats.longest, feedback.RELEASE_GAIN)
-    found = [EachRow([release] * len(rows))]
-    gain = feedback.REPETITION_GAIN
-    found.append(EachRow([feedback.Repetition(events, gain, stats.repetition_rate) for _ in rows]))
-    found.append(EachRow([feedback.Patterns(events, feedback.PATTERN_GAIN) for _ in rows]))
-    # A few seconds keep to a scale more closely than the piece that they open.
-    shares = [[x for x in (one.in_scale, stats.in_scale) if x] for one in primers]
-    found.append(
-        EachRow(
-            [
-                feedback.Tonality(
-                    events,
-                    feedback.TONALITY_GAIN,
-                    float(np.mean(some)) - feedback.TONALITY_SLACK,
-                    feedback.home(primer),
-                )
-                if some
-                else _nothing
-                for some, primer in zip(shares, primers)
-            ]
-        )
-    )
-    return found
+    release = feedback.Release(events, stats.longest)
+    again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
+    patterns = [feedback.Patterns(events) for _ in primers]
+    scales: list[feedback.Tonality | None] = []
+    for primer in primers:
+        # A few seconds keep to a scale more closely than the piece that they open.
+        shares = [x for x in (primer.in_scale, stats.in_scale) if x]
+        target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
+        scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
+    return [EachRow([release] * len(primers)), EachRow(again), EachRow(patterns), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

@@ -15,12 +15,13 @@ from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling.strengths import (
+    FEWEST_NOTES,
+    SHORTEST_SECONDS,
+)
 from musictx.shipped import models
 from musictx.tokens import controls
 from musictx.tokens.vocab import Tokenizer
-
-#: Notes and seconds of a primer from which on it tells what it is like.
-FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
 
 @dataclass(frozen=True)

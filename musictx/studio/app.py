@@ -27,7 +27,7 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused, checked
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Export, Exports, Piece
+from musictx.studio.exports import TYPES, Export, Exports
 from musictx.studio.guard import Guard, Handler
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import ID, Sessions
@@ -283,7 +283,7 @@ class Studio:
             return request.transport is None or self._closing
 
         def file() -> Path:
-            return self.exports.file(*self._piece(session, kind, dict(request.query)), gone)
+            return self.exports.file(self._export(session, kind, dict(request.query)), gone)
 
         path = await self._file(kind, file)
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
@@ -300,25 +300,17 @@ class Studio:
         return path
 
     def _losses(self, session: Session, query: JSON) -> JSON:
-        export, piece = self._piece(session, "mid", query)
-        return {"losses": piece().midi(export).losses}
+        return {"losses": self._export(session, "mid", query).midi().losses}
 
-    def _piece(
-        self, session: Session, kind: str, query: JSON
-    ) -> tuple[Export, Callable[[], Piece]]:
-        """The export of a session that is requested, and what it is made from."""
+    def _export(self, session: Session, kind: str, query: JSON) -> Export:
+        """The export of a session that is requested."""
         part: Part = checked(_PART, {name: value for name, value in query.items() if value})
         document = session.copy()
-        pair = None if part.take is None else (part.take, part.proposal)
-        of = session.id, document.revision, pair
-        export = Export(*of, kind, part.begin, part.end, document.name)
-
-        def piece() -> Piece:
-            if pair is not None:
-                document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-            return Piece(document, start=session.start())
-
-        return export, piece
+        of, title = (session.id, document.revision, part.take, part.proposal), document.name
+        if part.take is not None:
+            _, proposal = self._proposal(session, part.take, part.proposal)
+            document.apply(document.accepting(part.take, proposal, ""))
+        return Export(of, kind, document, title, part.begin, part.end, session.start())
 
     # -------------------------------------------------------------------------------- training
 
@@ -332,10 +324,9 @@ class Studio:
 
         def file() -> Path:
             score, name = self.training.sample(step)
-            export = Export(self.training.json()["command"], step, None, kind, None, None, name)
-            return self.exports.file(
-                export, lambda: Piece(Document(), score), lambda: self._closing
-            )
+            of = self.training.json()["command"], step
+            export = Export(of, kind, Document(), name, score=score)
+            return self.exports.file(export, lambda: self._closing)
 
         return web.FileResponse(await self._file(kind, file), headers={"Content-Type": TYPES[kind]})
 

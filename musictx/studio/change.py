@@ -34,36 +34,36 @@ def clean_name(text: str) -> str:
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def in_time(row: Row) -> Row:
+def _in_time(row: Row) -> Row:
     """A note, with its number or without, that ends where it begins or later."""
     start, end = row[-5:-3]
-    if end is not None and end < start:
+    if end < start:
         raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
     return row
 
 
-Seconds = Annotated[float, Field(strict=True, ge=0, le=DAY, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
 #: A number that is given once and never again.
-Number = Annotated[int, Field(strict=True, ge=0, le=2**53)]
-Byte = Annotated[int, Field(strict=True, ge=0, le=127)]
-Velocity = Annotated[int, Field(strict=True, ge=1, le=127)]
-TrackId = Annotated[int, Field(strict=True, ge=0, le=65_534)]
+Number = Annotated[int, Field(ge=0, le=2**53)]
+Byte = Annotated[int, Field(ge=0, le=127)]
+Velocity = Annotated[int, Field(ge=1, le=127)]
+TrackId = Annotated[int, Field(ge=0, le=65_534)]
 Name = Annotated[str, AfterValidator(clean_name)]
 #: (start, end, pitch, velocity, track), seconds from the start of the piece.
-Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(in_time)]
+Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)]
 #: (id, start, end, pitch, velocity, track)
 NamedNote = Annotated[
-    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(in_time)
+    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)
 ]
 #: (seconds, quarter notes a minute), (seconds, beats of a bar, part of a whole note) and (seconds,
 #: sharps, minor): as a Score has them, since files may be stranger than anybody would be.
-Tempo = tuple[Seconds, Annotated[float, Field(strict=True, ge=1e-9, le=1e12, allow_inf_nan=False)]]
+Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
 Meter = tuple[
     Seconds,
-    Annotated[int, Field(strict=True, ge=0, le=255)],
-    Annotated[int, Field(strict=True, ge=0, le=65_535)],
+    Annotated[int, Field(ge=0, le=255)],
+    Annotated[int, Field(ge=0, le=65_535)],
 ]
-Key = tuple[Seconds, Annotated[int, Field(strict=True, ge=-128, le=127)], bool]
+Key = tuple[Seconds, Annotated[int, Field(ge=-128, le=127)], bool]
 Pedal = tuple[Seconds, Byte, TrackId]
 Text = tuple[Seconds, Name]
 
@@ -73,9 +73,9 @@ class Track(NamedTuple):
     it was added to the piece, even if one of that number was there before."""
 
     id: TrackId
-    name: Name
-    program: Byte
-    drum: bool
+    name: Name = ""
+    program: Byte = 0
+    drum: bool = False
     volume: Byte = 100
     pan: Byte = 64
     reverb: Byte = 40

@@ -45,7 +45,7 @@ class Document:
     tempos: tuple[types.Tempo, ...] = ((0.0, 120.0),)
     meters: tuple[types.Meter, ...] = ((0.0, 4, 4),)
     keys: tuple[types.Key, ...] = ()
-    ticks_per_quarter: Annotated[int, Field(strict=True, ge=0, lt=2**15)] = 480
+    ticks_per_quarter: Annotated[int, Field(ge=0, lt=2**15)] = 480
     fermatas: tuple[Seconds, ...] = ()
     composer: types.Name = ""
     markers: tuple[types.Text, ...] = ()

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from musictx import options
 from musictx.beats import Beats
 from musictx.commands import COMMANDS
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.config.checks import LARGEST_SEED
-from musictx.options import request, words
 from musictx.studio.change import Seconds, TrackId
 from musictx.studio.errors import Refused, checked
 from musictx.studio.models import MUSIC, Model, Models, Task
@@ -47,16 +47,16 @@ class Request:
     begin: Seconds = 0.0
     end: Seconds = 0.0
     tracks: tuple[TrackId, ...] | None = None
-    seconds: Annotated[float, Field(strict=True, ge=0.1, le=LONGEST)] | None = None
-    bars: Annotated[int, Field(strict=True, ge=1, le=MOST_BARS)] | None = None
-    samples: Annotated[int, Field(strict=True, ge=1, le=MOST_SAMPLES)] = 1
+    seconds: Annotated[float, Field(ge=0.1, le=LONGEST)] | None = None
+    bars: Annotated[int, Field(ge=1, le=MOST_BARS)] | None = None
+    samples: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
     controls: Mapping[str, Any] = field(default_factory=dict)
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    keep: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.5
+    keep: Annotated[float, Field(ge=0, le=1)] = 0.5
     guidance: Any = 1.0
     quantise: Any = None
     model: str | None = None
-    seed: Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)] | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
 
     def config(self, model: Model, seed: int, **more: Any) -> Any:
         """The options of the command that does it, without its file (:meth:`name_file`); ``more``
@@ -64,13 +64,13 @@ class Request:
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        options = {"model": model.word, "seed": seed, "samples": self.samples, **more}
+        given = {"model": model.word, "seed": seed, "samples": self.samples, **more}
         if self.task == "harmonise":
             drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
-            return request("harmonise", {"sampling": drawn, **options})
-        options |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
-        return request(
-            command_of(self.task), {"sampling": self.sampling, **self.controls, **options}
+            return options.request("harmonise", {"sampling": drawn, **given})
+        given |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
+        return options.request(
+            command_of(self.task), {"sampling": self.sampling, **self.controls, **given}
         )
 
     def name_file(self, config: Any, file: str) -> None:
@@ -92,49 +92,49 @@ def parse(
     """
     given = {name: value for name, value in data.items() if value is not None}
     given.pop("revision", None)
-    wish: Request = checked(_REQUEST, {"end": duration, **given})
-    model = models.chosen(wish.model, wish.task, music)
+    request: Request = checked(_REQUEST, {"end": duration, **given})
+    model = models.chosen(request.model, request.task, music)
     if "end" not in given:
-        wish = replace(wish, end=max(wish.end, wish.begin))
-    if wish.end < wish.begin:
-        raise Refused(f"end={wish.end:g}: expected a place after begin={wish.begin:g}")
-    for name in wish.controls:
+        request = replace(request, end=max(request.end, request.begin))
+    if request.end < request.begin:
+        raise Refused(f"end={request.end:g}: expected a place after begin={request.begin:g}")
+    for name in request.controls:
         if name not in model.steers:
             raise Refused(f"{name[:20]}: the model {model.name} does not follow it")
-    seconds = wish.seconds or USUAL
-    if wish.task not in ("new", "continue"):
-        wish = replace(wish, seconds=None, bars=None)
+    seconds = request.seconds or USUAL
+    if request.task not in ("new", "continue"):
+        request = replace(request, seconds=None, bars=None)
     else:
-        wish = replace(wish, seconds=None if wish.bars else seconds)
-    return wish, model, wish.seed
+        request = replace(request, seconds=None if request.bars else seconds)
+    return request, model, request.seed
 
 
-def label(wish: Request, clock: Beats) -> str:
+def label(request: Request, clock: Beats) -> str:
     """The request in a few words."""
-    length = f"{wish.seconds or 0:g} s"
-    if wish.bars is not None:
-        length = "1 bar" if wish.bars == 1 else f"{wish.bars} bars"
-    if wish.task == "new":
+    length = f"{request.seconds or 0:g} s"
+    if request.bars is not None:
+        length = "1 bar" if request.bars == 1 else f"{request.bars} bars"
+    if request.task == "new":
         return f"new piece, {length}"
-    if wish.task == "continue":
+    if request.task == "continue":
         return f"continue for {length}"
-    if wish.task == "vary":
-        return f"vary {bars(wish, clock)}, {100 * wish.keep:.0f} % kept"
-    return f"{wish.task} {bars(wish, clock)}"
+    if request.task == "vary":
+        return f"vary {bars(request, clock)}, {100 * request.keep:.0f} % kept"
+    return f"{request.task} {bars(request, clock)}"
 
 
-def bars(wish: Request, clock: Beats) -> str:
+def bars(request: Request, clock: Beats) -> str:
     """The bars that are selected, in words; a pick-up is bar 0."""
-    first = clock.bar(float(clock.quarters(wish.begin)))[0] - clock.pickup
-    last = max(clock.bar(float(clock.quarters(wish.end)) - 1e-3)[0] - clock.pickup, first)
+    first = clock.bar(float(clock.quarters(request.begin)))[0] - clock.pickup
+    last = max(clock.bar(float(clock.quarters(request.end)) - 1e-3)[0] - clock.pickup, first)
     return f"bar {first}" if first == last else f"bars {first} to {last}"
 
 
-def command_line(wish: Request, config: Any) -> str:
+def command_line(request: Request, config: Any) -> str:
     """The line that a person types to get the same notes, in the folder of the takes."""
-    command = command_of(wish.task)
-    verb = "continue" if wish.task == "continue" else command
-    return shlex.join(["musictx", verb, *words(command, config)])
+    command = command_of(request.task)
+    verb = "continue" if request.task == "continue" else command
+    return shlex.join(["musictx", verb, *options.words(command, config)])
 
 
 def command_of(task: str) -> str:

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, TypeAdapter
 from musictx import midi
 from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
-from musictx.studio.change import Byte, Number, Seconds, Track, TrackId, Velocity, in_time
+from musictx.studio.change import Note, Number, Seconds, Track, TrackId
 from musictx.studio.inputs import Input
 from musictx.studio.models import Model
 from musictx.studio.outcomes import Outcome, Tracks
@@ -35,10 +35,6 @@ RUNNING = ("waiting", "composing")
 State = Literal["waiting", "composing", "done", "failed", "stopped"]
 
 
-#: A row of a proposal; a note that sounds still has no end.
-NoteRow = Annotated[
-    tuple[Seconds, Seconds | None, Byte, Velocity, TrackId], AfterValidator(in_time)
-]
 _TRACK = TypeAdapter(Track)
 TrackRow = Annotated[
     dict[str, Any], AfterValidator(lambda row: _TRACK.validate_python(row)._asdict())
@@ -52,7 +48,7 @@ class Proposal:
 
     number: Number
     state: State = "waiting"
-    notes: Sequence[NoteRow] = ()
+    notes: Sequence[Note] = ()
     tracks: Sequence[TrackRow] = ()
     removes: Sequence[Number] = ()
     remark: str | None = None
@@ -68,7 +64,7 @@ class Proposal:
 class Take:
     """One request and what came of it, as pages see it."""
 
-    id: Annotated[int, Field(strict=True, ge=1, le=10**9)]
+    id: Annotated[int, Field(ge=1, le=10**9)]
     task: str
     label: str
     seed: Number
@@ -129,8 +125,10 @@ class Takes:
         folder = session_folder / "takes"
         tidy(folder)
         for path in sorted(folder.glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, RecursionError):
-                self.all.append(_restored(read_bytes(path, MOST_MB, "the size of a take")))
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+                take = _restored(read_bytes(path, MOST_MB, "the size of a take"))
+                if stem(take.id) == path.stem:
+                    self.all.append(take)
         self.all.sort(key=lambda take: take.id)
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
@@ -145,9 +143,13 @@ _TAKE = TypeAdapter(Take)
 
 
 def _restored(data: bytes) -> Take:
-    """A take from its file; ``ValueError`` for what hands or disks have damaged."""
-    take = _TAKE.validate_json(data)
-    json.dumps(take.request, allow_nan=False)
+    """A take from its file; ``ValueError`` and others for what hands or disks have damaged."""
+    state = json.loads(data)
+    for one in state["proposals"]:
+        if one["state"] in RUNNING:  # notes that sounded without an end went with the process
+            one["notes"] = ()
+    json.dumps(state, allow_nan=False)
+    take: Take = _TAKE.validate_python(state)
     if take.running:  # the process ended in the middle of it
         take.finish("stopped")
     return take

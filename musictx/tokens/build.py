@@ -15,7 +15,7 @@ from musictx.tokens.vocab import Tokenizer
 #: add theirs (``registry.TOKENIZERS``).
 REGISTRY = {
     "performance": "musictx.tokens.performance:PerformanceTokenizer",
-    "notes": "musictx.tokens.groups:GroupTokenizer",
+    "notes": "musictx.tokens.bar_tokens:BarTokenizer",
 }
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 

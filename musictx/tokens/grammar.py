@@ -29,7 +29,7 @@ from musictx.tokens.vocab import BOS, CUT, Vocabulary
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
-class EventState(SoundingState):
+class PerformanceState(SoundingState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum

@@ -25,7 +25,7 @@ from musictx import bundle
 from musictx.card import card_text
 from musictx.notes import Score
 from musictx.sampling import drummers
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 from scripts.reproduce.bands import STYLES, snapped
 from scripts.words import run
 

@@ -15,7 +15,7 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.evaluate.sections import sections
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 
 torch.set_num_threads(1)
 

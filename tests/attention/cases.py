@@ -218,7 +218,7 @@ def why_not(
 
 def reasons(*job: Any) -> dict[str, str | None]:
     """The same for every implementation by name."""
-    return {n: why_not(m, *job) for n, m in api._MODULES.items() if n != "decode"}
+    return {n: why_not(m, *job) for n, m in api.MODULES.items() if n != "decode"}
 
 
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
@@ -264,7 +264,7 @@ class Job(NamedTuple):
 
 def computed(name: str) -> Callable[..., Tensor]:
     """The implementation itself."""
-    return directly(api._MODULES[name])
+    return directly(api.MODULES[name])
 
 
 def precision(name: str) -> torch.dtype:

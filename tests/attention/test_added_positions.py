@@ -96,7 +96,7 @@ def test_packed_pieces_begin_their_periods_anew_and_the_cache_goes_on():
         torch.testing.assert_close(found(two[:, 3:], cache=cache), found(two)[:, 3:])
 
 
-def test_a_model_without_them_says_nothing_of_them():
+def test_a_model_without_them_has_no_word_of_them_in_its_config():
     plain = model(name="huang", periods=[], concat_sinusoids=0).config.position.plain()
     assert "periods" not in plain
     found = model(name="huang", periods=[4])

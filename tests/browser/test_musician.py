@@ -14,7 +14,7 @@ from musictx.midi.parts import controllers
 
 def test_chords_are_found_typed_and_followed(desk, studio):
     desk.open_example("Ode to joy")
-    desk.until("musictx.roll.above.found.length > 3")
+    desk.until("musictx.roll.above.implied.length > 3")
     desk.task("Accompany")
     desk.page.get_by_role("button", name="Follow the chords found").click()
     desk.page.get_by_text("It follows the chords above the bars").wait_for()

@@ -1,5 +1,5 @@
 """The core of the journeys in Firefox and WebKit: draw, select, compose, accept, undo, hear,
-record, notation, harmonise, export, settings.
+record, export, settings.
 
 The tests of Chromium say more; these say that nothing of it is Chromium's alone.
 """

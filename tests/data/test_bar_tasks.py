@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
-from musictx.data.bar_tasks import ALIKE, VARIED_BARS, BarTasks, likeness
+from musictx.data.bar_tasks import ALIKE, VARIED_BARS, BarTasks
 from musictx.data.windows import UNSCORED
-from musictx.tokens import ahead
+from musictx.tokens import lookahead
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.group_ids import FIELDS_A_GROUP, read, write
+from musictx.tokens.repeats import likeness
+from musictx.tokens.stream import STEPS
 from tests.model.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary
-FREE = 1500
+BUDGET = 1500
 
 
 def piece(task, number):
@@ -36,7 +38,7 @@ def windows(task, count=60):
     for number in range(count):
         random = np.random.default_rng(number)
         ids = TOKENS.encode(piece(task, number))
-        row = tasks.row(task, ids, random, begins=True, ends=True, free=FREE)
+        row = tasks.row(task, ids, random, begins=True, ends=True, budget=BUDGET)
         if row is not None:
             yield ids.astype(np.int64), row
 
@@ -57,14 +59,13 @@ def test_the_piece_is_whole_without_what_is_ahead(task):
     found = 0
     for ids, row in windows(task):
         found += 1
-        assert len(row.ids) <= FREE
+        assert len(row.ids) <= BUDGET
         ends = row.targets[-1] == 2
         sequence = np.append(row.ids, row.targets[-1])
         inside = sequence[: len(sequence) - ends]
-        bars, placed = read(inside, TABLE)
-        mine = write(bars, placed, TABLE).reshape(-1, FIELDS_A_GROUP).astype(np.int64)
+        mine = TOKENS.write(TOKENS.read(inside)).reshape(-1, FIELDS_PER_NOTE).astype(np.int64)
         # Which earlier bars are said again is known of the bars of the window alone.
-        piece, part = unsaid(ids.reshape(-1, FIELDS_A_GROUP)), unsaid(mine)
+        piece, part = unsaid(ids.reshape(-1, FIELDS_PER_NOTE)), unsaid(mine)
         starts = [
             at for at in range(len(piece)) if np.array_equal(piece[at : at + len(part)], part)
         ]
@@ -93,7 +94,7 @@ def test_what_is_ahead_is_known_before_it_is_written(task):
                 here = max([bar, *told]) + 1
                 assert here not in written, "ahead of its line"
                 told[here] = [group[1:3] + group[4:]]
-                whole = TABLE.tokens[group[3]][1] == ahead.WHOLE
+                whole = TABLE.tokens[group[3]][1] == lookahead.WHOLE
                 told[here].append(whole)
             elif first == "place":
                 (told[here] if here else written[bar]).append(group)
@@ -125,7 +126,7 @@ def test_a_window_that_is_too_short_stays_plain():
     tasks = BarTasks(TOKENS, {})
     ids = TOKENS.encode(song(bars=2))
     random = np.random.default_rng(0)
-    assert tasks.row("infill", ids, random, begins=True, ends=True, free=FREE) is None
+    assert tasks.row("infill", ids, random, begins=True, ends=True, budget=BUDGET) is None
 
 
 def groups_of(window):
@@ -151,7 +152,7 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
         sequence = np.append(row.ids, max(int(row.targets[-1]), 0))[1:]
         written, told = groups_of(sequence)
         whole, _ = groups_of(ids)
-        varied = [bar for bar, (section, _) in told.items() if section == ahead.VARIED]
+        varied = [bar for bar, (section, _) in told.items() if section == lookahead.VARIED]
         assert varied == list(range(varied[0], varied[0] + len(varied)))
         assert VARIED_BARS[0] <= len(varied) <= VARIED_BARS[1]
         wanted = [told[bar][1] for bar in varied]
@@ -178,20 +179,23 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
         )
         for bar in set(told) - {*varied}:
             after += 1
-            assert told[bar][0] == ahead.WHOLE
+            assert told[bar][0] == lookahead.WHOLE
             assert bar > varied[-1]
     assert min(found, after, exact, out_of_sight) > 10
 
 
 def test_likeness_is_that_of_plain_loops():
     for number in range(6):
-        bars, placed = read(TOKENS.encode(piece("vary", number)).astype(np.int64), TABLE)
-        bars["numerator"][number % len(bars)] = 4
+        stream = TOKENS.read(TOKENS.encode(piece("vary", number)))
+        bars = stream.bars
         there = [
-            [g[1:4] for g in placed[placed["line"] == bar].tolist()] for bar in range(len(bars))
+            [g[:3] for g in stream.in_bars(bar, bar + 1).notes.tolist()] for bar in range(len(bars))
         ]
+        later = stream.notes[stream.bar > number % len(bars)]
+        bars["numerator"][number % len(bars)] = 4
+        stream.notes["start"][-len(later) :] += STEPS * (len(later) > 0)
         for back in (1, 3, len(bars) - 1):
-            got = likeness(bars, placed, back)
+            got = likeness(stream, back)
             for bar in range(back, len(bars)):
                 one, other = there[bar], there[bar - back]
                 share = sum(g in other for g in one) / max(len(one), len(other), 1)
@@ -205,4 +209,4 @@ def test_music_that_never_returns_is_not_varied():
     tasks, random = BarTasks(TOKENS, {}), np.random.default_rng(0)
     notes = [(n / 4, n / 4 + 0.2, 45 + n * 7 % 40, 64, 0, False, 0) for n in range(100)]
     ids = TOKENS.encode(song().with_notes(notes))
-    assert tasks.row("vary", ids, random, begins=True, ends=True, free=FREE) is None
+    assert tasks.row("vary", ids, random, begins=True, ends=True, budget=BUDGET) is None

@@ -24,8 +24,8 @@ from musictx.data.shards import Shards
 from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.build import build
-from musictx.tokens.groups import GroupTokenizer
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
@@ -274,7 +274,7 @@ def test_a_file_that_cannot_be_encoded_is_left_out_and_listed(tmp_path, monkeypa
     midi.write(song(7, notes=13), root / "wrong.mid")
     monkeypatch.setattr(encode, "without_beats", lambda score: False)  # these songs keep to none
     owner = {"content_hash": Score, "in_time": encode, "without_beats": encode}
-    owner = owner.get(stage, GroupTokenizer)
+    owner = owner.get(stage, BarTokenizer)
     real = getattr(owner, stage)
 
     def wrong(*arguments):

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import CorpusConfig
+from musictx.data.assemble import by_content, divide
 from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
-from musictx.data.splits import by_content, divide
 from tests.data.helpers import TOKENIZER, run, song, write_songs
 
 SHARES = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)]

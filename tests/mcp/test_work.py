@@ -26,11 +26,11 @@ def places(tmp_path):
 
 @pytest.mark.parametrize("tool", KINDS)
 def test_schemas_are_schemas_and_say_what_each_option_is(tool):
-    found = schema(tool)
-    jsonschema.Draft202012Validator.check_schema(found)
-    json.dumps(found)
-    assert set(found["required"]) <= set(found["properties"])
-    for name, one in found["properties"].items():
+    content = schema(tool)
+    jsonschema.Draft202012Validator.check_schema(content)
+    json.dumps(content)
+    assert set(content["required"]) <= set(content["properties"])
+    for name, one in content["properties"].items():
         assert len(one["description"]) > 10, name
         inner = one.get("items", one)
         if "default" in one:
@@ -153,10 +153,10 @@ def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
 
 
 def test_a_description_says_key_range_and_density():
-    found = work.description(musictx.read(BYTES))
+    content = work.description(musictx.read(BYTES))
     score = musictx.read(BYTES)
-    assert found["notes"] == len(score)
-    assert found["key"].endswith("major")
-    assert found["density"] == pytest.approx(len(score) / score.duration, abs=0.01)
-    assert found["lowest_pitch"] == score.notes["pitch"].min()
+    assert content["notes"] == len(score)
+    assert content["key"].endswith("major")
+    assert content["density"] == pytest.approx(len(score) / score.duration, abs=0.01)
+    assert content["lowest_pitch"] == score.notes["pitch"].min()
     assert work.description(dataclasses.replace(score, notes=score.notes[:0]))["key"] is None

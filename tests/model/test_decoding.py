@@ -4,24 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from musictx.attention.terms import Span
-from tests.model.models import build, close, every_scheme, in_parts, random_ids
-
-
-@every_scheme
-@settings(max_examples=15, deadline=None)
-@given(
-    cuts=st.one_of(st.just(list(range(40))), st.lists(st.integers(1, 39), max_size=12)),
-    attention=st.sampled_from(["auto", "reference"]),
-)
-def test_cached_decoding_equals_the_full_forward_for_any_split(scheme, cuts, attention):
-    """Token by token too; 40 of them: longer than the context (24) and the table (12)."""
-    model = build(scheme, attention=attention)
-    ids = random_ids(2, 40)
-    close(in_parts(model, ids, cuts), model(ids).detach())
+from tests.model.models import build, close, every_scheme, random_ids
 
 
 @every_scheme

@@ -15,14 +15,15 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import fill, infill_biases
+from musictx.sampling import bar_fill, fill, infill_biases
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.given import GivenNotes
 from musictx.sampling.given_bars import FREE, BarRow
 from musictx.sampling.steer import Steering
-from musictx.tokens import ahead
+from musictx.tokens import lookahead
+from musictx.tokens.bar_ids import REPEAT_FIELD, REPEATS
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import CHORD, DRUM_PART, LINE_SAYS, RETURNS, write
+from musictx.tokens.stream import CHORD, DRUM_PART
 from tests.model.test_grouped import song
 from tests.sampling.test_events import listed, told_of
 
@@ -143,13 +144,18 @@ def test_the_prompt_is_a_training_window_that_stops_where_something_is_to_be_com
     kept = replace(gap(song(), 3.0, 6.0)[0], markers=())
     part = BarPart(NETWORK, TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,))
     prompt, later = part.prompt((1, 2, 3, 4))
-    placed = TOKENS.grid(kept, 3.0, 6.0).placed
-    placed = placed[(placed["part"] != CHORD) | (placed["line"] < 2) | (placed["line"] >= 4)]
+    stream, _, _, _ = TOKENS.grid(kept, 3.0, 6.0)
+    known = stream.notes[(stream.notes["part"] != CHORD) | (stream.bar < 2) | (stream.bar >= 4)]
     count = len(part.bars)
-    sections = np.array([0 if bar in (2, 3) else ahead.WHOLE for bar in range(count)])
-    told = ahead.Ahead(2, min(4 + 8, count), count, placed, sections, part.parts)
-    ids, _ = ahead.woven(part.bars, placed[placed["line"] < 2], told, TABLE, stop=3)
-    assert prompt.tolist() == [1, *ahead.front(TABLE, (1, 2, 3, 4)).tolist(), *ids.tolist()]
+    sections = np.array([0 if bar in (2, 3) else lookahead.WHOLE for bar in range(count)])
+    ahead = lookahead.Lookahead(2, min(4 + 8, count), count, known, sections, part.parts)
+    past = stream.only(stream.in_bars(0, 2).notes)
+    ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
+    assert prompt.tolist() == [
+        1,
+        *lookahead.control_prefix(TABLE, (1, 2, 3, 4)).tolist(),
+        *ids.tolist(),
+    ]
     assert not any(later.values())
 
 
@@ -158,15 +164,21 @@ def test_what_is_varied_is_told_and_need_not_come_back():
     kept, part = gap(song(), 3.0, 6.0, varied=was)
     prompt, _ = part.prompt((0, 0, 0, 0))
     count = len(part.bars)
-    sections = np.array([ahead.VARIED if bar in (2, 3) else ahead.WHOLE for bar in range(count)])
-    placed, before = (TOKENS.grid(one, 3.0, 6.0).placed for one in (was, kept))
-    placed = np.concatenate(
-        [before[before["line"] < 2], placed[np.isin(placed["line"], [2, 3])],
-         before[before["line"] > 3]]
-    )  # fmt: skip
-    told = ahead.Ahead(2, min(4 + 8, count), count, placed, sections, part.parts)
-    ids, _ = ahead.woven(part.bars, before[before["line"] < 2], told, TABLE, stop=3)
-    assert prompt.tolist() == [1, *ahead.front(TABLE, (0, 0, 0, 0)).tolist(), *ids.tolist()]
+    sections = np.array(
+        [lookahead.VARIED if bar in (2, 3) else lookahead.WHOLE for bar in range(count)]
+    )
+    varied, stream = (TOKENS.grid(one, 3.0, 6.0).stream for one in (was, kept))
+    inside = np.isin(varied.bar, [2, 3])
+    known = [stream.notes[stream.bar < 2], varied.notes[inside], stream.notes[stream.bar > 3]]
+    told = np.concatenate(known)
+    ahead = lookahead.Lookahead(2, min(4 + 8, count), count, told, sections, part.parts)
+    past = stream.only(stream.in_bars(0, 2).notes)
+    ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
+    assert prompt.tolist() == [
+        1,
+        *lookahead.control_prefix(TABLE, (0, 0, 0, 0)).tolist(),
+        *ids.tolist(),
+    ]
     (made,) = versions(part)
     lost = as_counts(was.notes) - as_counts(kept.notes)
     assert lost - as_counts(made.new), "a network that has learnt nothing writes other notes"
@@ -175,9 +187,8 @@ def test_what_is_varied_is_told_and_need_not_come_back():
 def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
     was = TOKENS.quantise(song())
     kept, part = gap(song(), 3.0, 6.0, varied=was)
-    grid = TOKENS.grid(was)
-    lines = np.stack([bar[0] for bar in by_line(write(grid.bars, grid.placed, TABLE))])
-    back = lines[:, LINE_SAYS] - TABLE.id("section") - RETURNS + 1
+    lines = np.stack([bar[0] for bar in by_line(TOKENS.encode(was))])
+    back = lines[:, REPEAT_FIELD] - TABLE.id("section") - REPEATS + 1
     row = part.row({}, SamplingConfig())
     assert (back[2:4] > 0).any()
     np.testing.assert_array_equal(row.given.openings[2:4], lines[2:4])
@@ -186,11 +197,11 @@ def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
     for bar in (2, 3):
         assert repeats.get(bar) == (bar - back[bar] if back[bar] > 0 else None)
     plain = BarPart(model(), TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,))
-    assert (plain.row({}, SamplingConfig()).given.openings[:, LINE_SAYS] == FREE).all()
+    assert (plain.row({}, SamplingConfig()).given.openings[:, REPEAT_FIELD] == FREE).all()
 
 
 def by_line(ids):
-    return ahead.by_bar(ids, TABLE.id("bar"))
+    return lookahead.by_bar(ids, TABLE.id("bar"))
 
 
 def test_what_does_not_fit_is_composed_in_segments():
@@ -232,7 +243,7 @@ def test_a_part_that_is_asked_for_is_not_silent():
         assert made.new["drum"].all()
         counts.append(len(made.new))
     assert counts[0] < counts[2]
-    assert counts[2] >= 0.8 * infill_biases.LEAST * 20.0 * 9.0
+    assert counts[2] >= 0.8 * infill_biases.PART_SHARE * 20.0 * 9.0
 
 
 def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
@@ -282,9 +293,9 @@ def phrases(count=16):
 def test_bars_say_again_those_that_loops_find():
     tune = phrases()
     rows = [row for n, row in enumerate(tune.notes.tolist()) if n not in (5, 50, 51, 52, 53, 60)]
-    grid = TOKENS.grid(tune.with_notes(rows), 0.0, 16 * BAR)
-    there = [grid.placed[grid.placed["line"] == bar] for bar in range(len(grid.bars))]
-    there = [{row[1:4] for row in one[one["part"] != CHORD].tolist()} for one in there]
+    stream = TOKENS.grid(tune.with_notes(rows), 0.0, 16 * BAR).stream
+    there = [stream.in_bars(bar, bar + 1).notes for bar in range(len(stream.bars))]
+    there = [{row[:3] for row in one[one["part"] != CHORD].tolist()} for one in there]
 
     def alike(bar, other):
         return len(there[bar] & there[other]) / max(len(there[bar]), len(there[other]), 1)
@@ -296,7 +307,7 @@ def test_bars_say_again_those_that_loops_find():
             for bar in range(first, first + 4):
                 if share >= expected.get(bar, (infill_biases.SHARE + 1e-9, 0))[0]:
                     expected[bar] = share, bar - back
-    found = infill_biases.repeats_among(grid.bars, grid.placed)
+    found = infill_biases.repeats_among(stream)
     assert found == {bar: one for bar, (_, one) in expected.items()}
     assert found == {bar: bar - 8 for bar in range(8, 16)}
 
@@ -304,14 +315,14 @@ def test_bars_say_again_those_that_loops_find():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(infill_biases, "AGAIN", 60.0)
+    monkeypatch.setattr(bar_fill, "AGAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):
         if row.bar >= 8 and not (row.done or row.queue):
             group, piece = row.group, [*row.given.openings[0].tolist(), *row.piece]
             piece = np.array(piece[: len(piece) - len(group)])
-            there = ahead.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
+            there = lookahead.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
             then = following(there, row.last, row.leaves())
             if len(group) < 3 and then[: len(group)] == group and row.allowed()[then[len(group)]]:
                 drawn.append((token, then[len(group)]))

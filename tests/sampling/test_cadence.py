@@ -9,6 +9,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling import cadence
 from musictx.sampling.primer import encode_primer
+from musictx.sampling.strengths import MOST_CHORD_NOTES, STRIKE_NATS
 from musictx.tokens.build import build
 from tests.sampling.pieces import TUNE, continue_music, make, score
 
@@ -58,7 +59,7 @@ def test_the_last_chord_stands_on_the_keynote(key):
         if keynote is not None:
             assert last["pitch"].min() % 12 == keynote
             assert set(last["pitch"] % 12) <= chord
-        assert 1 <= len(last) <= cadence.MOST_CHORD_NOTES
+        assert 1 <= len(last) <= MOST_CHORD_NOTES
         assert np.ptp(last["start"]) < 0.1
 
 
@@ -77,7 +78,7 @@ def test_pull_and_silence_grow_towards_the_end(piano):
     assert costs(5.0)[2] == np.inf  # eos
     rising = [costs(at)[strike] for at in (10.5, 11.5, 12.5, 13.5)]
     assert rising == sorted(rising)
-    assert 0 < rising[0] < rising[-1] < cadence.STRIKE_NATS
+    assert 0 < rising[0] < rising[-1] < STRIKE_NATS
     assert costs(17.0)[strike] == np.inf
     assert costs(17.0)[off] < 0
     assert np.isfinite(costs(19.0)).nonzero()[0].tolist().count(off) == 1

@@ -14,7 +14,9 @@ from musictx.api import generate
 from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import copying
-from musictx.sampling.copying import (
+from musictx.sampling.copying import MotifRepetition, RhythmConsistency, SectionContrast
+from musictx.sampling.primer import encode_primer
+from musictx.sampling.strengths import (
     AGREE,
     FAR_COST,
     LAST_STRIKES,
@@ -33,15 +35,11 @@ from musictx.sampling.copying import (
     SECTION_BARS,
     STAY_GAIN,
     STRIKE_GAIN,
-    MotifRepetition,
-    RhythmConsistency,
-    SectionContrast,
 )
-from musictx.sampling.primer import encode_primer
-from musictx.tokens.bars import STEPS
+from musictx.tokens.bar_ids import REPEATS
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import CHORD, DRUM_PART, RETURNS, write
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.repeats import FARTHEST_BARS
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS
 from tests.model.test_grouped import song
 from tests.sampling.engines import nats
@@ -63,13 +61,13 @@ def test_bars_of_a_section_ago_are_likelier_than_nearer_and_farther_ones(before)
         for token in (*line, section, TABLE.id("place")):
             assert not nats(prior, state, TABLE.size)[: TABLE.range("section")[0]].any()
             state.advance(token)
-    said = section + (RETURNS - 1 + before if before else 0)
+    said = section + (REPEATS - 1 + before if before else 0)
     for token in (*line, said, TABLE.id("place"), *line):
         assert nats(prior, state, TABLE.size).any() == (state.written == 3)
         state.advance(token)
     wanted = np.zeros(TABLE.size)
     for back in range(1, FARTHEST_BARS + 1):
-        at = section + RETURNS - 1 + back
+        at = section + REPEATS - 1 + back
         if back <= NEAR_BARS:
             wanted[at] = NEAR_COST
         if back in SECTION_BARS:
@@ -168,7 +166,7 @@ def test_what_followed_the_last_time_is_likelier(random):
 
 def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
     """Id by id, in a window that slides, against one that remembers nothing."""
-    monkeypatch.setattr(copying, "REACH", 300)
+    monkeypatch.setattr(copying, "MOTIF_REACH", 300)
     ids = random_strikes(Random(1), 120)
     remembering, looks = MotifRepetition(PIANO), Mock(side_effect=np.searchsorted)
     changed = 0
@@ -339,23 +337,23 @@ SECTION, WORDS = 2, WIDE.vocabulary
 
 
 @pytest.fixture(scope="module")
-def grid():
+def piece():
     score = replace(song(bars=2 * SECTION), markers=((0.0, "C"), (1.5, "F"), (3.0, "G")))
-    return WIDE.grid(score)
+    return WIDE.stream(score)[0]
 
 
 @pytest.mark.parametrize("drums", [False, True])
-def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
+def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
     """Oracle: by loops over the groups of the first section."""
     steps = 3 * STEPS
-    mine = grid.placed[grid.placed["line"] < SECTION]
+    mine = piece.in_bars(0, SECTION)
     contrast = SectionContrast(
-        WORDS, grid.placed, [0], SECTION, SECTION,
+        WORDS, piece, [0], SECTION, SECTION,
         steps=steps, drums=drums, lines=SECTION,
     )  # fmt: skip
     for bar in range(SECTION):
-        lines = grid.bars[: SECTION + bar + 1]
-        before = write(lines, grid.placed[grid.placed["line"] < SECTION + bar], WORDS)
+        lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
+        before = WIDE.write(NoteStream(lines, notes))
         state = WIDE.grammar(before)
         for place in (0, STEPS // 2, STEPS):
             for part in (0, DRUM_PART, CHORD):
@@ -368,22 +366,23 @@ def test_costs_are_those_of_the_bars_in_the_same_place(grid, drums):
                     tone = int(WORDS.value_of[at])
                     if part == CHORD:
                         root = -1
-                        for one in mine[mine["part"] == CHORD]:
-                            if (one["line"], one["place"]) <= (bar, place):
-                                root = one["tone"]
+                        for one in mine.notes[mine.notes["part"] == CHORD]:
+                            if one["start"] <= bar * steps + place:
+                                root = one["pitch"]
                         expected[at] = SAME_ROOT * (tone == root)
                         continue
-                    for one in mine[(mine["part"] != CHORD) & (mine["line"] == bar)]:
-                        near = one["place"] // 6 == place // 6 and one["tone"] % 12 == tone % 12
+                    for one in mine.notes[(mine.notes["part"] != CHORD) & (mine.bar == bar)]:
+                        near = one["start"] % steps // 6 == place // 6
+                        near &= one["pitch"] % 12 == tone % 12
                         if near and (drums or one["part"] != DRUM_PART):
                             expected[at] = SAME_PITCH * (drums or part != DRUM_PART)
                 np.testing.assert_array_equal(costs, expected)
-    assert (grid.placed["part"] == CHORD).any()
+    assert (piece.notes["part"] == CHORD).any()
 
 
-def test_other_fields_and_other_bars_cost_nothing(grid):
-    contrast = SectionContrast(WORDS, grid.placed, [0], 1, 1, steps=72, drums=True, lines=1)
-    early = write(grid.bars[:1], grid.placed[:0], WORDS)
+def test_other_fields_and_other_bars_cost_nothing(piece):
+    contrast = SectionContrast(WORDS, piece, [0], 1, 1, steps=72, drums=True, lines=1)
+    early = WIDE.write(NoteStream(piece.bars[:1], piece.notes[:0]))
     for ids in (
         [WORDS.id("place", 0)],
         [WORDS.id("place", 0), WORDS.id("program", 0)],
@@ -391,16 +390,16 @@ def test_other_fields_and_other_bars_cost_nothing(grid):
         assert not contrast(WIDE.grammar(early), np.array([*early, *ids])).any()
 
 
-def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(grid):
+def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(piece):
     steps = 3 * STEPS
     contrast = SectionContrast(
-        WORDS, grid.placed, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION
+        WORDS, piece, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION
     )
     first, stop = WORDS.range("section")
     for bar in range(SECTION):
-        ids = write(grid.bars[: SECTION + bar + 1], grid.placed[:0], WORDS)[:-2]
+        ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
         costs = contrast(WIDE.grammar(ids), ids.astype(np.int64))
-        own = first + RETURNS + bar
+        own = first + REPEATS + bar
         assert not costs[:own].any()
         assert (costs[own:stop] == SAME_BAR).all()
         assert not costs[stop:].any()

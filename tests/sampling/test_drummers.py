@@ -12,7 +12,7 @@ from musictx.sampling import drummers
 from musictx.sampling.bar_fill import BarPart
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import DRUM_PART
+from musictx.tokens.stream import DRUM_PART
 from tests.sampling.test_bar_fill import NETWORK, TOKENS, as_counts, gap, versions
 from tests.sampling.test_bar_fill import song as waltz
 

@@ -15,22 +15,25 @@ from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.sampling import feedback, penalties
-from musictx.sampling.feedback import (
+from musictx.sampling.feedback import BarFeedback, EventFeedback
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.strengths import (
     ASKED_GAIN,
     CROWD_GAIN,
+    FEWEST_NOTES,
     HOME_STRIKES,
-    LEAST_SHARE,
     LENGTH_GAIN,
     LOUDNESS_GAIN,
     PART_GAIN,
     PART_SECONDS,
+    PART_SHARE,
+    PATTERN_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
-    BarFeedback,
-    EventFeedback,
+    RELEASE_GAIN,
+    REPETITION_GAIN,
+    TONALITY_GAIN,
 )
-from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.steer import FEWEST_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
@@ -49,7 +52,7 @@ def ids(*tokens, tokenizer=PIANO):
 
 
 def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
-    release = feedback.Release(PIANO.note_events, np.full(128, 0.5), gain=2.0)
+    release = feedback.Release(PIANO.note_events, np.full(128, 0.5))
     past = ids(("velocity", 1), ("note_on", 60), ("time_shift", 50))
     off, other = (PIANO.vocabulary.id("note_off", pitch) for pitch in (60, 61))
     assert release(PIANO.grammar(past), np.zeros(1)) is None
@@ -57,7 +60,7 @@ def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
         past + ids(("note_off", 60), ("note_on", 60), ("time_shift", 100), ("time_shift", 25))
     )
     row = release(later, np.zeros(1))
-    assert row[off] == pytest.approx(-2.0 * 0.75)
+    assert row[off] == pytest.approx(-RELEASE_GAIN * 0.75)
     assert row[other] == 0.0
     assert np.count_nonzero(row) == 1
 
@@ -73,10 +76,10 @@ def test_a_pattern_that_goes_on_too_long_costs_its_next_pitch(pattern, turns):
     past = ids(("velocity", 1))
     for pitch in pitches:
         past += ids(("note_on", pitch), ("time_shift", 20), ("note_off", pitch))
-    row = nats(feedback.Patterns(PIANO.note_events, 0.5), PIANO.grammar(past), PIANO.size)
+    row = nats(feedback.Patterns(PIANO.note_events), PIANO.grammar(past), PIANO.size)
     repeated = min(len(pattern) * turns + len(pattern[:2]), 128)  # so many are remembered
     over = (repeated - 1) * 0.2 - 3.0
-    costs = 0.5 * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
+    costs = PATTERN_GAIN * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
     expected = np.zeros_like(row)
     expected[PIANO.vocabulary.id("note_on", pattern[2 % len(pattern)])] = costs
     assert row == pytest.approx(expected)
@@ -93,9 +96,9 @@ def test_striking_a_pitch_again_at_once_costs_what_is_beyond_the_share_of_the_co
     again = sum(
         any(pitches[j] == pitches[i] and (i - j) * wait < 50 for j in range(i)) for i in range(32)
     )
-    repetition = feedback.Repetition(PIANO.note_events, 0.3, 0.25)
+    repetition = feedback.Repetition(PIANO.note_events, 0.25)
     row = nats(repetition, PIANO.grammar(past), PIANO.size)
-    cost = 0.3 * max(0, again - 8)
+    cost = REPETITION_GAIN * max(0, again - 8)
     for pitch, since in ((60, 2 * wait), (61, wait)):
         expected = cost if since < 50 else 0
         assert row[PIANO.vocabulary.id("note_on", pitch)] == pytest.approx(expected)
@@ -151,9 +154,11 @@ def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usua
     ]
     most = max(sum(p % 12 in scale for p in last + begun) for scale in scales)
     best = [s for s in scales if sum(p % 12 in s for p in last + begun) == most]
-    costs = [0.1 * max(0.0, usual * len(last) - sum(p % 12 in s for p in last)) for s in best]
+    costs = [
+        TONALITY_GAIN * max(0.0, usual * len(last) - sum(p % 12 in s for p in last)) for s in best
+    ]
     home = np.bincount(np.array(begun, int), minlength=12)
-    first = nats(feedback.Tonality(tokens.note_events, 0.1, usual, home), state, tokens.size)
+    first = nats(feedback.Tonality(tokens.note_events, usual, home), state, tokens.size)
     on = first[slice(*tokens.vocabulary.range("note_on"))]
     assert np.count_nonzero(first) == np.count_nonzero(on)
     if on.any():
@@ -387,7 +392,7 @@ def test_what_a_part_lacks_makes_its_notes_likelier(first, then, place):
     end = max([(0, 0), *((bar, at) for bar, at, _ in before if bar == len(first) - 1)])
     end = (max(end[0], len(first) - 1), end[1])
     usual = of_late(before, 2.0 * (end[0] + end[1] / 48))
-    least = {part: LEAST_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
+    least = {part: PART_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
     begun = BARS.grammar(np.array(written(before, len(first))))
     found = penalties.of_parts(BARS, SamplingConfig(), [begun], [{}])
     assert bool(found) == bool(least)
@@ -438,4 +443,4 @@ def test_a_part_that_the_model_would_drop_goes_on(tmp_path, habits):
     )  # fmt: skip
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
     share = (new["track"] == 1).sum() / 32
-    assert share >= LEAST_SHARE / 2 if habits else share < LEAST_SHARE / 2
+    assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2

@@ -13,7 +13,7 @@ from musictx.notes import DRUMS, NOTE, Score
 from musictx.sampling import group_limits
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import DRUM_PART
+from musictx.tokens.stream import DRUM_PART
 from tests.sampling.pieces import BARS, line_ids, note_ids
 
 TOKENS = build("notes", low=60, high=66, velocity_bins=2)

@@ -10,16 +10,16 @@ from musictx.config import SamplingConfig
 from musictx.notes import Score
 from musictx.sampling import harmonic_fit, infill_biases
 from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.harmonic_fit import (
+from musictx.sampling.harmonic_fit import HarmonicFit
+from musictx.sampling.strengths import (
+    CHORD_OVERHANG,
     CLASH,
-    HEARD,
-    HELD_INTO,
+    CLASH_OVERHANG,
+    CLASH_STEPS,
     OFF_CHORD,
-    OUTLASTS,
-    SOON,
-    HarmonicFit,
+    OVERHANG_STEPS,
 )
-from musictx.tokens.group_ids import CHORD
+from musictx.tokens.stream import CHORD
 from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -33,7 +33,7 @@ def test_a_semitone_from_what_sounds_soon_costs(known, step):
     found = HarmonicFit(sounding, []).clashes(step)
     for one in range(12):
         near = any(
-            begin < step + SOON and step < begin + length and (pitch - one) % 12 in (1, 11)
+            begin < step + CLASH_STEPS and step < begin + length and (pitch - one) % 12 in (1, 11)
             for begin, length, pitch in known
         )
         assert found[one] == (CLASH if near else 0.0)
@@ -54,7 +54,7 @@ def test_outlasting_a_chord_for_one_that_lacks_the_note_costs(gaps, step, pitch)
             step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
             for at, chord in chords
         )
-        assert nats == (OUTLASTS if off else 0.0)
+        assert nats == (CHORD_OVERHANG if off else 0.0)
 
 
 @given(st.lists(notes, max_size=8), st.integers(0, 120), st.integers(30, 90), st.booleans())
@@ -66,10 +66,12 @@ def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step,
     found = HarmonicFit(sounding, []).lengths(pitch, step, lengths, composed)
     for one, nats in zip(lengths.tolist(), found.tolist()):
         meets = composed and any(
-            step < begin < step + one and length >= HEARD and (pitch - tone) % 12 in (1, 11)
+            step < begin < step + one
+            and length >= OVERHANG_STEPS
+            and (pitch - tone) % 12 in (1, 11)
             for begin, length, tone in known
         )
-        assert nats == (HELD_INTO if meets else 0.0)
+        assert nats == (CLASH_OVERHANG if meets else 0.0)
 
 
 @pytest.mark.parametrize("habits", [True, False])
@@ -77,7 +79,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
     monkeypatch.setattr(harmonic_fit, "CLASH", 60.0)
-    monkeypatch.setattr(harmonic_fit, "OUTLASTS", 60.0)
+    monkeypatch.setattr(harmonic_fit, "CHORD_OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
     tune = Score(
         notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
@@ -100,7 +102,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
 
 def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
     """A cost that no logits outweigh."""
-    monkeypatch.setattr(harmonic_fit, "HELD_INTO", 60.0)
+    monkeypatch.setattr(harmonic_fit, "CLASH_OVERHANG", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
     part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))

@@ -8,11 +8,11 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
-from musictx.sampling import engine, feedback, penalties
+from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
-from musictx.sampling.note_limits import RECENT, Sustain
-from musictx.sampling.penalties import OPENING_NOTES
+from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.strengths import HOME_STRIKES, LONGEST_LENGTHS, OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import score
@@ -142,14 +142,14 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     }  # fmt: skip
     (sustain,) = full["Sustain"]
     assert (sustain.most, sustain.longest[60]) == (15, 2.0)
-    assert full["Release"][0].usual[60] == 2.0 / penalties.TIMES_THE_USUAL_LENGTH
+    assert full["Release"][0].usual[60] == 2.0 / LONGEST_LENGTHS
     assert values(full["Density"], "target") == [8.0]
     assert values(full["Repetition"], "target") == [0.2]
     assert values(built((3.0, None))["Density"], "target") == [3.0, 8.0]
     # One pitch lies within a scale; a tenth less than usual is usual, too.
     tonality = built((3.0, None))["Tonality"]
     assert values(tonality, "target") == pytest.approx([0.83, 0.76])
-    assert tonality[0].home[0] == feedback.HOME_STRIKES  # where its primer is
+    assert tonality[0].home[0] == HOME_STRIKES  # where its primer is
     assert not tonality[1].home.any()
     assert values(built((3.0,), density=5.0)["Density"], "target") == [5.0]
     assert [built(density=d)["Density"][0].gain for d in (None, 5.0)] == [0.1, 0.8]
@@ -197,16 +197,16 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
     table, rule = tokens.vocabulary, both.rows[0]
     piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
     place, count = table.id("place", 0), OPENING_NOTES
-    for opening in ([], [place, piano] * count, ([place, piano] * count)[:-1]):
+    for opening in ([], ([place, piano] * count)[:-1], [place, piano] * count):
         found = rule(None, np.array(opening, int))
         if opening.count(piano) == count:
             assert found is None
         else:
             assert found[[piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
-    late = np.full((2, 3 * RECENT), place)
-    late[0, :count] = piano  # before the ids that are looked at first
-    assert rule(None, late[0]) is None
-    assert both([None] * 2, late)[:, flute].tolist() == [0.0, np.inf]
+    late = np.full((2, 200), place)
+    late[1, :count] = piano
+    (both,) = penalties.of_the_primers(tokens, [NOTHING] * 2, PLAIN, stats)
+    assert both([None] * 2, late)[:, flute].tolist() == [np.inf, 0.0]
 
 
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
@@ -221,12 +221,12 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
             for drum in (False, True)
         ]
         past = np.stack([one[: min(map(len, played))] for one in played])
+        assert np.isinf(rule([None] * 2, past[:, :0])).any(axis=1).all()
         pitched, drums = rule([None] * 2, past)
         kinds = np.array(tokens.kinds)[tokens.kind_of]
         assert not pitched.any()
         assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
         assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
-        assert np.isinf(rule([None] * 2, past[:, :0])).any(axis=1).all()
     drums, alone = CorpusStats.of({"instruments": [128]}), SamplingConfig(habits=False)
     assert penalties.of_the_primers(tokens, [NOTHING], PLAIN, drums) == []
     assert penalties.of_the_primers(tokens, [NOTHING], alone, limits) == []

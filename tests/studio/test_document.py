@@ -89,8 +89,8 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
-        ({"remove": ["0"]}, "remove.0='0': "),
-        ({"remove": [True]}, "remove.0=True: "),
+        ({"remove": ["one"]}, "remove.0='one': "),
+        ({"remove": [0.5]}, "remove.0=0.5: "),
         ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
         ({"change": [NOTE]}, "change: there is no note 2"),
         ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
@@ -110,7 +110,7 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"lock": [0], "unlock": [0]}, "locked and unlocked at once"),
         ({"tracks": []}, "there are notes on track 0, which is missing"),
         ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
-        ({"tracks": [[0]]}, "tracks.0.1: it is missing"),
+        ({"tracks": [{}]}, "tracks.0.id: it is missing"),
         ({"tracks": [TRACK | {"program": 128}]}, "tracks.0.program=128: "),
         ({"tracks": [TRACK | {"name": 3}]}, "tracks.0.name=3: "),
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
@@ -129,6 +129,12 @@ def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
         document.check(parse(data), LIMITS)
     assert sentence in str(refused.value)
     assert document == two_notes()
+
+
+def test_numbers_may_be_written_in_other_ways():
+    written = {"add": [["2", 0, "0.5", 60.0, 80, 0]], "tracks": [{"id": 0}]}
+    plain = {"add": [[2, 0.0, 0.5, 60, 80, 0]], "tracks": [TRACK]}
+    assert repr(parse(written)) == repr(parse(plain))
 
 
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():

@@ -113,7 +113,7 @@ def _holding(score, column, track, moment):
 
 def loop_beats(tempos, meters, until):
     """Beats by walking in whole 1/3840 of a quarter from the start: (seconds, bar, beat)."""
-    found, seconds, bar, beat, since = [], 0.0, 1, 1, 0
+    walked, seconds, bar, beat, since = [], 0.0, 1, 1, 0
     step = 3840
     tick = 0
     while seconds < until:
@@ -122,7 +122,7 @@ def loop_beats(tempos, meters, until):
         if any(abs(row[0] - seconds) < 1e-9 for row in meters) and (since or beat > 1):
             bar, beat, since = bar + 1, 1, 0
         if since == 0:
-            found.append((round(seconds, 6), bar, beat))
+            walked.append((round(seconds, 6), bar, beat))
         tick += 1
         since += 1
         seconds += 60 / tempo / step * 64
@@ -130,7 +130,7 @@ def loop_beats(tempos, meters, until):
             since, beat = 0, beat + 1
             if beat > above:
                 bar, beat = bar + 1, 1
-    return found
+    return walked
 
 
 @pytest.mark.parametrize(
@@ -145,13 +145,13 @@ def loop_beats(tempos, meters, until):
 def test_beats_are_those_of_a_walk_through_the_bars(tempos, meters):
     document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1)
     document.tempos, document.meters = tuple(tempos), tuple(meters)
-    told = [(round(time, 6), bar, beat) for time, bar, beat in beats(document)]
+    positions = [(round(time, 6), bar, beat) for time, bar, beat in beats(document)]
     expected = loop_beats(tempos, meters, 20.0)
-    assert told[: len(expected)] == expected
+    assert positions[: len(expected)] == expected
 
 
 @pytest.mark.parametrize(
-    ("meters", "told"),
+    ("meters", "positions"),
     [
         ([(0.0, 1, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of sequencers
         ([(0.0, 3, 4), (0.5, 3, 4)], [(0, 1), (1, 1), (1, 2), (1, 3), (2, 1)]),  # of notation
@@ -160,11 +160,11 @@ def test_beats_are_those_of_a_walk_through_the_bars(tempos, meters):
         ([(0.0, 3, 4), (1.5, 2, 4)], [(1, 1), (1, 2), (1, 3), (2, 1)]),  # nor is a longer one
     ],
 )
-def test_a_pick_up_is_bar_0(meters, told):
+def test_a_pick_up_is_bar_0(meters, positions):
     document = Document(notes={0: (0.0, 8.0, 60, 80, 0)}, next_id=1, meters=tuple(meters))
-    assert [row[1:] for row in beats(document)[: len(told)]] == told
-    request = Request("replace", 0.01, beats(document)[len(told) - 1][0] + 0.4)
-    label = f"bars {told[0][0]} to {told[-1][0]}"
+    assert [row[1:] for row in beats(document)[: len(positions)]] == positions
+    request = Request("replace", 0.01, beats(document)[len(positions) - 1][0] + 0.4)
+    label = f"bars {positions[0][0]} to {positions[-1][0]}"
     assert bars(request, Beats(score_of(document))) == label
 
 
@@ -209,11 +209,11 @@ def test_what_two_programs_of_a_part_cannot_be_is_said(change, lost):
 
 
 def test_markers_and_lyrics_come_along_into_parts_and_files():
-    said = {"markers": ((0.5, "A:min7"), (2.0, "Verse")), "lyrics": ((0.5, "la"),)}
-    score = Score(notes=[(0, 3, 60, 80, 0, False, 0)], **said)
+    texts = {"markers": ((0.5, "A:min7"), (2.0, "Verse")), "lyrics": ((0.5, "la"),)}
+    score = Score(notes=[(0, 3, 60, 80, 0, False, 0)], **texts)
     document = document_of(score)
     back = Document.restored(json.loads(json.dumps(document.state())))
-    assert {name: getattr(score_of(back), name) for name in said} == said
+    assert {name: getattr(score_of(back), name) for name in texts} == texts
     part = part_of(score, 0.5, 1.5)
     assert (part.markers, part.lyrics) == (((0.0, "A:min7"),), ((0.0, "la"),))
     state = document.state()
@@ -233,7 +233,7 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     rows = [(i, i + 1, 60, 80, 0, False, i % 2) for i in range(4)]
     data = midi.to_bytes(Score(notes=rows, ticks_per_quarter=480))
     document = document_of(midi.read(data))
-    assert original.written(document, data).data == data  # as usual: nothing is said of it
+    assert original.written(document, data).data == data  # as usual: nothing is written
     first, second = document.tracks
     document.tracks = (second._replace(pan=0, reverb=90), first._replace(volume=20, mute=True))
     assert set(exchange.audible(document)) == {1, 3}

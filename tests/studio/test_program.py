@@ -43,9 +43,11 @@ def server(folder):
     )
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line)
-        assert found, line or process.stderr.read()
-        yield process, found[1]
+        address = re.fullmatch(
+            r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line
+        )
+        assert address, line or process.stderr.read()
+        yield process, address[1]
     finally:
         process.kill()
         process.communicate()

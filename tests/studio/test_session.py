@@ -105,8 +105,8 @@ def test_a_killed_process_loses_nothing_acknowledged(tmp_path, operations):
         for _ in range(operations):
             process.stdout.readline()
         process.kill()
-        told = [int(line) for line in process.stdout if line.endswith("\n")]
-    acknowledged = max([operations, *told])
+        printed = [int(line) for line in process.stdout if line.endswith("\n")]
+    acknowledged = max([operations, *printed])
     session = Session(tmp_path / "s", LIMITS)
     revision = session.document.revision
     assert revision in (acknowledged, acknowledged + 1)  # killed before it could tell
@@ -212,12 +212,13 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
         {"progress": float("nan")}, {"request": []}, {"command": "a" * 64_000_000},
         *({"proposals": [{"number": 1, "state": "done", **part}]} for part in (
             {"notes": [5]}, {"notes": [[2.0, 0, 0]]}, {"notes": [[0.0, 10**400, 60, 80, 0]]},
-            {"notes": [[1.0, 0.5, 60, 80, 0]]}, {"tracks": [{"id": 0}]}, {"number": -1},
+            {"notes": [[1.0, 0.5, 60, 80, 0]]}, {"notes": [[1.0, None, 60, 80, 0]]},
+            {"tracks": [{}]}, {"number": -1},
         )),
     ]  # fmt: skip
     text = (session.folder / "takes" / "0001.json").read_text()
     for number, values in enumerate(wrong, 2):
-        damaged = json.dumps(json.loads(text) | values)
+        damaged = json.dumps(json.loads(text) | {"id": number} | values)
         (session.folder / "takes" / f"{number:04}.json").write_text(damaged)
     (session.folder / "takes" / "0098.json").write_text("[" * 100_000)
     os.mkfifo(session.folder / "takes" / "0099.json")

@@ -5,8 +5,7 @@ import torch
 
 from musictx.notes import Score
 from musictx.training import callbacks, checkpoint
-from musictx.training.callbacks import BestCheckpoint, Hooks, LastCheckpoint, Samples
-from musictx.training.ema import Ema
+from musictx.training.callbacks import BestCheckpoint, Ema, Hooks, LastCheckpoint, Samples
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.signals import Stopped, StopSignal
 from tests.training.fakes import FakeData, fake_batch, fake_training, fit

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.ema import Ema, averaged
+from musictx.training.callbacks import Ema, averaged
 from musictx.training.lit import LitMusicTransformer
 from tests.training.fakes import VOCAB, FakeData, FakeModel, fake_batch, fake_training, fit
 

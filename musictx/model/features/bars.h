@@ -17,8 +17,8 @@ struct Bars : Gated {
   const float* in_meter;
   int64_t bar_id;
 
-  void read(const Known& known, Seen& seen) const {
-    const Groups groups(of, known);
+  void read(const History& past, Seen& seen) const {
+    const Groups groups(of, past);
     seen = {};
     seen.field = groups.field;
     if (!groups.whole) return;
@@ -30,14 +30,14 @@ struct Bars : Gated {
     const Span span = groups.span(groups.key[last] + 1, bar);
     int64_t line = last;
     while (line >= 0 && !groups.line(line)) line--;
-    const int64_t said = line < 0 ? 0 : back_of[groups.at(line)[3]];
+    const int64_t repeated = line < 0 ? 0 : back_of[groups.at(line)[3]];
     for (int64_t c = 0; c < COUNT; c++) {
-      const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : said;
+      const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : repeated;
       if (!lag || lag > lags) continue;
       const Span then{span.least - lag * BAR, span.below - lag * BAR};
-      const int64_t found = first_from(groups.key, then.least);
-      if (found < groups.whole && then.has(groups.key[found]))
-        seen.ids[c] = groups.at(found)[groups.field];
+      const int64_t index = first_from(groups.key, then.least);
+      if (index < groups.whole && then.has(groups.key[index]))
+        seen.ids[c] = groups.at(index)[groups.field];
       else if (!groups.field)
         seen.ids[c] = bar_id;
       if (seen.ids[c])
@@ -60,8 +60,8 @@ struct Bars : Gated {
     }
     return notes;
   }
-  void embed(const Known& known, const Seen& seen, float* x, int64_t width) const {
-    Gated::embed(known, seen, x, width);
+  void embed(const History& past, const Seen& seen, float* x, int64_t width) const {
+    Gated::embed(past, seen, x, width);
     add(x, in_meter + seen.meter * width, width);
   }
 };

@@ -1,11 +1,11 @@
-"""What stood at the same place some bars ago, for notes in groups (tokens/groups.py).
+"""What stood at the same place some bars ago, for notes in groups (tokens/bar_tokens.py).
 
 Music repeats what it played one, two, four or eight bars ago at the same place of the bar. Groups
 are in the order of bar, place, part and pitch, so "what comes next there" is one lookup: the first
 group that many bars ago which comes after what has just been written. The feature gives each id,
 for each distance in bars, the id that would follow if that bar were repeated, and how many of the
 last notes agreed with that distance; the same for the distance, of all up to a limit, with which
-they agreed best, and for the one that the bar line names (``tokens/returns.py``). Learned weights
+they agreed best, and for the one that the bar line names (``tokens/repeats.py``). Learned weights
 by field, distance and agreement score each of these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
@@ -25,8 +25,8 @@ from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.model.features.predicted import Gated, Predictions
-from musictx.tokens.group_ids import RETURNS
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.repeats import FARTHEST_BARS
 
 #: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
 #: and the one of the bar line.
@@ -82,7 +82,7 @@ class Bars(keys.GroupFeature, Gated):
         super().__init__()
         table = keys.table(size, **{"known": []} | kinds)
         self.keep(**table._asdict(), meter=ranges("meter", size, meter, 0))
-        self.keep(back=(ranges("section", size, section, 0) - RETURNS + 1).clamp(min=0))
+        self.keep(back=(ranges("section", size, section, 0) - REPEATS + 1).clamp(min=0))
         self.bar_id = int(torch.nonzero(self.is_bar)[0])
         self.in_meter = nn.Parameter(torch.zeros(int(self.meter.max()) + 1, width))
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
@@ -103,8 +103,7 @@ class Bars(keys.GroupFeature, Gated):
         opening = (groups.bar + groups.other.long()).gather(1, begins)
 
         # The last complete group of each row, and the key from which on something may follow.
-        last = (number - 1).clamp(min=0)
-        some = number > begins
+        last, some = laid.last, laid.some
         after = torch.where(some, groups.key.gather(1, last) + 1, 0)
         bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
         lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
@@ -117,10 +116,10 @@ class Bars(keys.GroupFeature, Gated):
         index = index.view(*least.shape, COUNT)
         key = at(groups.key, index)
         inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
-        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         exists = (trust > 0)[:, :, None]
         line_next = torch.zeros_like(inside)
         line_next[:, :, 0] = ~inside[:, :, 0]
+        following = keys.following(groups, index)
         following = torch.where(inside, following, torch.where(line_next, self.bar_id, 0)) * exists
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         new = laid.new

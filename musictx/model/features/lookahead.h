@@ -13,22 +13,22 @@ struct Ahead : Gated {
   const int64_t *is_meter, *section;  // by id
   int64_t bar_id;
 
-  void read(const Known& row, Seen& seen) const {
+  void read(const History& row, Seen& seen) const {
     const Groups groups(of, row);
     seen = {};
     seen.field = groups.field;
     if (!groups.whole) return;
-    const std::vector<int64_t> known = groups.known(is_meter);
+    const std::vector<int64_t> given = groups.given(is_meter);
     const int64_t last = groups.whole - 1, bar = groups.each[last].bar;
     const int64_t now = (bar + (groups.field && groups.line(groups.whole))) * BAR;
-    const int64_t line = first_from(known, now);
-    if (line == groups.whole || known[line] != now) return;
+    const int64_t line = first_from(given, now);
+    if (line == groups.whole || given[line] != now) return;
     const int64_t kind = section[groups.at(line)[3]];
     seen.trust[0] = kind == VARIED && classes > VARIED + 1 ? VARIED + 1 : 1 + (kind == WHOLE);
     const Span span = groups.span(groups.key[last] + 1, bar);
-    const int64_t found = first_from(known, span.least);
-    if (found < groups.whole && span.has(known[found]))
-      seen.ids[0] = groups.at(found)[groups.field];
+    const int64_t index = first_from(given, span.least);
+    if (index < groups.whole && span.has(given[index]))
+      seen.ids[0] = groups.at(index)[groups.field];
     else if (!groups.field)
       seen.ids[0] = bar_id;
   }

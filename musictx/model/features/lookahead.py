@@ -1,4 +1,4 @@
-"""The given notes of the bar that is being written, at each of its ids (tokens/ahead.py).
+"""The given notes of the bar that is being written, at each of its ids (tokens/lookahead.py).
 
 The groups with the given notes of a bar stand bars before it. The feature looks up for each id
 which id would follow if only given notes were written: the next given group of this bar from the
@@ -20,8 +20,8 @@ from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
 from musictx.model.features.predicted import Gated
-from musictx.tokens.ahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.lookahead import VARIED, WHOLE
 from musictx.tokens.vocab import Tokenizer
 
 #: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
@@ -90,23 +90,16 @@ class Lookahead(keys.GroupFeature, Gated):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> LookaheadState:
         """The lookup after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
-        rows, number, begins = laid.ids, laid.number, laid.begins
-        of = self.table
+        rows, of = laid.ids, self.table
         groups = keys.groups(rows, of)
-        piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
-        written = piece + groups.bar
-        given = keys.given_keys(rows, groups, written, of, self.is_meter)
+        given, bar = keys.given_keys(laid, groups, of, self.is_meter)
 
-        last = (number - 1).clamp(min=0)
-        some = number > begins
         lines = self.is_bar[rows[:, :, 1]]
-        bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
-        within = torch.where(some, groups.key.gather(1, last) % BAR, BAR - 1)
+        within = torch.where(laid.some, groups.key.gather(1, laid.last) % BAR, BAR - 1)
         least, below = keys.spans(rows, bar * BAR + within + 1, bar, of)
         index = torch.searchsorted(given, least.flatten(1)).view_as(least)
         key = at(given, index)
         inside = (key >= least) & (key < below)
-        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         now = torch.where(lines, bar + 1, bar)[:, :, None].expand(-1, -1, SIZE).contiguous()
         now[:, :, 0] = bar
         line = torch.searchsorted(given, (now * BAR).flatten(1)).view_as(now)
@@ -118,7 +111,7 @@ class Lookahead(keys.GroupFeature, Gated):
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         line_next = (field == 0) & ~inside & is_given
         following = torch.where(
-            inside & is_given, following, torch.where(line_next, self.bar_id, 0)
+            inside & is_given, keys.following(groups, index), torch.where(line_next, self.bar_id, 0)
         )
         state = torch.where(is_given, kind, 0)
         every = (following[..., None], state[..., None], field)

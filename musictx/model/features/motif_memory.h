@@ -23,12 +23,12 @@ struct Echoes : Predicted {
   struct Note {
     int64_t pitch, time, level;
   };
-  void read(const Known& known, Seen& seen) const {
+  void read(const History& past, Seen& seen) const {
     seen = {};
     std::vector<Note> notes;
     int64_t time = 0, level = 0;
-    for (int64_t n = std::max<int64_t>(known.count - 1 - known.place, 0); n < known.count; n++) {
-      const int64_t id = known.ids[n];
+    for (int64_t n = std::max<int64_t>(past.count - 1 - past.place, 0); n < past.count; n++) {
+      const int64_t id = past.ids[n];
       time += steps[id];
       if (loud[id] > 0) level = loud[id];
       if (starts[id] >= 0) notes.push_back({starts[id], time, level});
@@ -55,7 +55,7 @@ struct Echoes : Predicted {
     std::copy_n(ids, 3, seen.ids);
     std::fill_n(seen.trust, 3, length);
   }
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
     if (!seen.trust[0]) return;
     add(x, in_pitch + seen.pitch * width, width);
     add(x, in_level + seen.level * width, width);

@@ -18,7 +18,7 @@ struct Predicted : Feature {
   int64_t classes;
 
   template <class Seen>
-  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
+  void score(const History&, const Seen& seen, const float* scored, float* logits, int64_t) const {
     constexpr int64_t COUNT = std::extent_v<decltype(Seen::ids)>;
     for (int64_t n = 0; n < COUNT; n++)
       if (seen.ids[n]) logits[seen.ids[n]] += scored[(seen.field * COUNT + n) * classes + seen.trust[n]];
@@ -30,7 +30,7 @@ struct Gated : Predicted {
   int64_t size;
 
   template <class Seen>
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
     for (int64_t n = 0; n < static_cast<int64_t>(std::extent_v<decltype(Seen::ids)>); n++) {
       const int64_t row = n * classes + seen.trust[n];
       const float* from = stood + std::min(seen.ids[n], size - 1) * width;

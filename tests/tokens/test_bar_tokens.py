@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.notes import Score
-from musictx.tokens.bars import PLACES, STEPS
-from musictx.tokens.group_ids import FIELDS_A_GROUP, LONGEST
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE, LONGEST
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PLACES
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import CUT, EOS
 from tests.strategies import scores
 from tests.tokens.grids import gridded, on_ticks, ticks
 
 TOKENIZERS = [
-    GroupTokenizer(),
-    GroupTokenizer(tracks="piano", low=21, high=108, velocity_bins=32),
-    GroupTokenizer(low=40, high=70, velocity_bins=1, controls=True),
-    GroupTokenizer(chords=False),
+    BarTokenizer(),
+    BarTokenizer(tracks="piano", low=21, high=108, velocity_bins=32),
+    BarTokenizer(low=40, high=70, velocity_bins=1, controls=True),
+    BarTokenizer(chords=False),
 ]
 tokenizers = st.sampled_from(TOKENIZERS)
 pieces = st.one_of(scores(), scores(grid=None), gridded())
@@ -46,7 +47,7 @@ def test_reading_back_gives_the_quantised_score(tokenizer, piece):
 def test_an_encoding_read_and_written_again_is_itself(tokenizer, piece):
     ids = tokenizer.encode(piece)
     assert ids.dtype == np.uint16
-    assert len(ids) % FIELDS_A_GROUP == 0
+    assert len(ids) % FIELDS_PER_NOTE == 0
     again = tokenizer.encode(tokenizer.decode(ids))
     assert words(tokenizer, again) == words(tokenizer, ids)
 
@@ -99,7 +100,7 @@ def test_whatever_the_grammar_allows_can_be_read(tokenizer, data):
             break
     score = tokenizer.decode(ids)
     assert len(score) == state.notes
-    begun = ids[: len(ids) // FIELDS_A_GROUP * FIELDS_A_GROUP]
+    begun = ids[: len(ids) // FIELDS_PER_NOTE * FIELDS_PER_NOTE]
     assert tokenizer.decode(begun) == score
 
 
@@ -182,7 +183,7 @@ def test_notes_beside_the_grid_go_to_the_nearest_place_and_are_counted():
 
 
 def test_chords_stand_after_each_line_and_where_they_change():
-    tokenizer = GroupTokenizer(tracks="piano")
+    tokenizer = BarTokenizer(tracks="piano")
     piece = on_ticks([(0, 1920 + 480, 60, 64, 0, False, 0)])
     markers = ((0.0, "C:maj"), (1.0, "A:min/b3"), (1.5, "Verse"), (1.75, "F#:hdim7"))
     piece = dataclasses.replace(piece, markers=markers)
@@ -217,7 +218,7 @@ def test_windows_begin_at_bar_lines_and_chords_are_transposed():
         opening = tokenizer.opening(ids, start)
         assert opening <= start
         assert tokenizer.vocabulary.describe(int(ids[opening])) == "bar"
-        assert opening % FIELDS_A_GROUP == 0
+        assert opening % FIELDS_PER_NOTE == 0
     up = tokenizer.decode(tokenizer.augment(ids, semitones=5)).markers
     assert [name for _, name in up] == ["D:min7", "N", "N"]
 

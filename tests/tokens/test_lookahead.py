@@ -1,4 +1,4 @@
-"""Groups ahead (tokens/ahead.py): whatever they say, and wherever they stand, the piece is read."""
+"""Groups ahead (tokens/lookahead.py): whatever they say, wherever they stand, the piece is read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.tokens import ahead
-from musictx.tokens.group_ids import CHORD, DRUM_PART, FIELDS_A_GROUP, read, write
-from musictx.tokens.groups import GroupTokenizer
+from musictx.tokens import lookahead
+from musictx.tokens.bar_ids import FIELDS_PER_NOTE
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import CUT, SPECIALS
 from tests.tokens.grids import gridded
 
-TOKENS = GroupTokenizer(low=40, high=70, velocity_bins=4, controls=True)
+TOKENS = BarTokenizer(low=40, high=70, velocity_bins=4, controls=True)
 TABLE = TOKENS.vocabulary
 BAR, KNOWN = TABLE.id("bar"), TABLE.id("known")
 FRONT = ("stream", "density", "loudness", "register", "polyphony")
@@ -41,7 +42,7 @@ groups = st.one_of(
     group("known", "program", "none", "none", "none"),
     group("known", "drums", "none", "none", "none"),
     group(*FRONT),
-    st.lists(content, min_size=FIELDS_A_GROUP, max_size=FIELDS_A_GROUP),
+    st.lists(content, min_size=FIELDS_PER_NOTE, max_size=FIELDS_PER_NOTE),
 )
 
 
@@ -85,7 +86,7 @@ def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
     ids = TOKENS.encode(piece)
     opening = st.tuples(st.just(KNOWN), content, content, content, content)
     woven = [CUT, *data.draw(group(*FRONT))]
-    for bar in ahead.by_bar(ids, BAR):
+    for bar in lookahead.by_bar(ids, BAR):
         if data.draw(st.booleans()):
             woven += [*data.draw(opening), *flat(data.draw(no_bars))]
         woven += bar.reshape(-1).tolist()
@@ -98,37 +99,30 @@ def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
 @quick
 @given(gridded(), st.data())
 def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
-    bars, placed = read(TOKENS.encode(piece).astype(np.int64), TABLE)
-    count = len(bars)
+    stream = TOKENS.read(TOKENS.encode(piece))
+    notes, bar, count = stream.notes, stream.bar, len(stream.bars)
     begin = data.draw(st.integers(0, count - 1))
     stop = data.draw(st.integers(begin + 1, count))
     look = data.draw(st.integers(1, 3))
-    mine = data.draw(st.lists(st.booleans(), min_size=len(placed), max_size=len(placed)))
-    known = placed[np.array(mine)]
-    whole = np.bincount(known["line"], minlength=count) == np.bincount(
-        placed["line"], minlength=count
-    )
+    mine = data.draw(st.lists(st.booleans(), min_size=len(notes), max_size=len(notes)))
+    known = notes[np.array(mine)]
+    whole = np.bincount(bar[np.array(mine)], minlength=count) == np.bincount(bar, minlength=count)
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
-    told = ahead.Ahead(begin, stop, look, known, whole, parts)
-    ids, of_piece = ahead.woven(bars, placed, told, TABLE)
-    assert np.array_equal(ids[of_piece], write(bars, placed, TABLE))
-    found_bars, found = read(ids, TABLE)
-    assert np.array_equal(found, placed)
-    assert np.array_equal(found_bars, bars)
+    ahead = lookahead.Lookahead(begin, stop, look, known, whole, parts)
+    ids, of_piece = lookahead.interleaved(stream, ahead, TABLE)
+    assert np.array_equal(ids[of_piece], TOKENS.write(stream))
+    assert all(map(np.array_equal, TOKENS.read(ids), stream))
     # Read as a piece of their own, the groups ahead are the known bars.
-    lines = ids[~of_piece].reshape(-1, FIELDS_A_GROUP)
+    lines = ids[~of_piece].reshape(-1, FIELDS_PER_NOTE)
     assert (lines[: len(parts), 0] == KNOWN).all()
     lines = lines[len(parts) :].copy()
     at = lines[:, 0] == KNOWN
     assert (lines[at, 3] - TABLE.id("section")).tolist() == whole[begin:stop].tolist()
     lines[at, 0], lines[at, 3] = BAR, TABLE.id("section")
-    known_bars, known_groups = read(lines.reshape(-1), TABLE)
-    inside = known[(known["line"] >= begin) & (known["line"] < stop)].copy()
-    inside["line"] -= begin
-    assert np.array_equal(known_groups, inside)
-    assert np.array_equal(known_bars, bars[begin:stop])
+    inside = stream.only(known).in_bars(begin, stop)
+    assert all(map(np.array_equal, TOKENS.read(lines.reshape(-1)), inside))
     # And at most ``look`` bars before it.
-    first = ids[::FIELDS_A_GROUP]
+    first = ids[::FIELDS_PER_NOTE]
     told_at, bar_at = np.flatnonzero(first == KNOWN)[len(parts) :], np.flatnonzero(first == BAR)
     for number, place in zip(range(begin, stop), told_at, strict=True):
         assert (bar_at < place).sum() == max(begin, number - look + 1)

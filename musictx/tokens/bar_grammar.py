@@ -1,4 +1,4 @@
-"""What may follow in a half-written piece of groups: see :mod:`musictx.tokens.groups`.
+"""What may follow in a half-written piece of groups: see :mod:`musictx.tokens.bar_tokens`.
 
 - Before the first bar line only ``bar`` may come. ``eos`` may come where a group is complete and a
   note has been written.
@@ -8,7 +8,8 @@
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` only where a note of that program and pitch ends which can be continued.
   That place may lie beside the grid.
-- Groups of controls and groups ahead (``tokens/ahead.py``) never: in a prefix they are passed over.
+- Groups of controls and groups ahead (``tokens/lookahead.py``) never: in a prefix they are passed
+  over.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bars import ON_GRID, STEP_SECONDS, STEPS
-from musictx.tokens.group_ids import LINE_SAYS, RETURNS
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.bar_ids import REPEAT_FIELD, REPEATS
+from musictx.tokens.bars import ON_GRID, STEP_SECONDS
+from musictx.tokens.repeats import FARTHEST_BARS
 from musictx.tokens.state import SoundingState
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
 from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
@@ -32,14 +34,12 @@ SHAPES = {
     "harmony": ("harmony", "root", "quality", "none"),
     "numerator": ("numerator", "denominator", "section", "place"),
 }
-#: Before and after all programs, in the order of parts at a place.
-CHORD_PART, DRUM_PART = -1, 128
 #: Bars whose onsets are remembered, and notes.
 ONSET_BARS, REMEMBERED = 5, 1024
 
 
-class GroupState(SoundingState):
-    """State of a piece in the vocabulary of ``GroupTokenizer``; see :class:`GrammarState`."""
+class BarState(SoundingState):
+    """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
@@ -94,12 +94,14 @@ class GroupState(SoundingState):
     def said(self) -> int | None:
         """Where a bar line is to say next which earlier bar comes again: the section that the line
         before it said, 0 at first; None elsewhere."""
-        return self._said if len(self._group) == LINE_SAYS and self._group[0][0] == "bar" else None
+        return (
+            self._said if len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar" else None
+        )
 
     def _part(self) -> int:
         """The part, in the order of parts, of the group that is being written."""
         kind, part = self._group[1]
-        return {"harmony": CHORD_PART, "drums": DRUM_PART}.get(kind, part)
+        return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, part)
 
     def until(self, places: np.ndarray | None = None) -> np.ndarray:
         """Seconds from the last group to ``places`` of this bar; to its end by default."""
@@ -188,7 +190,7 @@ class GroupState(SoundingState):
             full = part * 4 * STEPS // 2**tone
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
-            self._lines, self._said = self._lines + 1, group[LINE_SAYS][1]
+            self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
             self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
             return
@@ -234,7 +236,7 @@ class GroupState(SoundingState):
                 mask[ids["numerator"]] = True
                 return mask
             part = self._now[1] if value == self._now[0] else -2
-            mask[ids["harmony"]] = part < CHORD_PART
+            mask[ids["harmony"]] = part < CHORD
             programs = mask[ids["program"]]
             programs[max(part, 0) :] = True
             programs[:] &= part < DRUM_PART
@@ -257,7 +259,7 @@ class GroupState(SoundingState):
             field[:] = numerator * 4 * STEPS // 2 ** np.arange(len(field)) <= self._size("place")
         elif kind == "section":
             field[1:] = False
-            field[RETURNS : RETURNS + self._lines] = True
+            field[REPEATS : REPEATS + self._lines] = True
         elif kind == "place":  # where a bar ends early
             full = self._group[1][1] * 4 * STEPS // 2 ** self._group[2][1]
             field[: self._size("place")] = self._grid
@@ -300,7 +302,7 @@ class GroupState(SoundingState):
             tones = tones & (np.arange(len(tones)) > self._now[2])
         return tones if tones.any() else None
 
-    def copy(self) -> GroupState:
+    def copy(self) -> BarState:
         other = super().copy()
         other._tied, other._struck = self._tied.copy(), self._struck.copy()
         bars = ((steps, set(onsets)) for steps, onsets in self._onsets)

@@ -5,8 +5,8 @@ from math import fsum
 import numpy as np
 import pytest
 
-from musictx.tokens.group_ids import BAR, PLACED
-from musictx.tokens.returns import AFTER, ALIKE, BEFORE, FARTHEST_BARS, returned
+from musictx.tokens.repeats import AFTER, ALIKE, BEFORE, FARTHEST_BARS, repeated
+from musictx.tokens.stream import BAR, NOTE, NoteStream
 
 
 def piece(order, seed=0, kept=1.0, meters=(4,)):
@@ -20,22 +20,19 @@ def piece(order, seed=0, kept=1.0, meters=(4,)):
         if name == " ":
             continue
         fresh = [
-            (int(p), int(t)) for p, t in zip(random.permutation(16) * 6, random.integers(30, 90, 5))
+            (int(p), int(t)) for p, t in zip(random.permutation(12) * 6, random.integers(30, 90, 5))
         ]
         known = letters.setdefault(name, fresh)
         notes = [one if random.random() < kept else other for one, other in zip(known, fresh)]
-        rows += [(line, place, 0, tone, 12, 3) for place, tone in sorted(set(notes))]
-    return bars, np.array(rows, PLACED)
+        rows += [(line, place, pitch) for place, pitch in sorted(set(notes))]
+    lines = NoteStream(bars, np.empty(0, NOTE)).lines
+    notes = [(lines[line] + place, 0, pitch, 12, 3) for line, place, pitch in rows]
+    return NoteStream(bars, np.array(notes, NOTE))
 
 
-def expected(bars, placed):
-    notes = [
-        {
-            (int(p), int(q), int(t))
-            for p, q, t in placed[placed["line"] == b][["place", "part", "tone"]]
-        }
-        for b in range(len(bars))
-    ]
+def expected(stream):
+    bars = stream.bars
+    notes = [{row[:3] for row in stream.in_bars(b, b + 1).notes.tolist()} for b in range(len(bars))]
 
     def alike(b, back):
         if not 0 <= b - back < b < len(bars) or bars[b] != bars[b - back]:
@@ -63,13 +60,13 @@ def expected(bars, placed):
 @pytest.mark.parametrize("meters", [(4,), (4, 3)])
 def test_it_finds_what_loops_find(order, kept, meters):
     for seed in range(3):
-        bars, placed = piece(order, seed, kept, meters)
-        assert returned(bars, placed).tolist() == expected(bars, placed)
+        stream = piece(order, seed, kept, meters)
+        assert repeated(stream).tolist() == expected(stream)
 
 
 def test_a_section_that_returns_is_one_distance_behind_throughout():
-    assert returned(*piece("ABCDEFGH" + "IJKLMNOP" + "ABCDEFGH")).tolist() == [0] * 16 + [16] * 8
+    assert repeated(piece("ABCDEFGH" + "IJKLMNOP" + "ABCDEFGH")).tolist() == [0] * 16 + [16] * 8
 
 
 def test_no_bars_say_nothing():
-    assert returned(np.zeros(0, BAR), np.zeros(0, PLACED)).tolist() == []
+    assert repeated(NoteStream(np.zeros(0, BAR), np.zeros(0, NOTE))).tolist() == []

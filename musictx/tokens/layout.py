@@ -1,4 +1,4 @@
-"""The order of tokens in a window with controls and given notes, in training and in generation.
+"""The order of tokens in a window of events with controls and given notes.
 
 ::
 
@@ -29,47 +29,40 @@ IDS_AROUND = 2 + len(CONTROL_KINDS)
 class WindowParts(NamedTuple):
     """A window but for its first id and ``eos``: int64 ids.
 
-    front  the controls, K and ``stream``;  past  P and ``here``;  rest  M
+    prefix  the controls, K and ``stream``;  past  P and ``here``;  rest  M
     """
 
-    front: np.ndarray
+    prefix: np.ndarray
     past: np.ndarray
     rest: np.ndarray
 
 
-def parts(
+def build_window(
     vocabulary: Vocabulary,
     levels: Sequence[int],
     past: np.ndarray,
     rest: np.ndarray | None = None,
+    given: np.ndarray | None = None,
     *,
-    stop: int,
-    here: int | None = None,
-    known: np.ndarray | None = None,
-    free: int | None = None,
+    budget: int | None = None,
 ) -> WindowParts:
-    """Events (:data:`musictx.tokens.events.EVENT`), in order, as the parts of a window.
+    """The ids of P, M and K as the parts of a window, with the ``levels`` of the controls, 0 for
+    any.
 
-    levels  of the controls, 0 for any
-    past    events before the step ``here``; all of them where there is none
-    rest    events from ``here`` on;  stop  the step up to which time is written
-    known   given events from ``here`` on; None leaves K out
-    free    most ids of the three parts together; K loses its latest events
+    rest    M; None leaves ``here`` out
+    given   K; None leaves it out
+    budget  most ids of the three parts together; K loses its last ones
     """
-    p = ev.write(past, vocabulary, stop if here is None else here).astype(np.int64)
-    m = np.empty(0, np.int64)
-    if here is not None:
-        p = np.append(p, vocabulary.id(HERE))
-        if rest is not None:
-            m = _from(rest, here, vocabulary, stop, past)
-    k = None
-    if known is not None:
-        room = None if free is None else free - len(p) - len(m) - len(CONTROLS) - 2
-        k = whole(_from(known, here or 0, vocabulary), room, vocabulary)
-    return WindowParts(front(vocabulary, levels, k), p, m)
+    past, later = past.astype(np.int64), np.empty(0, np.int64)
+    if rest is not None:
+        past, later = np.append(past, vocabulary.id(HERE)), rest.astype(np.int64)
+    if given is not None and budget is not None:
+        room = budget - len(past) - len(later) - len(CONTROLS) - 2
+        given = truncated(given, room, vocabulary)
+    return WindowParts(control_prefix(vocabulary, levels, given), past, later)
 
 
-def front(
+def control_prefix(
     vocabulary: Vocabulary, levels: Sequence[int], given: np.ndarray | None = None
 ) -> np.ndarray:
     """What stands between the first id and the stream: (n,) int64; ``given`` are the ids of K."""
@@ -79,24 +72,10 @@ def front(
     return np.array([*ids, vocabulary.id(STREAM)], np.int64)
 
 
-def _from(
-    events: np.ndarray,
-    here: int,
-    vocabulary: Vocabulary,
-    stop: int | None = None,
-    after: np.ndarray | None = None,
-) -> np.ndarray:
-    moved = events.copy()
-    moved["step"] -= here
-    last = None if stop is None else stop - here
-    return ev.write(moved, vocabulary, last, after).astype(np.int64)
-
-
-def whole(ids: np.ndarray, room: int | None, vocabulary: Vocabulary) -> np.ndarray:
+def truncated(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
     """The first ``room`` ids, but for what leads to an event that is no longer there."""
-    if room is None or len(ids) <= room:
+    if len(ids) <= room:
         return ids
-    names = set(ev.KINDS) & set(vocabulary.kinds)
-    kinds = [vocabulary.kinds.index(name) for name in names]
+    kinds = [n for n, name in enumerate(vocabulary.kinds) if name in ev.KINDS]
     last = np.flatnonzero(np.isin(vocabulary.kind_of[ids[: max(room, 0)]], kinds))
     return ids[: last[-1] + 1 if len(last) else 0]
