@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import chord_sheet
+from musictx import chord_sheet, formats
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
@@ -26,8 +26,6 @@ from musictx.tokens.controls import measured
 AROUND_SECONDS = 10.0
 #: A gap reaches at most so many seconds over the end of the file.
 AFTER_SECONDS = 30.0
-#: Characters of a file of chords that are read.
-LONGEST_SHEET = 65_536
 
 
 @dataclass(frozen=True)
@@ -136,8 +134,11 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     to the chords of the request, or to both; parts that are asked for by name to all tracks."""
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
-    bars = None if request.chords is None else chord_sheet.sheet(_sheet_text(request.chords))
-    if bars is None and is_chart(score):
+    bars = None
+    if request.chords is not None:
+        chart, bars = _sheet(request.chords)
+        score = score if len(score) else chart
+    elif is_chart(score):
         bars = chord_sheet.bars_of(score)
     if bars is not None and not len(score):
         track = request.melody_track
@@ -176,15 +177,20 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     return Task(score, kept, begin, end, False, (), {"density": density}, add, tune)
 
 
-def _sheet_text(chords: str) -> str:
-    """The sheet itself, or what is in the file of that name."""
+def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
+    """The bars of a sheet, or of the file of that name, whose tempo and meters are those of the
+    Score, as are its notes if it has any: none of them is kept."""
     path = Path(chords).expanduser()
     if "|" in chords or not os.path.isfile(path):
-        return chords
+        return Score(), chord_sheet.sheet(chords)
     try:
-        return path.read_text("utf-8")[:LONGEST_SHEET]
-    except (OSError, ValueError):
-        raise UserError(f"chords={chords}: expected a text file, such as | C | Am7 F |") from None
+        score = formats.read(path)
+    except UserError as error:
+        raise UserError(f"chords={error}") from None
+    bars = chord_sheet.bars_of(score)
+    if not bars:
+        raise UserError(f"chords={chords}: this file holds no chords")
+    return score.with_notes(score.notes[:0]), bars
 
 
 def moment(option: str, place: str | None, clock: Beats, *, begins: bool) -> float:

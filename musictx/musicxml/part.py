@@ -178,9 +178,9 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
             elif item.tag == "harmony":
-                if name := harmony.name_of(item):
-                    offset = self._ticks(item.findtext("offset", "0"), "offset")
-                    self.chords.append((number, max(position + offset, 0), name))
+                offset = self._ticks(item.findtext("offset", "0"), "offset")
+                name = harmony.name_of(item, self.plain)
+                self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
                 self.dynamics += ((number, position, mark) for mark in dynamics.marks_of(item))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from musictx import shipped
+from musictx.chord_sheet import voiced
+from musictx.chords import is_chart
 from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_writable
@@ -60,6 +62,7 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
             score = read(source, limits=config.limits, repairs=repairs)
             if line := not_played(source, repairs):
                 notice(line)
+            score = voiced(score) if is_chart(score) else score
             if not len(score):
                 raise UserError(f"{source}: nothing to render, the file has no notes")
             given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}

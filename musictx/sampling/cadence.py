@@ -167,5 +167,5 @@ class _Moment:
             row[self.events.release == pitch] = -CHORD_NATS
 
     def _older(self) -> list[int]:
-        """The pitches that sound beside the chord."""
+        """The pitches that sound but are not of the chord."""
         return [pitch for _, pitch in self.state.sounding if pitch not in self.chord]

@@ -1,4 +1,4 @@
-"""What makes new notes of music in bars dearer beside known notes and chords.
+"""What new notes in bars cost in the harmony of given notes and chords.
 
 A model of a few million parameters holds some notes over the next chord for seconds, where songs
 change them, and writes more semitones to a melody than songs have (scripts/LOG.md).
@@ -23,10 +23,10 @@ from musictx.sampling.strengths import (
 
 
 class HarmonicFit:
-    """Known notes and chords of a piece.
+    """Given notes and chords of a piece.
 
-    sounding  (part, pitch) -> (begin, end) of its known notes, steps
-    chords    (step, chord) of the known chords, in order
+    sounding  (part, pitch) -> (begin, end) of its given notes, steps
+    chords    (step, chord) of the given chords, in order
     """
 
     def __init__(

@@ -65,18 +65,20 @@ def drummed(row: BarRow, drummer: Drummer) -> Nats:
     after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
     alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
     if not row.group:
-        nats, first = drummer.places(place, after), row.new.ids["place"].start
+        nats, first = drummer.log_prob_onset(place, after), row.new.ids["place"].start
         if alone:  # a new group is a stroke, but where a given one comes
-            at = [drummer.stroke(at, after if at == place else -1) for at in range(place, bar)]
+            at = [
+                drummer.log_prob_hit(at, after if at == place else -1) for at in range(place, bar)
+            ]
             nats[place:-1] += at
             if due and first <= due[0] < first + bar:
                 nats[due[0] - first] -= at[due[0] - first - place]
         yield slice(first, first + bar), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(row.group) == 1 and (due or not alone):
-        yield row.part_id(DRUM_PART), drummer.stroke(place, after)
+        yield row.part_id(DRUM_PART), drummer.log_prob_hit(place, after)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
-        yield row.new.ids["drum"], drummer.drums(place, after)
+        yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
 
 
 def rooted(row: BarRow) -> Nats:

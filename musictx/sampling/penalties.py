@@ -57,15 +57,15 @@ def of_pieces(
 
     The other arguments are those of :func:`build`.
     """
-    found: list[Penalty] = []
+    penalties: list[Penalty] = []
     # In groups the grammar knows the pitches: :mod:`.group_limits`.
     if tokenizer.group == 1 and pitches.asked(sampling):
         inside = pitches.pitch_sets(sampling, primers)
-        found = [EachRow([pitches.PitchSet(tokenizer.pitch_of, row) for row in inside])]
+        penalties = [EachRow([pitches.PitchSet(tokenizer.pitch_of, row) for row in inside])]
     return together(
         tokenizer,
         [
-            *found,
+            *penalties,
             *more,
             *of_the_primers(tokenizer, primers, sampling, stats),
             *feedback.of(tokenizer, targets),
@@ -129,7 +129,7 @@ def build(
     primers: Sequence[Primer],
     density: float | None = None,
 ) -> list[Penalty]:
-    """The penalties of ``sampling`` for these tokens around any music, the tokens' own ones
+    """The penalties of ``sampling`` for these tokens around any music, those of the tokens
     included.
 
     stats   what is usual in the corpus, for the options that leave it to the corpus
@@ -139,10 +139,10 @@ def build(
 
     Raises ``ConfigError`` for an option that asks for what these tokens cannot hold.
     """
-    found: list[Penalty] = []
+    penalties: list[Penalty] = []
     if not tokenizer.has_rules:
         refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
-    found += tokenizer.soft_constraints(sampling)
+    penalties += tokenizer.soft_constraints(sampling)
     events = tokenizer.note_events
     if events is None:
         refuse(
@@ -150,20 +150,20 @@ def build(
             ["density"],
             f"on {tokenizer.name} tokens: they tell no ends of notes",
         )
-        return found
+        return penalties
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
     sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
-    found.insert(0, EachRow([sustain] * rows))
+    penalties.insert(0, EachRow([sustain] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
-        found.insert(0, _instruments(tokenizer, stats.instruments, primers))
+        penalties.insert(0, _instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
-        found += _habits(events, stats, primers)
+        penalties += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):
         targets = [density or one.density or stats.density for one in primers]
         gain = ASKED_GAIN if density else USUAL_GAIN
         of_target = partial(feedback.Density, events, gain=gain, releases=bool(density))
-        found.append(EachRow([None if one is None else of_target(one) for one in targets]))
-    return found
+        penalties.append(EachRow([None if one is None else of_target(one) for one in targets]))
+    return penalties
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:

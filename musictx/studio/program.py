@@ -25,7 +25,7 @@ LEAVE_SECONDS = 3.0
 def run(config: StudioConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
-    Raises :class:`UserError` where aiohttp is missing, the port is taken, another studio has the
+    Raises :class:`UserError` where a package is missing, the port is taken, another studio has the
     folder, or the model is none.
     """
     try:

@@ -14,10 +14,10 @@ from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
 from musictx.tokens.stream import NOTE, NoteStream
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Vocabulary, VocabularyTokenizer
+from musictx.tokens.vocab import Tokenizer, Vocabulary
 
 
-class Spelling(VocabularyTokenizer):
+class Spelling(Tokenizer):
     """Notes by part, pitch and velocity bin <-> ids.
 
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -120,23 +120,38 @@ class Spelling(VocabularyTokenizer):
         table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
         return table
 
+    def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
+        table = self.vocabulary
+        kind, value = table.kind_of[ids], table.value_of[ids]
+        pitched, root = (
+            np.isin(kind, [n for n, name in enumerate(table.kinds) if name in names])
+            for names in (("note_on", "note_off", "pitch"), ("root",))
+        )
+        pitch = value[pitched] + semitones
+        if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
+            return None
+        root &= value < 12  # the last one is that of no chord
+        turned = (value + semitones) % 12 - value
+        return ids + np.where(pitched, semitones, np.where(root, turned, 0))
+
     def seconds(self, steps: Any) -> Any:
         """How long steps of a stream last, as its ids count time."""
         raise NotImplementedError
 
     def sounding(self, notes: np.ndarray) -> np.ndarray:
         """Notes of a stream as those of a score, on a track for each part."""
-        found = np.zeros(len(notes), SCORE_NOTE)
-        found["start"] = self.seconds(notes["start"])
-        found["end"] = self.seconds(notes["start"] + notes["length"])
-        found["drum"] = notes["part"] == DRUMS
-        found["program"] = np.where(found["drum"], 0, notes["part"])
-        found["pitch"], found["velocity"] = (
+        rows = np.zeros(len(notes), SCORE_NOTE)
+        rows["start"] = self.seconds(notes["start"])
+        rows["end"] = self.seconds(notes["start"] + notes["length"])
+        rows["drum"] = notes["part"] == DRUMS
+        rows["program"] = np.where(rows["drum"], 0, notes["part"])
+        rows["pitch"], rows["velocity"] = (
             notes["pitch"],
             self.velocities.of_bin[notes["velocity_bin"]],
         )
-        found["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
-        return found
+        rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
+        return rows
 
 
 def program_key(notes: np.ndarray) -> np.ndarray:

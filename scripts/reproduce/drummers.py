@@ -114,7 +114,7 @@ def main(groove: Path, model: Path | None = None) -> None:
     usual = [one for style in STYLES.split("|") for one in by_style.get(style, ()) if straight(one)]
     styles = {drummers.USUAL: usual} | {name: by_style[name] for name in sorted(by_style)}
     tables = {
-        name: [drummers.written(one) for one in chosen(some)] for name, some in styles.items()
+        name: [drummers.to_text(one) for one in chosen(some)] for name, some in styles.items()
     }
     if model is None:
         print(yaml.safe_dump(tables, sort_keys=False, width=200))

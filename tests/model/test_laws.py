@@ -31,7 +31,7 @@ FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor
     ),
     "grid": (test_grid.model, lambda seed: test_grid.music(1, seed)[:, :60]),
 }
-NETWORKS = [*sorted(SCHEMES), schemes.GRID, *FEATURES, "groups"]
+NETWORKS = [*sorted(SCHEMES), schemes.GRID, "added positions", *FEATURES, "groups"]
 every_network = pytest.mark.parametrize("name", NETWORKS)
 every_feature = pytest.mark.parametrize("name", FEATURES)
 
@@ -44,7 +44,8 @@ def network(name: str) -> tuple[MusicTransformer, Tensor]:
         return make(), torch.cat([piece(5), piece(6)])
     if name == "groups":
         return test_grouped.model(), test_grouped.IDS
-    return build(name), random_ids(2, 40)
+    added = {"name": "huang", "periods": [4], "concat_sinusoids": 4}
+    return build(added if name == "added positions" else name), random_ids(2, 40)
 
 
 @every_network

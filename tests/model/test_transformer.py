@@ -127,9 +127,8 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
     assert not torch.equal(runs[0], runs[2])
 
 
-@every_scheme
-def test_dropout_is_on_attention_weights_too(scheme):
-    model = build(scheme, dropout=0.3)
+def test_dropout_is_on_attention_weights_too():
+    model = build(dropout=0.3)
     ids = random_ids(2, 30)
     still = model(ids)
     model.train()

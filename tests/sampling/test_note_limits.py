@@ -15,7 +15,7 @@ from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.strengths import HOME_STRIKES, LONGEST_LENGTHS, OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
-from tests.sampling.pieces import score
+from tests.sampling.pieces import BARS, line_ids, note_ids, score
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
 BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
@@ -159,6 +159,22 @@ def test_what_is_built_follows_the_options_and_the_corpus():
     assert "Density" not in built(density=0)
     assert none["Sustain"][0].most is None
     assert np.isinf(none["Sustain"][0].longest).all()
+
+
+def test_pieces_in_bars_get_all_of_them():
+    ids = [id for _ in range(4) for id in [*line_ids(), *note_ids(0, 0), *note_ids(24, 0)]]
+    state, primer = BARS.grammar(np.array(ids)), Primer(np.array(ids, np.uint16), 6.0)
+
+    def built(*, targets, **options):
+        found = penalties.of_pieces(
+            BARS, SamplingConfig(**options), CorpusStats(), [primer], [state], targets=[targets]
+        )
+        return [type(row).__name__ for one in found for row in one.rows]
+
+    repeats = ["BarRepetitionPrior", "RhythmConsistency"]
+    assert built(targets={}) == [*repeats, "PartDensity"]
+    assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
+    assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
 
 
 def test_tokens_without_releases_have_only_their_own_penalties():

@@ -101,8 +101,9 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_said(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_aiohttp_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(UserError, match=r"pip install 'musictx\[studio\]'"):
+@pytest.mark.parametrize("package", ["aiohttp", "pydantic"])
+def test_without_a_package_it_says_what_to_install(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"needs {package}: pip install 'musictx\[studio\]'"):
         program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
     assert not (tmp_path / "s").exists()
