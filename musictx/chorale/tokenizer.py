@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
@@ -26,6 +26,7 @@ from musictx.tokens.clock import Clock
 from musictx.tokens.vocab import (
     EOS,
     SPECIALS,
+    Change,
     GrammarState,
     Penalty,
     Tokenizer,
@@ -205,16 +206,22 @@ class ChoraleState(GrammarState):
     def _where(self) -> str:
         return f"for the {VOICES[self.voice]}"
 
-    def _take(self, kind: str, value: int) -> None:
+    def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._ended = True
-            return
-        if kind != "tie":
-            token_id, last = self._vocabulary.id(kind, value), self._last[self.voice]
-            held = not self._tokenizer.ties and token_id == last
-            self.notes += kind == "pitch" and not held
+            return []
+        changes, last = list[Change](), self._last[self.voice]
+        token_id = self._vocabulary.id(kind, value)
+        if kind != "tie" and (self._tokenizer.ties or token_id != last):
+            before, pitch = self._vocabulary.token(last)
+            if before == "pitch":
+                changes.append(Change(self.seconds, False, pitch, 0, self.voice))
+            if kind == "pitch":
+                changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
+                self.notes += 1
             self._last[self.voice] = token_id
         self._count += 1
+        return changes
 
     def copy(self) -> Self:
         other = super().copy()

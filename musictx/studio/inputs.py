@@ -314,7 +314,7 @@ def _written(
 
         task = tasks.task_of(config, back)
     if task is not None and task.closes:
-        kept, numbers = task.known, _numbered(document.rows(), score, back, tracks)
+        kept, numbers = task.given, _numbered(document.rows(), score, back, tracks)
     return Input(
         request,
         data,

@@ -182,6 +182,23 @@ class NoteEvents:
     longest_wait: float | None = None
 
 
+class Change(NamedTuple):
+    """A note that an id begins (``on``) or ends, in seconds of the ids.
+
+    velocity  1 to 127; 0 where a note ends
+    part      program, 128 for drums; the voice where voices take turns
+    end       of a note that begins: when it ends, infinite where what follows may prolong it;
+              ``None``: an id of its own ends it
+    """
+
+    seconds: float
+    on: bool
+    pitch: int
+    velocity: int
+    part: int
+    end: float | None = None
+
+
 class GrammarState:
     """A half-written piece: what may follow, what sounds, and where in time it has come.
 
@@ -207,8 +224,8 @@ class GrammarState:
         """What :meth:`allowed` gives."""
         raise NotImplementedError
 
-    def _take(self, kind: str, value: int) -> None:
-        """What :meth:`advance` does with an id that may come."""
+    def _take(self, kind: str, value: int) -> Sequence[Change] | None:
+        """What :meth:`advance` does with an id that may come, and gives."""
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
@@ -235,15 +252,16 @@ class GrammarState:
             self._mask.setflags(write=False)
         return self._mask
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> Sequence[Change] | None:
+        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
+        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
         table = self._vocabulary
         inside = 0 <= token_id < table.size
         if not inside or not self._may_come(token_id):
             name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
             raise ValueError(f"{name} is not allowed {self._where()}")
         self._mask = None
-        self._take(*table.tokens[token_id])
+        return self._take(*table.tokens[token_id])
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
