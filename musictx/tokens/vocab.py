@@ -229,8 +229,7 @@ class GrammarState:
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
-        """Whether the next id of a prefix is none of the piece, but says what it is to be like or
-        what is known of it ahead; called once for each id."""
+        """Whether the next id of a prefix is a control, or known ahead; called once for each id."""
         return False
 
     def _cut(self) -> None:
@@ -317,8 +316,6 @@ class Tokenizer:
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
 
-    # --------------------------------------------------------------------- what each one writes
-
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
         was left out: reason -> number of notes."""
@@ -345,8 +342,6 @@ class Tokenizer:
     def to_config(self) -> dict[str, Any]:
         """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
         raise NotImplementedError
-
-    # ------------------------------------------------------------------------- what has defaults
 
     @property
     def events(self) -> Tokenizer:
@@ -379,8 +374,6 @@ class Tokenizer:
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()
-
-    # ------------------------------------------------------------------ what follows from others
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
         """The state after ``prefix`` (:meth:`GrammarState.read`)."""
