@@ -25,7 +25,8 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.vocab import Change, Penalty, Tokenizer
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import Penalty, Tokenizer
 
 
 class Infill(Region):
