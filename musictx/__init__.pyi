@@ -16,7 +16,7 @@ _Text = str | int | Sequence[str | int]  # several are those that commas separat
 from musictx.bundle import Bundle as Bundle
 from musictx.sampling.stream import Event as Event
 from musictx.config import Limits as Limits
-from musictx.sampling.music import Sample as Sample
+from musictx.sampling.sample import Sample as Sample
 from musictx.config import SamplingConfig as SamplingConfig
 from musictx.notes import Score as Score
 from musictx.sampling.stream import Stream as Stream

@@ -28,8 +28,8 @@ from musictx.notes import Score
 from musictx.options import parse, request
 from musictx.sampling import checked
 from musictx.sampling.events import OnEvent
-from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
+from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.tokens.vocab import Penalty
 

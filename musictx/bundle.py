@@ -145,17 +145,17 @@ def save(
         "size": tokenizer.size,
         "config": _plain(tokenizer.to_config()),
     }
-    with atomic_folder(folder) as beside:
-        weights = beside / "model.safetensors"
+    with atomic_folder(folder) as partial:
+        weights = partial / "model.safetensors"
         try:
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
         except SafetensorError as error:  # a full disk comes as one of these
             raise WriteError(f"{folder}: cannot be written: {error}") from None
-        write_text(beside / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-        write_text(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
-        write_text(beside / "CARD.md", card_text(config, described, model))
+        write_text(partial / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+        write_text(partial / "tokenizer.json", json.dumps(described, indent=1) + "\n")
+        write_text(partial / "CARD.md", card_text(config, described, model))
         # safetensors writes for the owner only
-        weights.chmod((beside / "config.json").stat().st_mode)
+        weights.chmod((partial / "config.json").stat().st_mode)
     return folder
 
 

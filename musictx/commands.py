@@ -32,7 +32,7 @@ class Command:
     examples    lines to try
     positional  the option that words without "=" are the value of; "" for none
     important   dotted options that the short help shows together with those without a dot
-    comes       what comes with musictx that it takes: "models", "melodies", "openings"
+    takes       what is included in musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
     tried       of its examples, one for the overview, and what it does; () for none
     """
@@ -44,7 +44,7 @@ class Command:
     examples: tuple[str, ...] = ()
     positional: str = ""
     important: tuple[str, ...] = ()
-    comes: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
     tried: tuple[str, str] | tuple[()] = ()
 
@@ -95,7 +95,7 @@ EVERY = (
             "trainer.devices",
             "trainer.precision",
         ),
-        comes=("models",),
+        takes=("models",),
         spellings=("fit",),
     ),
     Command(
@@ -110,7 +110,7 @@ EVERY = (
         ),
         positional="primer",
         important=_SAMPLED,
-        comes=("models", "openings"),
+        takes=("models", "openings"),
         spellings=("compose", "sample"),
     ),
     Command(
@@ -124,7 +124,7 @@ EVERY = (
         ),
         positional="file",
         important=_SAMPLED,
-        comes=("models", "openings"),
+        takes=("models", "openings"),
     ),
     Command(
         name="accompany",
@@ -139,7 +139,7 @@ EVERY = (
         ),
         positional="melody",
         important=_SAMPLED,
-        comes=("models", "melodies"),
+        takes=("models", "melodies"),
     ),
     Command(
         name="chords",
@@ -148,7 +148,7 @@ EVERY = (
         about="Print the chords of a file, bar by bar, and write them into it.",
         examples=("musictx chords song.mid", "musictx chords song.mid out=song-chords.mid"),
         positional="file",
-        comes=("openings",),
+        takes=("openings",),
     ),
     Command(
         name="harmonise",
@@ -161,7 +161,7 @@ EVERY = (
         ),
         positional="melody",
         important=("model.path", "sampling.temperature", "sampling.rules"),
-        comes=("models", "melodies"),
+        takes=("models", "melodies"),
         spellings=("harmonize",),
         tried=("musictx harmonise melody.mid", "write three voices to it"),
     ),
@@ -176,7 +176,7 @@ EVERY = (
         ),
         positional="primer",
         important=_SAMPLED,
-        comes=("models", "openings"),
+        takes=("models", "openings"),
     ),
     Command(
         name="jam",
@@ -185,7 +185,7 @@ EVERY = (
         about="Improvise with you: listen to a MIDI port and answer in the pauses.",
         examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
         important=_SAMPLED,
-        comes=("models",),
+        takes=("models",),
     ),
     Command(
         name="render",
@@ -203,7 +203,7 @@ EVERY = (
         about="Open a page in the browser to edit, continue and recompose music with the mouse.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
         important=("model.path",),
-        comes=("models",),
+        takes=("models",),
         spellings=("gui",),
     ),
     Command(
@@ -216,7 +216,7 @@ EVERY = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        comes=("models",),
+        takes=("models",),
         spellings=("validate", "eval"),
     ),
     Command(
@@ -231,7 +231,7 @@ EVERY = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        comes=("models",),
+        takes=("models",),
         spellings=("measure",),
     ),
     Command(
@@ -322,8 +322,8 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 
 def free_form(command: str) -> list[str]:
     """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
-    known = known_options(command).items()
-    return [name for name, option in known if checks.type_of(option).startswith("dict")]
+    options = known_options(command).items()
+    return [name for name, option in options if checks.type_of(option).startswith("dict")]
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:

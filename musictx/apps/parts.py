@@ -54,9 +54,9 @@ def as_trained(bundle: Bundle, score: Score, lent: Mapping[int, int] | None = No
     """``score`` with the programs that the model knows its tracks by: those of their names, else
     their own, or that of their family; of tracks in ``lent`` (:func:`lent`) the one there."""
     score = programmed(score, programs(bundle))
-    known, notes = bundle.stats.instruments, score.notes.copy()
-    for program in set(notes["program"].tolist()) - (known or set(range(DRUMS))):
-        if (stands := family(program)) in (known or ()):
+    usual, notes = bundle.stats.instruments, score.notes.copy()
+    for program in set(notes["program"].tolist()) - (usual or set(range(DRUMS))):
+        if (stands := family(program)) in (usual or ()):
             notes["program"][notes["program"] == program] = stands
     for track, program in (lent or {}).items():
         notes["program"][(notes["track"] == track) & ~notes["drum"]] = program

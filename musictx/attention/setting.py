@@ -69,7 +69,7 @@ class Job(NamedTuple):
     labels      channels that the axes with labels would need, 0 without
     extras      which of the terms content_bias, position_bias, value_table and blocks there are
     scale       whether it is above 0
-    layout      of positions; ``one``: a single causal query over earlier keys
+    layout      of positions; ``single_query``: causal, over earlier keys
     device, dtype, size   of the queries; None: not looked at, nor what the machine has
     packed, dropout       whether pieces are kept apart, whether weights are dropped
     tangents              whether an input carries a derivative in forward mode, or torch.func works
@@ -86,7 +86,7 @@ class Job(NamedTuple):
     scale: bool = True
     causal: bool = True
     layout: str = SQUARE
-    one: bool = False
+    single_query: bool = False
     device: str | None = None
     dtype: torch.dtype | None = None
     size: int | None = None
@@ -113,7 +113,7 @@ class Job(NamedTuple):
             scale=terms.scale > 0,
             causal=setting.causal,
             layout=layout,
-            one=one,
+            single_query=one,
             device=None if q is None else q.device.type,
             dtype=None if q is None else q.dtype,
             size=None if q is None else q.shape[-1],
@@ -181,5 +181,5 @@ def kernel(job: Job) -> Iterator[Case]:
     yield job.tangents, NO_TANGENTS
     yield from one_axis(job)
     yield from no_extras(job)
-    if not job.one:
+    if not job.single_query:
         yield from last_of_keys(job)

@@ -12,30 +12,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Sounding
-from musictx.tokens.vocab import (
-    BOS,
-    CUT,
-    EOS,
-    SPECIALS,
-    Penalty,
-    Vocabulary,
-    VocabularyTokenizer,
-)
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, Penalty, Tokenizer, Vocabulary
 
 
-class ChoraleTokenizer(VocabularyTokenizer):
+class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
@@ -43,8 +35,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     """
 
     name = "chorale"
-    #: Windows of a piece begin at multiples of so many tokens.
-    align = len(VOICES)
     voices = len(VOICES)
     beats = True
     top_p = 0.9
@@ -139,17 +129,8 @@ class ChoraleTokenizer(VocabularyTokenizer):
         repeated = tie if self.ties else choices == before
         return Written(step, voice, table, choices, (choices >= 0) & ~repeated)
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> ChoraleState:
-        """The state after ``prefix``."""
-        state = ChoraleState(self)
-        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if place == 0 and token_id in (BOS, CUT):
-                continue
-            try:
-                state.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
-        return state
+    def state(self) -> ChoraleState:
+        return ChoraleState(self)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -179,7 +160,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
         return result
 
 
-class ChoraleState:
+class ChoraleState(GrammarState):
     """A half-written chorale; see :class:`musictx.tokens.vocab.GrammarState`.
 
     Any voice may sound any pitch or be silent; a tie needs a note before it; ``eos`` stands after
@@ -187,28 +168,22 @@ class ChoraleState:
     """
 
     def __init__(self, tokenizer: ChoraleTokenizer) -> None:
+        super().__init__(tokenizer.vocabulary)
         self._tokenizer = tokenizer
         self._count = 0
-        self._notes = 0
         self._ended = False
         self._last = [tokenizer._silence] * len(VOICES)
-        self.sounding = Sounding()  # a note ends where the next of its voice begins: nothing waits
 
     @property
     def seconds(self) -> float:
         return self._count // len(VOICES) * STEP_SECONDS
 
     @property
-    def notes(self) -> int:
-        return self._notes
-
-    @property
     def voice(self) -> int:
         """The voice to be written next, 0 (soprano) to 3 (bass)."""
         return self._count % len(VOICES)
 
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool: ids that may come next."""
+    def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
         mask = np.zeros(tokens.size, dtype=bool)
         if self._ended:
@@ -221,23 +196,27 @@ class ChoraleState:
             mask[tokens._tie] = self._last[self.voice] >= tokens._first
         return mask
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        tokens = self._tokenizer
-        if not 0 <= token_id < tokens.size or not self.allowed()[token_id]:
-            raise ValueError(f"id {token_id} is not allowed for the {VOICES[self.voice]}")
-        if token_id == EOS:
-            self._ended = True
-            return
-        voice = self.voice
-        if token_id != tokens._tie or not tokens.ties:
-            held = not tokens.ties and token_id == self._last[voice]
-            self._notes += token_id >= tokens._first and not held
-            self._last[voice] = token_id
-        self._count += 1
+    def _where(self) -> str:
+        return f"for the {VOICES[self.voice]}"
 
-    def copy(self) -> ChoraleState:
-        other = object.__new__(ChoraleState)
-        other.__dict__.update(self.__dict__)
+    def _take(self, kind: str, value: int) -> list[Change]:
+        if kind == "eos":
+            self._ended = True
+            return []
+        changes, last = list[Change](), self._last[self.voice]
+        token_id = self._vocabulary.id(kind, value)
+        if kind != "tie" and (self._tokenizer.ties or token_id != last):
+            before, pitch = self._vocabulary.token(last)
+            if before == "pitch":
+                changes.append(Change(self.seconds, False, pitch, 0, self.voice))
+            if kind == "pitch":
+                changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
+                self.notes += 1
+            self._last[self.voice] = token_id
+        self._count += 1
+        return changes
+
+    def copy(self) -> Self:
+        other = super().copy()
         other._last = list(self._last)
         return other

@@ -94,8 +94,8 @@ class Tasks:
 def skyline(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
     """(n,) bool: the notes above which none sounds when they begin."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
-    covered: np.ndarray = (sounds & (pitch[:, None] > pitch)).any(0)
-    return ~covered
+    highest: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
+    return highest
 
 
 def voice_of_some(

@@ -104,7 +104,7 @@ def encode_primer(
         between = (starts[notes - 1] + starts[notes]) / 2
         end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)
-    return Primer(ids[:kept], moment, score, None if passed else state)
+    return Primer(ids[:kept], moment, score, tokenizer.grammar(ids[:kept]) if passed else state)
 
 
 def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:

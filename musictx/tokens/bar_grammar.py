@@ -7,7 +7,7 @@
 - A bar says none again, or one of those before it. Where a piece was cut, there were bars before.
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` only where a note of that program and pitch ends which can be continued.
-  That place may lie beside the grid.
+  That place may lie off the grid.
 - Groups of controls and groups ahead (``tokens/lookahead.py``) never: in a prefix they are passed
   over.
 """
@@ -15,17 +15,19 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bar_ids import REPEAT_FIELD, REPEATS
-from musictx.tokens.bars import ON_GRID, STEP_SECONDS
+from musictx.tokens.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.tokens.bars import ON_GRID, PER_SECOND, STEP_SECONDS
+from musictx.tokens.controls import KNOWN
 from musictx.tokens.repeats import FARTHEST_BARS
-from musictx.tokens.state import SoundingState
+from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.velocities import Velocities
+from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {
@@ -38,13 +40,14 @@ SHAPES = {
 ONSET_BARS, REMEMBERED = 5, 1024
 
 
-class BarState(SoundingState):
+class BarState(GrammarState):
     """State of a piece in the vocabulary of ``BarTokenizer``; see :class:`GrammarState`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
+        self._loudness = Velocities(self._size("velocity")).of_bin
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
         self._started = self._over = False
@@ -59,6 +62,8 @@ class BarState(SoundingState):
         self._ends: dict[int, list[int]] = {}  # program -> where its notes end, of those that sound
         self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
         self._window = 0
+        self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
+        self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
     def hold(
         self,
@@ -115,18 +120,17 @@ class BarState(SoundingState):
         """Of the notes that began in the last ``seconds`` before the place of the group that is
         being written, :data:`REMEMBERED` at most, those of ``parts``: when, in seconds, pitch (-1
         for drums), steps of length (0 for drums) and bin of loudness."""
-        here = self._group[0][1] if self._group else self._now[0]
-        since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
-        late = takewhile(lambda note: note[0] > since, reversed(self._struck))
-        return [note[:4] for note in late if parts is None or note[4] in parts]
+        return [note[:4] for note in self._since(seconds) if parts is None or note[4] in parts]
 
     def counts(self, seconds: float) -> Counter[int]:
         """How many of the last :data:`REMEMBERED` notes began in the last ``seconds`` before the
         place of the group that is being written, by part."""
+        return Counter(note[4] for note in self._since(seconds))
+
+    def _since(self, seconds: float) -> Iterator[tuple[float, int, int, int, int]]:
         here = self._group[0][1] if self._group else self._now[0]
         since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
-        late = takewhile(lambda note: note[0] > since, reversed(self._struck))
-        return Counter(note[4] for note in late)
+        return takewhile(lambda note: note[0] > since, reversed(self._struck))
 
     @property
     def at(self) -> tuple[int, int]:
@@ -147,43 +151,33 @@ class BarState(SoundingState):
     def seconds(self) -> float:
         return (self._bar_begins + self._now[0]) * STEP_SECONDS
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        if not 0 <= token_id < self._vocabulary.size or not self.allowed()[token_id]:
-            raise ValueError(f"{self._name(token_id)} is not allowed here")
-        kind, value = self._vocabulary.tokens[token_id]
-        self._mask = None
+    def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._over = True
-            return
+            return []
         self._group = [*self._group, (kind, value)]
-        if len(self._group) == 5:
-            self._complete(self._group)
-            self._group = []
+        if len(self._group) < FIELDS_PER_NOTE:
+            return []
+        changes = self._complete(self._group)
+        self._group = []
+        return changes
 
-    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, groups of controls and
-        groups ahead are passed over. Raises ``ValueError`` naming the place of the first id that
-        cannot stand."""
-        ids = np.asarray(prefix).reshape(-1).tolist()
-        first = int(bool(ids) and ids[0] in (BOS, CUT))
-        if first and ids[0] == CUT:
-            self._lines = FARTHEST_BARS
-        controls, bar = self._ids["none"].stop, self._ids["bar"].start
-        known = self._ids["known"].start if "known" in self._ids else None
-        ahead = passed = False
-        for place, token_id in enumerate(ids[first:], first):
-            if (place - first) % 5 == 0:
-                passed = token_id >= controls
-                ahead = token_id == known or (ahead and token_id != bar)
-            if passed or ahead:
-                continue
-            try:
-                self.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
+    def _passes(self, token_id: int) -> bool:
+        """So are groups of controls, and groups ahead up to the next bar line."""
+        if self._group:
+            return False
+        if not self._passed:
+            bar = self._ids["bar"].start
+            self._ahead = token_id == self._known or (self._ahead and token_id != bar)
+            if not self._ahead and token_id < self._ids["none"].stop:
+                return False
+        self._passed = (self._passed + 1) % FIELDS_PER_NOTE
+        return True
 
-    def _complete(self, group: list[tuple[str, int]]) -> None:
+    def _cut(self) -> None:
+        self._lines = FARTHEST_BARS
+
+    def _complete(self, group: list[tuple[str, int]]) -> list[Change]:
         (_, place), (kind, part), (_, tone), (_, length), (last, _) = group
         if kind == "numerator":
             self._bar_begins += self._bar_steps
@@ -193,7 +187,7 @@ class BarState(SoundingState):
             self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
             self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
-            return
+            return []
         self._now = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
@@ -203,13 +197,19 @@ class BarState(SoundingState):
                 self._tied[part, tone, at] -= 1
             if length == self._longest:
                 self._tied[part, tone, at + length] += 1
-        if kind != "harmony" and last != "tie":
-            self._notes += 1
-            self._onsets[-1][1].add((self._part(), place))
-            if self._part() in self._begun:
-                self._begun[self._part()].append(self._bar_begins + place)
-            pitch = tone if kind == "program" else -1
-            self._struck.append((self.seconds, pitch, length, group[4][1], self._part()))
+        if kind == "harmony" or last == "tie":
+            return []
+        self.notes += 1
+        number, at = self._part(), self._bar_begins + place
+        self._onsets[-1][1].add((number, place))
+        if number in self._begun:
+            self._begun[number].append(at)
+        pitch, velocity = (tone if kind == "program" else -1), group[4][1]
+        self._struck.append((self.seconds, pitch, length, velocity, number))
+        end = at + (length if kind == "program" else DRUM_STEPS)
+        stop = np.inf if kind == "program" and length == self._longest else end / PER_SECOND
+        loudness = int(self._loudness[velocity])
+        return [Change(at / PER_SECOND, True, tone, loudness, number, stop)]
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)
@@ -219,7 +219,7 @@ class BarState(SoundingState):
             return mask
         if not self._group:
             mask[ids["bar"]] = True
-            mask[ids["eos"]] = self._notes > 0
+            mask[ids["eos"]] = self.notes > 0
             if self._started:
                 places = mask[ids["place"]]
                 places[: self._bar_steps] = self._grid[: self._bar_steps]

@@ -56,7 +56,7 @@ class Grid(NamedTuple):
 
     @property
     def clock(self) -> Clock:
-        """The seconds of the score beside those that ids of the stream count."""
+        """The seconds of the score for those that ids of the stream count."""
         return Clock(self.bars.clock, self.bars.seconds(int(self.bars.lines[self.first])), BPM)
 
     def steps(self, *moments: float) -> list[int]:
@@ -74,7 +74,7 @@ class BarTokenizer(Spelling):
     name = "notes"
     options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
     beats = True
-    align = group = FIELDS_PER_NOTE
+    group = FIELDS_PER_NOTE
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class BarTokenizer(Spelling):
         return Clock(score.beats, begins, BPM)
 
     def moved(self, score: Score) -> int:
-        """How many notes of ``score`` begin beside the grid, so that they are moved."""
+        """How many notes of ``score`` begin off the grid, so that they are moved."""
         notes, _ = self.writable(score)
         if not len(notes):
             return 0
@@ -189,19 +189,19 @@ class BarTokenizer(Spelling):
     def _bars(self, bars: Bars, first: int, last: int) -> np.ndarray:
         """The bars from the line number ``first`` to ``last``."""
         begins = np.array([begin for begin, _ in bars.meters])
-        found = np.zeros(last + 1 - first, BAR)
-        for bar, line, after in zip(found, bars.lines[first:], bars.lines[first + 1 :]):
+        rows = np.zeros(last + 1 - first, BAR)
+        for bar, line, after in zip(rows, bars.lines[first:], bars.lines[first + 1 :]):
             meter = bars.meters[int(np.searchsorted(begins, line, side="right")) - 1][1]
             bar["numerator"], bar["exponent"] = meter
             bar["cut"] = 0 if after - line >= meter.steps else after - line
-        found["cut"][-1] = 0  # nothing comes after it
-        return found
+        rows["cut"][-1] = 0  # nothing comes after it
+        return rows
 
     def _chords(self, score: Score, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chord at each line from ``first`` to ``last``, and those that begin between."""
-        found = harmony.annotated(score) or harmony.recognised(score)
-        steps = bars.place(np.array([time for time, _ in found]))[0]
-        begins = {int(step): chord for step, (_, chord) in zip(steps, found)}
+        chords = harmony.annotated(score) or harmony.recognised(score)
+        steps = bars.place(np.array([time for time, _ in chords]))[0]
+        begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())
         stop, rows, chord = bars.lines[last + 1], [], harmony.NONE
         for step in sorted(lines | set(begins)):
@@ -264,11 +264,8 @@ class BarTokenizer(Spelling):
 
     # -------------------------------------------------------------------------------------- others
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> BarState:
-        """The state after ``prefix``; see :class:`musictx.tokens.bar_grammar.BarState`."""
-        state = BarState(self.vocabulary)
-        state.read(prefix)
-        return state
+    def state(self) -> BarState:
+        return BarState(self.vocabulary)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -277,15 +274,5 @@ class BarTokenizer(Spelling):
         ``stretch`` has no effect."""
         if semitones == 0:
             return ids
-        array = np.asarray(ids, np.int64)
-        table = self.vocabulary
-        moved = array.copy()
-        first, stop = table.range("pitch")
-        pitched = (array >= first) & (array < stop)
-        moved[pitched] += semitones
-        if pitched.any() and not first <= moved[pitched].min() <= moved[pitched].max() < stop:
-            return None
-        root, _ = table.range("root")
-        rooted = (array >= root) & (array < root + 12)
-        moved[rooted] = root + (array[rooted] - root + semitones) % 12
-        return moved.astype(np.uint16)
+        moved = self.transposed(ids.astype(np.int64), semitones)
+        return None if moved is None else moved.astype(np.uint16)

@@ -2,7 +2,7 @@
 
 A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
 (3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
-counted from the bar line; what lies beside them goes to the nearest one, half-way to the later.
+counted from the bar line; what lies between them goes to the nearest one, half-way to the later.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Bars:
         """Times -> (steps on the grid, from the first bar on; how many steps each was moved)."""
         steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
         line = self._line(steps)
-        found = np.minimum(line + nearest(steps - line), self.after(steps))
-        return found, np.abs(found - steps)
+        places = np.minimum(line + nearest(steps - line), self.after(steps))
+        return places, np.abs(places - steps)
 
     def next(self, steps: np.ndarray) -> np.ndarray:
         """The next places on a grid after such places."""
@@ -126,13 +126,13 @@ class Bars:
         return float(self.clock.seconds(step / STEPS))
 
     def _line(self, steps: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.lines[self._bar(steps)]
-        return found
+        lines: np.ndarray = self.lines[self._bar(steps)]
+        return lines
 
     def after(self, steps: np.ndarray) -> np.ndarray:
         """The first lines after ``steps``."""
-        found: np.ndarray = self.lines[self._bar(steps) + 1]
-        return found
+        lines: np.ndarray = self.lines[self._bar(steps) + 1]
+        return lines
 
     def _bar(self, steps: np.ndarray) -> np.ndarray:
         bar = np.searchsorted(self.lines, steps, side="right") - 1

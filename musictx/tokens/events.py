@@ -128,18 +128,18 @@ def write(
 
 def struck(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes of pitches and drums."""
-    found: np.ndarray = events["what"] != OFF
-    return found
+    strikes: np.ndarray = events["what"] != OFF
+    return strikes
 
 
 def program(events: np.ndarray) -> int:
-    """The program that is current after ``events``; :data:`UNKNOWN` if none was said."""
+    """The program that is current after ``events``; :data:`UNKNOWN` if there was none."""
     pitched = events["program"][events["what"] != DRUM]
     return int(pitched[-1]) if len(pitched) else UNKNOWN
 
 
 def loudness(events: np.ndarray) -> int:
-    """The velocity bin in force after ``events``; :data:`UNKNOWN` if none was said."""
+    """The velocity bin in force after ``events``; :data:`UNKNOWN` if there was none."""
     bins = events["bin"][struck(events)]
     return int(bins[-1]) if len(bins) else UNKNOWN
 

@@ -44,7 +44,7 @@ class Lookahead:
 
     begin   number of the first of them;  stop  of the first bar after those of which anything is
             known
-    look    of how many bars that is said, from the one on that comes next
+    look    of how many bars that stands, from the one on that comes next
     known   (n,) the notes and chords that are known (:data:`musictx.tokens.stream.NOTE`), in order
     sections  (B,) of each bar :data:`WHOLE`, where nothing is composed in it, :data:`VARIED`, where
             its known notes are those of another bar, or 0

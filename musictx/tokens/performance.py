@@ -16,7 +16,7 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
-- Velocities are told in bins (``tokens/velocities.py``).
+- Velocities are written in bins (``tokens/velocities.py``).
 """
 
 from __future__ import annotations
@@ -168,11 +168,8 @@ class PerformanceTokenizer(Spelling):
         notes["velocity_bin"][unknown] = self.velocities.bin(DEFAULT_VELOCITY)
         return Score(notes=self.sounding(notes))
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> PerformanceState:
-        """The state after ``prefix``; see :class:`musictx.tokens.grammar.PerformanceState`."""
-        state = PerformanceState(self.vocabulary, self.step_seconds)
-        state.read(prefix)
-        return state
+    def state(self) -> PerformanceState:
+        return PerformanceState(self.vocabulary, self.step_seconds)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -189,7 +186,7 @@ class PerformanceTokenizer(Spelling):
             return ids
         array = ev.as_ids(ids, self.vocabulary)
         if semitones:
-            moved = self._transposed(array, semitones)
+            moved = self.transposed(array, semitones)
             if moved is None:
                 return None
             array = moved
@@ -201,15 +198,6 @@ class PerformanceTokenizer(Spelling):
         head, tail = array[: content[0]], array[content[-1] + 1 :]
         body = self._rewritten(array[content[0] : content[-1] + 1], stretch)
         return np.concatenate([head.astype(np.uint16), body, tail.astype(np.uint16)])
-
-    def _transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        kinds = self.vocabulary.kinds
-        kind, value = self.vocabulary.kind_of[ids], self.vocabulary.value_of[ids]
-        pitched = (kind == kinds.index("note_on")) | (kind == kinds.index("note_off"))
-        pitch = value[pitched] + semitones
-        if len(pitch) and (pitch.min() < self.low or pitch.max() > self.high):
-            return None
-        return ids + np.where(pitched, semitones, 0)
 
     def _rewritten(self, ids: np.ndarray, stretch: float) -> np.ndarray:
         events, last_step = ev.read(ids, self.vocabulary)

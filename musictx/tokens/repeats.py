@@ -49,14 +49,14 @@ def likeness(stream: NoteStream, distance: int) -> np.ndarray:
     both = np.isin(key - distance * 4096 * 65536, key)
     sizes = np.bincount(bar, minlength=count)
     same = np.bincount(bar[both], minlength=count)[distance:]
-    found: np.ndarray = same / np.maximum(
+    share: np.ndarray = same / np.maximum(
         np.maximum(sizes[distance:], sizes[: count - distance]), 1
     )
-    return np.where(bars[distance:] == other, found, -1e6)
+    return np.where(bars[distance:] == other, share, -1e6)
 
 
 def stretches(values: np.ndarray, size: int) -> np.ndarray:
     """(n - size + 1,) the means of ``size`` values from each on."""
     total = np.concatenate([[0.0], np.cumsum(values)])
-    found: np.ndarray = (total[size:] - total[:-size]) / size
-    return found
+    means: np.ndarray = (total[size:] - total[:-size]) / size
+    return means

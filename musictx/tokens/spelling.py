@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +15,10 @@ from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
 from musictx.tokens.stream import NOTE, NoteStream
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Vocabulary, VocabularyTokenizer
+from musictx.tokens.vocab import Tokenizer, Vocabulary
 
 
-class Spelling(VocabularyTokenizer):
+class Spelling(Tokenizer):
     """Notes by part, pitch and velocity bin <-> ids.
 
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -120,23 +121,41 @@ class Spelling(VocabularyTokenizer):
         table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
         return table
 
+    @cached_property
+    def _moving(self) -> tuple[np.ndarray, np.ndarray]:
+        """(size,) bool: the ids of pitches, and those of roots, which transposing changes."""
+        kinds = np.array(self.kinds)[self.kind_of]
+        pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
+        # The last root is that of no chord.
+        return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
+
+    def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
+        pitched, root = (some[ids] for some in self._moving)
+        value = self.vocabulary.value_of[ids]
+        pitch = value[pitched] + semitones
+        if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
+            return None
+        turned = (value + semitones) % 12 - value
+        return ids + np.where(pitched, semitones, np.where(root, turned, 0))
+
     def seconds(self, steps: Any) -> Any:
         """How long steps of a stream last, as its ids count time."""
         raise NotImplementedError
 
     def sounding(self, notes: np.ndarray) -> np.ndarray:
         """Notes of a stream as those of a score, on a track for each part."""
-        found = np.zeros(len(notes), SCORE_NOTE)
-        found["start"] = self.seconds(notes["start"])
-        found["end"] = self.seconds(notes["start"] + notes["length"])
-        found["drum"] = notes["part"] == DRUMS
-        found["program"] = np.where(found["drum"], 0, notes["part"])
-        found["pitch"], found["velocity"] = (
+        rows = np.zeros(len(notes), SCORE_NOTE)
+        rows["start"] = self.seconds(notes["start"])
+        rows["end"] = self.seconds(notes["start"] + notes["length"])
+        rows["drum"] = notes["part"] == DRUMS
+        rows["program"] = np.where(rows["drum"], 0, notes["part"])
+        rows["pitch"], rows["velocity"] = (
             notes["pitch"],
             self.velocities.of_bin[notes["velocity_bin"]],
         )
-        found["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
-        return found
+        rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
+        return rows
 
 
 def program_key(notes: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from musictx.notes import DRUMS
 
 #: Steps in a quarter note where time is counted in bars.
 STEPS = 24
-#: Parts beside the programs 0 to 127: chords, which come first at a step, and drums, which come
+#: Parts other than the programs 0 to 127: chords, which come first at a step, and drums, which come
 #: last.
 CHORD, DRUM_PART = -1, DRUMS
 
@@ -51,7 +51,7 @@ class NoteStream(NamedTuple):
     stop: int = 0
 
     def only(self, notes: np.ndarray) -> NoteStream:
-        """The same with these ``notes`` for its own."""
+        """The same with these ``notes`` instead."""
         return self._replace(notes=notes)
 
     # ------------------------------------------------------------------------------- in bars
@@ -66,8 +66,8 @@ class NoteStream(NamedTuple):
     @property
     def bar(self) -> np.ndarray:
         """(n,) the number of the bar in which each note begins."""
-        found: np.ndarray = np.searchsorted(self.lines, self.notes["start"], side="right") - 1
-        return found
+        number: np.ndarray = np.searchsorted(self.lines, self.notes["start"], side="right") - 1
+        return number
 
     def in_bars(self, first: int, stop: int | None = None) -> NoteStream:
         """The bars from the number ``first`` to before ``stop``, and the notes in them."""

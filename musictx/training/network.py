@@ -52,8 +52,8 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     """
     tokenizer = extended(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
-    wanted = with_tokens(config.model.features, tokenizer)
-    further = [feature for feature in wanted if old.feature(feature.name) is None]
+    features = with_tokens(config.model.features, tokenizer)
+    further = [feature for feature in features if old.feature(feature.name) is None]
     switches = [
         name
         for name in ("gates", "first_values")

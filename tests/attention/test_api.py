@@ -156,7 +156,7 @@ def test_terms_that_do_not_fit_are_named(make, name):
         ("cpu", None, {"dtype": torch.float64}, "chunked"),
         ("cpu", None, {"extras": ("value_table",)}, "chunked"),
         ("cpu", None, {"axes": 2}, "reference"),
-        ("cpu", None, {"one": True}, "decode"),
+        ("cpu", None, {"single_query": True}, "decode"),
         ("cuda", None, {}, "fused"),
         ("cuda", None, {"labels": 48}, "fused"),
         ("cuda", None, {"extras": ("value_table",)}, "chunked"),

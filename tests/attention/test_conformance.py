@@ -70,7 +70,7 @@ def drawn(draw: Any, name: str) -> Job:
 
     def can(**asked: Any) -> bool:
         """Whether it can do the simplest of its jobs changed so."""
-        plain = {"axes": 0, "table": False} if name == "sdpa" else {"one": one}
+        plain = {"axes": 0, "table": False} if name == "sdpa" else {"single_query": one}
         return api.MODULES[name].supports(Asked(**plain | asked)) is None
 
     def chance(what: str, able: bool = True) -> bool:

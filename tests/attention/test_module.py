@@ -52,14 +52,6 @@ def test_cross_attention_counts_from_where_it_is_told(scheme):
         assert not torch.allclose(layer(x[:, 5:], x, start=2), whole[:, 5:], atol=1e-6)
 
 
-@pytest.mark.parametrize("keys", [1, 128, 129, 130])
-def test_queries_of_a_piece_without_keys_find_nothing(keys):
-    layer = RelativeAttention(16, 2, "shaw", causal=False)
-    one, other = torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, keys, dtype=torch.int64)
-    found = layer(torch.randn(1, 3, 16), torch.randn(1, keys, 16), pieces=one, memory_pieces=other)
-    assert torch.equal(found, layer.out.bias.expand(1, 3, 16))
-
-
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

@@ -96,17 +96,6 @@ def test_scale_is_on_both_products_and_not_on_the_bias():
     assert weights[0, 0, 0, 0] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-12)
 
 
-def test_attention_weights_are_what_attend_uses():
-    named: cases.Named = {}
-    q, k, v = cases.qkv(named, 2, 2, 4, 4, 4)
-    terms = cases.huang(named, 2, 4)
-    where = {"query_positions": Span(0, 4), "key_positions": Span(0, 4)}
-    weights = cases.weights(q, k, terms, **where)
-    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
-    torch.testing.assert_close(weights @ v, cases.dense(q, k, v, terms, **where))
-    assert (weights.triu(1) == 0).all()
-
-
 def test_dropout_keeps_the_mean():
     torch.manual_seed(3)
     q, k, v = (torch.randn(1, 1, 6, 4) for _ in range(3))

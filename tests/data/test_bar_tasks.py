@@ -8,9 +8,6 @@ from musictx.data.windows import UNSCORED
 from musictx.tokens import lookahead
 from musictx.tokens.bar_ids import FIELDS_PER_NOTE
 from musictx.tokens.build import build
-from musictx.tokens.controls import CONTROLS
-from musictx.tokens.repeats import likeness
-from musictx.tokens.stream import STEPS
 from tests.model.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
@@ -78,48 +75,36 @@ def test_the_piece_is_whole_without_what_is_ahead(task):
     assert found > 20
 
 
+def groups_of(window):
+    """Of ids without controls: the bars written, and ahead of them (section, groups), by number.
+    The first group of each is its meter."""
+    written, ahead, bar, here = {}, {}, 0, None
+    for group in window[: len(window) // 5 * 5].reshape(-1, 5).tolist():
+        first, second = kinds(group[:2])
+        if first == "bar":
+            bar, here = bar + 1, None
+            written[bar] = [(*group[1:3], group[4])]
+        elif first == "known" and second == "numerator":
+            here = max([bar, *ahead]) + 1
+            ahead[here] = TABLE.tokens[group[3]][1], [(*group[1:3], group[4])]
+        elif first == "place":
+            (ahead[here][1] if here else written[bar]).append(tuple(group))
+    return written, ahead
+
+
 @pytest.mark.parametrize("task", ["infill", "accompany"])
 def test_what_is_ahead_is_known_before_it_is_written(task):
     some_new = 0
     for _, row in windows(task):
-        sequence = np.append(row.ids, max(int(row.targets[-1]), 0))[1:]
-        groups = sequence[: len(sequence) // 5 * 5].reshape(-1, 5)
-        told, written, bar, here = {}, {}, 0, None
-        for group in groups.tolist():
-            first, second = kinds(group[:2])
-            if first == "bar":
-                bar, here = bar + 1, None
-                written[bar] = [group[1:3] + group[4:]]
-            elif first == "known" and second == "numerator":
-                here = max([bar, *told]) + 1
-                assert here not in written, "ahead of its line"
-                told[here] = [group[1:3] + group[4:]]
-                whole = TABLE.tokens[group[3]][1] == lookahead.WHOLE
-                told[here].append(whole)
-            elif first == "place":
-                (told[here] if here else written[bar]).append(group)
-        assert told
-        for bar, (line, whole, *known) in told.items():
-            if bar not in written:
-                continue
-            meter, *there = written[bar]
-            assert line == meter
-            assert all(group in there for group in known)
+        written, ahead = groups_of(np.append(row.ids, max(int(row.targets[-1]), 0))[1:])
+        assert ahead
+        for bar, (section, known) in ahead.items():
+            there = written.get(bar, known)
             assert [group for group in there if group in known] == known
             new = [group for group in there if group not in known]
             some_new += bool(new)
-            assert not (whole and new)
+            assert section == 0 or not new
     assert some_new > 20
-
-
-def test_controls_are_those_of_the_window_or_left_out():
-    seen = 0
-    for _, row in windows("steer"):
-        levels = [TABLE.tokens[i] for i in row.ids[2:6].tolist()]
-        assert [name for name, _ in levels] == list(CONTROLS)
-        values = [value for _, value in levels]
-        seen += any(values)
-    assert seen > 20
 
 
 def test_a_window_that_is_too_short_stays_plain():
@@ -127,22 +112,6 @@ def test_a_window_that_is_too_short_stays_plain():
     ids = TOKENS.encode(song(bars=2))
     random = np.random.default_rng(0)
     assert tasks.row("infill", ids, random, begins=True, ends=True, budget=BUDGET) is None
-
-
-def groups_of(window):
-    """Of ids without controls: the bars written, and ahead of them (section, groups), by number."""
-    written, told, bar, here = {}, {}, 0, None
-    for group in window[: len(window) // 5 * 5].reshape(-1, 5).tolist():
-        first, second = kinds(group[:2])
-        if first == "bar":
-            bar, here = bar + 1, None
-            written[bar] = []
-        elif first == "known" and second == "numerator":
-            here = max([bar, *told]) + 1
-            told[here] = TABLE.tokens[group[3]][1], []
-        elif first == "place":
-            (told[here][1] if here else written[bar]).append(tuple(group))
-    return written, told
 
 
 def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
@@ -168,8 +137,8 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
         ]  # fmt: skip
         assert any(start + len(varied) <= at + varied[0] for start in starts for at in first)
         shares = [
-            sum(g[:3] in {h[:3] for h in told[bar][1]} for g in written[bar])
-            / max(len(written[bar]), len(told[bar][1]), 1)
+            sum(g[:3] in {h[:3] for h in told[bar][1][1:]} for g in written[bar][1:])
+            / max(len(written[bar]) - 1, len(told[bar][1]) - 1, 1)
             for bar in varied
         ]
         assert np.mean(shares) >= ALIKE - 1e-9
@@ -182,27 +151,6 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
             assert told[bar][0] == lookahead.WHOLE
             assert bar > varied[-1]
     assert min(found, after, exact, out_of_sight) > 10
-
-
-def test_likeness_is_that_of_plain_loops():
-    for number in range(6):
-        stream = TOKENS.read(TOKENS.encode(piece("vary", number)))
-        bars = stream.bars
-        there = [
-            [g[:3] for g in stream.in_bars(bar, bar + 1).notes.tolist()] for bar in range(len(bars))
-        ]
-        later = stream.notes[stream.bar > number % len(bars)]
-        bars["numerator"][number % len(bars)] = 4
-        stream.notes["start"][-len(later) :] += STEPS * (len(later) > 0)
-        for back in (1, 3, len(bars) - 1):
-            got = likeness(stream, back)
-            for bar in range(back, len(bars)):
-                one, other = there[bar], there[bar - back]
-                share = sum(g in other for g in one) / max(len(one), len(other), 1)
-                if bars[bar] != bars[bar - back]:
-                    assert got[bar - back] < -1e3
-                else:
-                    assert got[bar - back] == pytest.approx(share)
 
 
 def test_music_that_never_returns_is_not_varied():

@@ -16,7 +16,6 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.grid import in_time
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.notes import Pulse, Score
-from musictx.tokens import events as ev
 from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
@@ -135,51 +134,42 @@ def test_events_stay_within_half_a_step(score, tokenizer):
 
 # ------------------------------------------------------------- what the vocabulary does not have
 
-RIGHT = {"start": 0, "part": 0, "pitch": 60, "length": 24, "velocity_bin": 3}
+BAR_OF_FOUR, NOTES = {"numerator": 4, "exponent": 2, "cut": 0}, {"part": 0, "velocity_bin": 3}
+NOTES |= {"start": 0, "pitch": 60, "length": 24}
 WRONG = [
     *({name: -1} for name in ("start", "pitch", "length", "velocity_bin")),
-    {"part": 129},
-    {"part": -2},
-    {"start": 96},
+    *({"start": at} for at in (96, 2**16)),
+    *({"part": part} for part in (129, -2)),
     {"pitch": 128},
-    {"length": 193},
-    {"length": 0},
+    *({"length": length} for length in (0, 193)),
     {"velocity_bin": 9},
-    {"part": CHORD, "pitch": 13},
-    {"part": CHORD, "length": 99},
-    {"part": DRUM_PART, "pitch": 200},
-    {"part": DRUM_PART, "velocity_bin": 0},
-    {"start": 2**16},
+    *({"part": CHORD, **one} for one in ({"pitch": 13}, {"length": 99})),
+    *({"part": DRUM_PART, **one} for one in ({"pitch": 200}, {"velocity_bin": 0})),
+    *({"numerator": n} for n in (0, 33)),
+    *({"exponent": n} for n in (6, -1)),
+    {"cut": 192},
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_note_outside_the_vocabulary_is_no_other_note(wrong):
-    bars = np.array([(4, 2, 0)], BAR)
-    right = np.array([tuple(RIGHT[name] for name in NOTE.names)], NOTE)
-    assert BARS.decode(BARS.write(NoteStream(bars, right))).notes["pitch"].tolist() == [60]
-    for name, value in wrong.items():
-        right[name] = value
-    with pytest.raises(ValueError, match="expected"):
-        BARS.write(NoteStream(bars, right))
+def stream_of(**changed: int) -> NoteStream:
+    """One note in one bar."""
+    rows = BAR_OF_FOUR | NOTES | changed
+    bars, notes = (np.array([tuple(rows[n] for n in t.names)], t) for t in (BAR, NOTE))
+    return NoteStream(bars, notes)
 
 
-@pytest.mark.parametrize("bar", [(0, 2, 0), (33, 2, 0), (4, 6, 0), (4, -1, 0), (4, 2, 192)])
-def test_a_bar_outside_the_vocabulary_is_no_other_bar(bar):
-    with pytest.raises(ValueError, match="expected"):
-        BARS.write(NoteStream(np.array([bar], BAR), np.empty(0, NOTE)))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"step": -1}, {"pitch": 128}, {"pitch": -1}, {"bin": 33}, {"bin": 0}, {"program": 128}],
-    ids=str,
-)
-def test_an_event_outside_the_vocabulary_is_no_other_event(wrong):
-    table = PerformanceTokenizer(tracks="programs").vocabulary
-    event = {"step": 5, "what": ev.ON, "program": 0, "pitch": 60, "bin": 4, "order": 0} | wrong
-    with pytest.raises(ValueError, match="expected"):
-        ev.write(np.array([tuple(event[n] for n in ev.EVENT.names)], ev.EVENT), table)
+def test_what_is_outside_the_vocabulary_is_nothing_else():
+    assert BARS.decode(BARS.write(stream_of())).notes["pitch"].tolist() == [60]
+    for wrong in WRONG:
+        with pytest.raises(ValueError, match="expected"):
+            BARS.write(stream_of(**wrong))
+    right = {"start": 5, "pitch": 60, "velocity_bin": 4, "part": 0, "length": 9}
+    for wrong in ({"pitch": 128}, {"pitch": -1}, {"velocity_bin": 33}, {"velocity_bin": 0},
+                  {"part": 129}, {"start": -1}):  # fmt: skip
+        row = right | wrong
+        notes = np.array([tuple(row[name] for name in NOTE.names)], NOTE)
+        with pytest.raises(ValueError, match="expected"):
+            EVENTS[0].write(NoteStream(notes=notes))
 
 
 def test_voices_out_of_range_are_silent():
