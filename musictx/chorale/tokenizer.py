@@ -23,15 +23,8 @@ from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.vocab import (
-    EOS,
-    SPECIALS,
-    Change,
-    GrammarState,
-    Penalty,
-    Tokenizer,
-    Vocabulary,
-)
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, Penalty, Tokenizer, Vocabulary
 
 
 class ChoraleTokenizer(Tokenizer):

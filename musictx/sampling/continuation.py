@@ -28,7 +28,8 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_MUSIC_SECONDS
 from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import BOS, CUT, EOS, Change, GrammarState, Penalty, Tokenizer
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
 
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.

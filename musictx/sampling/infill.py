@@ -24,7 +24,8 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.vocab import Change, Penalty, Tokenizer
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import Penalty, Tokenizer
 
 #: A segment may have so many notes at least, whatever the context leaves.
 LEAST_NOTES = 16
