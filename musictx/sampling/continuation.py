@@ -7,6 +7,7 @@ piece that it continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -17,6 +18,7 @@ from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
 from musictx.sampling import cadence, group_limits, timeline
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
@@ -168,6 +170,19 @@ class Continuation(Region):
             notes[name] = self.clock.seconds(notes[name])
         return notes
 
+    def _in_tempo(self, decoded: Score) -> Score:
+        """A new piece with the tempo that is asked for."""
+        plan = self.primer.plan.score
+        if not len(plan.tempos):
+            return decoded
+        meters, markers = decoded.meters.copy(), decoded.markers
+        meters["time"] = self.clock.seconds(meters["time"])
+        markers = tuple((float(self.clock.seconds(at)), text) for at, text in markers)
+        ticks = plan.ticks_per_quarter
+        return replace(
+            decoded, tempos=plan.tempos, ticks_per_quarter=ticks, meters=meters, markers=markers
+        )
+
     def placed(self, notes: np.ndarray) -> np.ndarray:
         given, notes = self.primer.score, self._in_piece(notes)
         if given is not None:
@@ -206,7 +221,7 @@ class Continuation(Region):
         elif given is not None:
             score = timeline.joined(given, old, new, self.seam)
         else:
-            score = decoded.with_notes(np.concatenate([old, new]))
+            score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
 

@@ -311,10 +311,13 @@ class BarFeedback:
 
 class PartDensity:
     """Parts that have fewer than ``least`` (part -> notes within :data:`PART_SECONDS`): places, and
-    the part itself, gain :data:`PART_GAIN` nats for each note that it lacks."""
+    the part itself, gain :data:`PART_GAIN` nats for each note that it lacks. ``from_start``: of a
+    new piece, in proportion to its first seconds."""
 
-    def __init__(self, tokenizer: BarTokenizer, least: Mapping[int, float]) -> None:
-        table, self.least = tokenizer.vocabulary, least
+    def __init__(
+        self, tokenizer: BarTokenizer, least: Mapping[int, float], from_start: bool = False
+    ) -> None:
+        table, self.least, self.from_start = tokenizer.vocabulary, least, from_start
         self.size, self.places = tokenizer.size, slice(*table.range("place"))
         self.ids = {
             part: table.id("drums") if part == DRUM_PART else table.id("program", part)
@@ -324,8 +327,11 @@ class PartDensity:
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         if state.written > 1 or not self.least:
             return None
-        count = state.counts(PART_SECONDS)
-        lacks = {part: n - count[part] for part, n in self.least.items() if n > count[part]}
+        count, passed = state.counts(PART_SECONDS), 1.0
+        if self.from_start:
+            passed = min(state.seconds / PART_SECONDS, 1.0)
+        least = {part: passed * n for part, n in self.least.items()}
+        lacks = {part: n - count[part] for part, n in least.items() if n > count[part]}
         if not lacks:
             return None
         nats = np.zeros(self.size)

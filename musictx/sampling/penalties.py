@@ -20,7 +20,7 @@ from musictx.errors import ConfigError
 from musictx.notes import DRUMS
 from musictx.sampling import copying, feedback, pitches
 from musictx.sampling.constraints import EachRow, apply_penalties
-from musictx.sampling.note_limits import Instruments, Opening, Sustain, programs
+from musictx.sampling.note_limits import Instruments, OneMeter, Opening, Sustain, programs
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
@@ -67,6 +67,7 @@ def of_pieces(
         [
             *penalties,
             *more,
+            *of_plans(tokenizer, primers),
             *of_the_primers(tokenizer, primers, sampling, stats),
             *feedback.of(tokenizer, targets),
             *copying.of(tokenizer, sampling, len(primers)),
@@ -94,6 +95,20 @@ def of_the_primers(
     # Where each note names its part, so many do: one alone is soon forgotten among drums.
     notes = OPENING_NOTES if tokenizer.group > 1 else 1
     return [EachRow([Opening(program, may, notes) for _ in primers])] if held else []
+
+
+def of_plans(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[Penalty]:
+    """Only the meter of the plans of new pieces, and none of their parts silent."""
+    plans, penalties = [primer.plan for primer in primers], []
+    if not isinstance(tokenizer, BarTokenizer):
+        return []
+    meters = [plan.meter and OneMeter(tokenizer.vocabulary, plan.meter) for plan in plans]
+    if any(meters):
+        penalties.append(EachRow(meters))
+    if any(plan.parts for plan in plans):
+        rows = [feedback.PartDensity(tokenizer, plan.parts or {}, True) for plan in plans]
+        penalties.append(EachRow(rows))
+    return penalties
 
 
 def _instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
