@@ -16,6 +16,7 @@ from musictx.chords import is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError, shown
+from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -153,7 +154,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     elif len(set(notes["track"].tolist())) > 1:
         named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
         mine = np.isin(notes["track"], named)
-        notes = notes[mine] if mine.any() or add else highest(notes[~notes["drum"]])
+        notes = notes[mine] if mine.any() or add else notes[skyline(score)]
     tune = tuple(np.unique(notes["track"]).tolist())
     notes = score.notes if add else notes
     if not len(notes):
@@ -215,17 +216,3 @@ def find_tracks(score: Score, wanted: str, option: str) -> list[int]:
         return [tracks[int(name) - 1]]
     names = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
     raise UserError(f"{option}={wanted}: expected a track by name or number: {names}")
-
-
-def highest(notes: np.ndarray) -> np.ndarray:
-    """The notes above which none sounds when they begin."""
-    kept = [
-        note
-        for note in notes
-        if not np.any(
-            (notes["start"] <= note["start"])
-            & (notes["end"] > note["start"])
-            & (notes["pitch"] > note["pitch"])
-        )
-    ]
-    return np.array(kept, notes.dtype)

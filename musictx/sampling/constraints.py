@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.tokens.vocab import EOS, PAD, Change, GrammarState
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 
 class Constraint(Protocol):

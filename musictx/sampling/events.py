@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.notes import DRUMS, NOTE
-from musictx.tokens.vocab import Change
+from musictx.tokens.sounding import Change
 
 
 class Event(NamedTuple):

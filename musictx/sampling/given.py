@@ -24,8 +24,9 @@ from torch import Tensor
 
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
+from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
-from musictx.tokens.vocab import EOS, PAD, Change, GrammarState, Penalty, Vocabulary
+from musictx.tokens.vocab import EOS, PAD, GrammarState, Penalty, Vocabulary
 
 
 @dataclass(frozen=True)

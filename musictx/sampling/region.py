@@ -24,10 +24,8 @@ from musictx.sampling.constraints import Constraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.vocab import PAD, Change, Penalty, Tokenizer
-
-#: Regions composed at once; more are composed in turn, so that memory is bounded.
-ROWS_AT_ONCE = 16
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import PAD, Penalty, Tokenizer
 
 
 @dataclass(frozen=True)

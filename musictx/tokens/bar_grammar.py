@@ -24,9 +24,10 @@ from musictx.tokens.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, RE
 from musictx.tokens.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.repeats import FARTHEST_BARS
+from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Change, GrammarState, Vocabulary
+from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {

@@ -19,7 +19,7 @@ import numpy as np
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Sounding
+from musictx.tokens.sounding import Change, Sounding
 
 if TYPE_CHECKING:
     from musictx.config import SamplingConfig
@@ -182,23 +182,6 @@ class NoteEvents:
     longest_wait: float | None = None
 
 
-class Change(NamedTuple):
-    """A note that an id begins (``on``) or ends, in seconds of the ids.
-
-    velocity  1 to 127; 0 where a note ends
-    part      program, 128 for drums; the voice where voices take turns
-    end       of a note that begins: when it ends, infinite where what follows may prolong it;
-              ``None``: an id of its own ends it
-    """
-
-    seconds: float
-    on: bool
-    pitch: int
-    velocity: int
-    part: int
-    end: float | None = None
-
-
 class GrammarState:
     """A half-written piece: what may follow, what sounds, and where in time it has come.
 
@@ -312,7 +295,7 @@ class Tokenizer:
     voices: int = 0
     #: What ``sampling.top_p`` is unless it is given.
     top_p: float = 0.95
-    #: Whether its soft constraints include rules of composition, such as voice leading;
+    #: Whether its penalties include rules of composition, such as voice leading;
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
 

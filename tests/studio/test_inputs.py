@@ -189,7 +189,7 @@ def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
     source = prepare(document, request, model, 0)
     assert source.config.tracks == "2,3,4"
     task = source.task
-    span = Gap.in_bars(task.score, task.begin, task.end, task.tracks)
+    span = Gap.between(task.score, task.begin, task.end, task.tracks)
     assert [bool(fixed.all()) for fixed in span.fixed.T] == [True, False, False, False]
 
 
