@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.chord_search import search
 from musictx.chords import NAMES, NONE, ROOTS, Chord, annotated, is_chart, recognised, symbol
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -74,9 +75,9 @@ def laid(bars: Sequence[Sequence[Chord]], clock: Beats, first: int, stop: int) -
 
 
 def bars_of(score: Score) -> list[list[Chord]]:
-    """The chords of each bar of ``score``, those of its markers, or else those that its notes
-    imply; a bar without a change has the chord in force."""
-    found = annotated(score) or recognised(score)
+    """The chords of each bar of ``score``, those of its markers, or else those that fit
+    its melody or that its notes imply; a bar without a change has the chord in force."""
+    found = annotated(score) or (search if score.one_voice else recognised)(score)
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
     if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one

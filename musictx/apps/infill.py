@@ -89,6 +89,8 @@ def composed(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
+    if bundle.tokenizer.group > 1:
+        task = task.with_chords()
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
         values = {**_usual(bundle, task), **values}
@@ -280,7 +282,7 @@ def as_trained(
         mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
         return known, set(mine["program"].tolist()) or None
     if task.add:
-        if not annotated(known) and len(known) and not known.one_voice:
+        if not annotated(known) and len(known):
             found = ((at, str(chord)) for at, chord in recognised(known))
             known = replace(known, markers=tuple(sorted([*known.markers, *found])))
         return known, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
