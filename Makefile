@@ -3,6 +3,7 @@
 # make samples the music and piano rolls of the README: the first of seed 0, none chosen
 # make check  tests, lint, types, layers; CI runs these and make journeys: .ci/run
 # make wheels wheels for four platforms with the C++ libraries prebuilt, tried as far as can be here
+# make docs   the site of docs/ as build/site/index.html
 # make journeys  drives the studio's page in the Chromium, the Firefox and the WebKit that are installed, as docs/studio.md says
 # Any Python from 3.11 to 3.13: make PYTHON=/path/to/python3.12 demo
 
@@ -19,7 +20,7 @@ ZIG := $(VENV)/.zig
 
 MISSING := musictx needs Python 3.11, 3.12 or 3.13: install one, or name it with make PYTHON=...
 
-.PHONY: demo samples test journeys wheels check lint types layers format clean help
+.PHONY: demo samples test docs journeys wheels check lint types layers format clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -71,6 +72,10 @@ $(BROWSER): $(READY)
 journeys: $(BROWSER)
 	$(BIN)/python -m pytest tests/browser
 
+docs: $(INSTALLED)
+	$(PIP) --quiet -e ".[site]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 $(ZIG): $(INSTALLED)
 	$(PIP) --quiet -e ".[wheels]"
 	@touch $@
@@ -81,6 +86,7 @@ wheels: $(ZIG)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell *.md docs musictx scripts
 
 types: $(READY)
 	$(BIN)/mypy

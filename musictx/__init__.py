@@ -17,8 +17,9 @@ checkers read ``__init__.pyi``, which ``scripts/stub.py`` writes.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from musictx import lazy
 
 __version__ = "0.1.0"
 
@@ -26,7 +27,7 @@ _WHERE = {
     "Bundle": "musictx.bundle",
     "Event": "musictx.sampling.stream",
     "Limits": "musictx.config",
-    "Sample": "musictx.sampling.music",
+    "Sample": "musictx.sampling.sample",
     "SamplingConfig": "musictx.config",
     "Score": "musictx.notes",
     "Stream": "musictx.sampling.stream",
@@ -51,9 +52,7 @@ __all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module 'musictx' has no attribute {name!r}")
+    return lazy.attribute(__name__, name, _WHERE)
 
 
 def __dir__() -> list[str]:

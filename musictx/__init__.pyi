@@ -10,13 +10,13 @@ from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.nll import Evaluation
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import SoftConstraint
+from musictx.tokens.vocab import Penalty
 
 _Text = str | int | Sequence[str | int]  # several are those that commas separate
 from musictx.bundle import Bundle as Bundle
 from musictx.sampling.stream import Event as Event
 from musictx.config import Limits as Limits
-from musictx.sampling.music import Sample as Sample
+from musictx.sampling.sample import Sample as Sample
 from musictx.config import SamplingConfig as SamplingConfig
 from musictx.notes import Score as Score
 from musictx.sampling.stream import Stream as Stream
@@ -37,7 +37,7 @@ def generate(
     *,
     primer: Music | list[Music] | None = ...,
     seed: int | Sequence[int] | None = ...,
-    constraints: Sequence[SoftConstraint] = ...,
+    constraints: Sequence[Penalty] = ...,
     processors: Sequence[Processor] = ...,
     progress: Callable[[int, float], None] | None = ...,
     on_event: OnEvent | None = ...,
@@ -63,6 +63,9 @@ def generate(
     seconds: float | None = ...,
     bars: int | None = ...,
     tokens: int | None = ...,
+    tempo: float | None = ...,
+    meter: _Text | None = ...,
+    instruments: _Text | None = ...,
     form: _Text | None = ...,
     end: Literal['cut', 'natural', 'model'] | None = ...,
 ) -> list[Sample]: ...
@@ -72,7 +75,7 @@ def stream(
     *,
     primer: Music | None = ...,
     seed: int | None = ...,
-    constraints: Sequence[SoftConstraint] = ...,
+    constraints: Sequence[Penalty] = ...,
     processors: Sequence[Processor] = ...,
     sampling: TokenSampling | Mapping[str, Any] | str | None = ...,
     temperature: float = ...,

@@ -28,15 +28,14 @@ from musictx.notes import Score
 from musictx.options import parse, request
 from musictx.sampling import checked
 from musictx.sampling.events import OnEvent
-from musictx.sampling.music import Sample
 from musictx.sampling.processors import Processor
+from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
-from musictx.tokens.vocab import SoftConstraint
+from musictx.tokens.vocab import Penalty
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison
-    from musictx.evaluate.likelihood import Likelihood
-    from musictx.evaluate.nll import Evaluation
+    from musictx.evaluate.nll import Evaluation, Likelihood
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
@@ -53,7 +52,7 @@ def generate(
     *,
     primer: Music | list[Music] | None = None,
     seed: int | Sequence[int] | None = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     progress: Callable[[int, float], None] | None = None,
     on_event: OnEvent | None = None,
@@ -67,7 +66,7 @@ def generate(
               :func:`musictx.read` takes; or a list of these, continued side by side
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
               for each of several primers
-    constraints, processors  further soft constraints and rules (docs/sampling.md)
+    constraints, processors  further penalties and rules (docs/sampling.md)
     progress  called after each step with the tokens just drawn and the seconds that the slowest
               piece has now
     on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
@@ -107,7 +106,7 @@ def stream(
     *,
     primer: Music | None = None,
     seed: int | None = 0,
-    constraints: Sequence[SoftConstraint] = (),
+    constraints: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
     **options: Any,
 ) -> Stream:
@@ -202,8 +201,8 @@ def _composed_around(
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """-ln p of a piece under a model, nats: ``ids`` (n,), its tokens; ``nats`` (n,), of each given
     those before it; ``total``, of the whole piece, the smaller the likelier. Of several windows
-    where the piece is longer than the model's context (:mod:`musictx.evaluate.likelihood`)."""
-    from musictx.evaluate.likelihood import log_likelihood as measured
+    where the piece is longer than the model's context (:mod:`musictx.evaluate.nll`)."""
+    from musictx.evaluate.nll import log_likelihood as measured
 
     return measured(model_of(model), music_of(music, "music"))
 

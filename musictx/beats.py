@@ -101,8 +101,8 @@ class Beats:
         one of its own meter or less."""
         if len(self.meter_at) < 2:
             return False
-        first, (own, later) = float(self.meter_at[1]), self.bar_quarters[:2].tolist()
-        return bool(first < later - 1e-6 and first < own + 1e-6)
+        first, (opening, later) = float(self.meter_at[1]), self.bar_quarters[:2].tolist()
+        return bool(first < later - 1e-6 and first < opening + 1e-6)
 
     def bar_line(self, quarters: float, bars: int = 0) -> float:
         """The first bar line at or after ``quarters``, or ``bars`` bars after that: quarters."""

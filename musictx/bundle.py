@@ -31,7 +31,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from musictx import __version__, hub, untrusted
+from musictx import __version__, untrusted
 from musictx.card import CorpusStats, card_text, check_card
 from musictx.device import choose_device
 from musictx.errors import UserError, WriteError
@@ -79,6 +79,8 @@ class Bundle:
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
         are written in float32. ``UserError`` where huggingface_hub is missing."""
+        from musictx import hub
+
         page = hub.front_matter(self.card)
         written = save(folder, self.model, self.tokenizer, self.card)
         hub.write_page(written, page)
@@ -86,6 +88,8 @@ class Bundle:
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model as USER/NAME to the Hugging Face hub and return its address."""
+        from musictx import hub
+
         with tempfile.TemporaryDirectory() as scratch:
             folder = self.save_pretrained(Path(scratch) / "model")
             return hub.push(folder, repository, (*FILES, hub.PAGE), private)
@@ -141,17 +145,17 @@ def save(
         "size": tokenizer.size,
         "config": _plain(tokenizer.to_config()),
     }
-    with atomic_folder(folder) as beside:
-        weights = beside / "model.safetensors"
+    with atomic_folder(folder) as partial:
+        weights = partial / "model.safetensors"
         try:
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
         except SafetensorError as error:  # a full disk comes as one of these
             raise WriteError(f"{folder}: cannot be written: {error}") from None
-        write_text(beside / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
-        write_text(beside / "tokenizer.json", json.dumps(described, indent=1) + "\n")
-        write_text(beside / "CARD.md", card_text(config, described, model))
+        write_text(partial / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+        write_text(partial / "tokenizer.json", json.dumps(described, indent=1) + "\n")
+        write_text(partial / "CARD.md", card_text(config, described, model))
         # safetensors writes for the owner only
-        weights.chmod((beside / "config.json").stat().st_mode)
+        weights.chmod((partial / "config.json").stat().st_mode)
     return folder
 
 

@@ -86,9 +86,9 @@ class Habit(NamedTuple):
 @dataclass(frozen=True)
 class CorpusStats:
     """What is usual in the corpus of a model (:mod:`musictx.evaluate.note_limits`), as its card has
-    it; ``None`` is not known.
+    it; ``None``: unknown.
 
-    longest   (128,) seconds that few notes of a pitch exceed; infinite where nothing is known
+    longest   (128,) seconds that few notes of a pitch exceed; infinite where there are none
     most      notes that few moments exceed
     density   notes struck in a second
     repetition_rate  share of notes whose pitch was struck less than half a second before
@@ -191,14 +191,14 @@ def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn
     command = card.pop("command", None)
     if command:
         lines += ["## Command it was made by", "", f"    {command}", ""]
-    known = {
+    headings = {
         "corpus": "What it was trained on",
         "training": "Training",
         "numbers": "Numbers",
         "licence": "Licence and remarks",
     }
-    for key in [k for k in known if k in card] + [k for k in card if k not in known]:
-        heading = known.get(key, key.replace("_", " ").capitalize())
+    for key in [k for k in headings if k in card] + [k for k in card if k not in headings]:
+        heading = headings.get(key, key.replace("_", " ").capitalize())
         lines += [f"## {heading}", "", *_listed(card[key]), ""]
     lines += ["## Model", "", *_listed(config["model"]), ""]
     lines += ["## Tokenizer", "", *_listed(described), ""]

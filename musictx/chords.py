@@ -1,11 +1,11 @@
 """Chords: their names, those in the markers of a file, and those that its notes imply.
 
-A chord is a root and one of ten qualities; inversions and further tensions are left out. Files name
-chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical chords"),
-``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``C#m7``, ``N.C.``. Where a file
-has no such markers, :func:`recognised` takes for each half of a bar the chord whose tones are
-likeliest there and whose root lies in the bass, by a hidden Markov model in which chords tend to
-stay.
+A chord is a root and one of ten qualities; its :class:`Spelling` has a bass and tensions too. Files
+name chords in markers by the syntax of Harte et al. 2005 ("Symbolic representation of musical
+chords"), ``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``C#m7``, ``N.C.``.
+Where a file has no such markers, :func:`recognised` takes for each half of a bar the chord whose
+tones are likeliest there and whose root lies in the bass, by a hidden Markov model in which chords
+tend to stay.
 """
 
 from __future__ import annotations
@@ -42,19 +42,25 @@ _REDUCED = {
     "9": "7", "11": "7", "13": "7", "maj11": "maj7", "maj13": "maj7", "min11": "min7",
     "min13": "min7", "aug7": "aug", "1": "maj", "5": "maj", "": "maj",
 }  # fmt: skip
-#: The qualities of symbols -> those above.
-SYMBOLS = {
-    **dict.fromkeys(("", "maj", "M", "6", "add9", "5"), "maj"),
-    **dict.fromkeys(("m", "min", "-", "m6", "min6", "madd9"), "min"),
-    **dict.fromkeys(("7", "9", "11", "13", "dom7"), "7"),
-    **dict.fromkeys(("maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"), "maj7"),
-    **dict.fromkeys(("m7", "min7", "-7", "m9", "min9", "m11", "mi7"), "min7"),
-    **dict.fromkeys(("m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"), "hdim7"),
-    **dict.fromkeys(("dim", "°", "o", "dim7", "°7", "o7"), "dim"),
-    **dict.fromkeys(("aug", "+", "+5", "aug7"), "aug"),
-    **{"sus2": "sus2", "sus4": "sus4", "sus": "sus4", "7sus4": "sus4", "9sus4": "sus4"},
-}
-_SYMBOL = re.compile(r"([A-G])([#♯b♭]?)([^/\s]*)(?:/([A-G])([#♯b♭]?))?")
+#: Qualities whose symbols are not called as they are.
+_SYMBOLS = {
+    "maj": "", "1": "", "min": "m", "min7": "m7", "hdim7": "m7b5", "maj6": "6", "min6": "m6",
+    "minmaj7": "mMaj7", "min9": "m9", "min11": "m11", "min13": "m13",
+}  # fmt: skip
+_SYMBOL = re.compile(r"([A-G])([#♯b♭]{0,2})(.*?)(?:/([A-G])([#♯b♭]{0,2}))?")
+#: What follows the root of a symbol: the kind of its triad, its seventh, and what is added.
+_SUFFIX = re.compile(
+    r"(?P<kind>hdim|h|ø|dim|°|o|aug|\+|dom|maj|Maj|ma|Ma|M|j|\^|Δ|minor|min|mi|m|-|)"
+    r"(?P<major>maj|Maj|ma|M|j|\^|Δ)?(?P<number>69|6|7|9|11|13|2|4|5)?"
+    r"(?P<more>(?:sus(?:2|4)?|alt|(?:add|omit|no)[#b]?\d{1,2}|[#b+-]\d{1,2}|\+)*)"
+)
+_MORE = re.compile(r"sus2|sus4?|alt|(?:add|omit|no)?[#b+-]?\d{1,2}|\+")
+_KINDS = {
+    **dict.fromkeys(("hdim", "h", "ø"), "hdim"), **dict.fromkeys(("dim", "°", "o"), "dim"),
+    **dict.fromkeys(("aug", "+"), "aug"), **dict.fromkeys(("minor", "min", "mi", "m", "-"), "min"),
+    **dict.fromkeys(("maj", "Maj", "ma", "Ma", "M"), "maj"), "dom": "7", "": "",
+}  # fmt: skip
+_PLAIN = str.maketrans("♭♯\u2212\u2013∆", "b#--Δ", "(), ")
 #: What may as well be the name of a section, or a word.
 _LETTER = re.compile(r"[A-G](o|[0-9]*)")
 _NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\(([^)]*)\))?(?:/([#b]*)([0-9]+))?")
@@ -107,6 +113,46 @@ class Spelling(NamedTuple):
     more: str = ""
     bass: tuple[int, int] | None = None
 
+    @property
+    def name(self) -> str:
+        """As markers name it: ``Bb:min7(b9)/b3``."""
+        more = f"({self.more})" if self.more else ""
+        below = ""
+        if self.bass is not None:
+            steps, raised = self.bass
+            below = f"/{'#' * raised}{'b' * -raised}{steps + 1}"
+        return f"{self.step}{_signs(self.alter)}:{self.quality}{more}{below}"
+
+    @property
+    def symbol(self) -> str:
+        """As musicians write it: ``Bbm7b9/Db``."""
+        kind = _SYMBOLS.get(self.quality, self.quality)
+        words = self.more.split(",") if self.more else []
+        if kind.startswith("sus") and "b7" in words:
+            number = next((n for n in ("13", "11", "9") if n in words), "7")
+            kind, words = number + kind, [word for word in words if word not in ("b7", number)]
+        elif kind in ("6", "m6") and words == ["9"]:
+            kind, words = kind + "9", []
+        added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", word)) for word in words)
+        below = ""
+        if self.bass is not None:
+            root = _STEPS.index(self.step)
+            step = (root + self.bass[0]) % 7
+            up = _SEMITONES[root] + self.alter + _SEMITONES[self.bass[0]] + self.bass[1]
+            below = f"/{_STEPS[step]}{_signs((up - _SEMITONES[step] + 6) % 12 - 6)}"
+        return f"{self.step}{_signs(self.alter)}{kind}{''.join(added)}{below}"
+
+    @property
+    def bass_class(self) -> int:
+        """The pitch class of its bass."""
+        if self.bass is None:
+            return self.chord.root
+        return (self.chord.root + _SEMITONES[self.bass[0]] + self.bass[1]) % 12
+
+
+def _signs(alter: int) -> str:
+    return "#" * alter + "b" * -alter
+
 
 def spelled(text: str) -> Spelling | None:
     """A name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` if it is neither, or
@@ -118,11 +164,11 @@ def spelled(text: str) -> Spelling | None:
         if degree is not None and len(degree) < 3 and int(degree):
             bass = (int(degree) - 1) % 7, raised.count("#") - raised.count("b")
         counted = _REDUCED.get(quality, quality)
-    elif match := _SYMBOL.fullmatch(text):
-        step, signs, kind, below, raised = match.groups()
-        counted = quality = SYMBOLS.get(kind.strip("()"), "none")
-        more = ""
-        if below is not None:
+    elif (match := _SYMBOL.fullmatch(text)) and (kind := kind_of(match[3])) is not None:
+        step, signs, _, below, raised = match.groups()
+        quality, more = kind
+        counted = _REDUCED.get(quality, quality)
+        if below is not None and (below, _alter(raised)) != (step, _alter(signs)):
             steps = (_STEPS.index(below) - _STEPS.index(step)) % 7
             up = _SEMITONES[_STEPS.index(below)] + _alter(raised)
             up -= _SEMITONES[_STEPS.index(step)] + _alter(signs) + _SEMITONES[steps]
@@ -134,6 +180,52 @@ def spelled(text: str) -> Spelling | None:
     root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
     chord = Chord(root % 12, NAMES.index(counted))
     return Spelling(chord, step, _alter(signs), quality, more or "", bass)
+
+
+def kind_of(suffix: str) -> tuple[str, str] | None:
+    """The quality of a symbol, and the degrees that are added to it, by what follows its root."""
+    match = _SUFFIX.fullmatch(suffix.translate(_PLAIN).replace("/9", "9"))
+    if match is None:
+        return None
+    kind, number = _KINDS.get(match["kind"], "maj7"), match["number"] or ""
+    major = bool(match["major"]) or kind.startswith("maj")
+    seventh = number in ("7", "9", "11", "13")
+    words = []
+    for word in _MORE.findall(match["more"]):
+        word = re.sub(r"^\+(?=\d)", "#", word).replace("-", "b")
+        words.append(re.sub("^(omit|no)", "*", word.removeprefix("add")))
+    sus = [word for word in words if word.startswith("sus")]
+    words = [word for word in words if word not in sus]
+    flat, sharp = "b5" in words, bool({"#5", "+"} & {*words})
+    more = ["9"] if number in ("69", "2") else []
+    if sus or number == "4":
+        quality = "sus2" if sus[:1] == ["sus2"] else "sus4"
+        more += ["7" if major else "b7"] * seventh + [number] * (number in ("9", "11", "13"))
+    elif kind == "hdim" or (kind == "min" and flat and number == "7" and not major):
+        quality = "hdim7"
+    elif kind == "dim" or (kind == "min" and flat and not number and not major):
+        quality = "dim7" if seventh and not major else "dim"
+        more += ["7"] * (seventh and major)
+    elif kind == "aug" or (sharp and kind in ("", "maj") and (not number or number == "7")):
+        quality = "aug7" if seventh and not major else "aug"
+        more += ["7"] * (seventh and major)
+    elif kind == "min" and major:
+        quality = "minmaj7"
+    elif seventh or kind in ("7", "maj7"):
+        quality = {"maj7": "maj", "7": ""}.get(kind, kind or "maj" * major) + (number or "7")
+    else:
+        quality = {"": "maj"}.get(kind, kind) + "6" * (number in ("6", "69"))
+        quality = "5" if number == "5" and quality == "maj" else quality
+    gone = {"hdim7": {"b5"}, "dim": {"b5"}, "dim7": {"b5"}, "aug": {"#5", "+"}, "aug7": {"#5", "+"}}
+    more += [word for word in words if word not in gone.get(quality, ())]
+    return quality, ",".join(dict.fromkeys(more))
+
+
+def nearest(text: str) -> str | None:
+    """The name of the triad on the root of a symbol of an unknown kind, which it keeps in
+    parentheses; ``None`` for a word that does not begin as a symbol does."""
+    match = re.fullmatch(r"([A-G][#b]{0,2})(?=[-+^#b0-9°øΔm(M])(m(?!aj))?([^/():]{1,20}).*", text)
+    return f"{match[1]}:{'min' if match[2] else 'maj'}({match[3].strip()})" if match else None
 
 
 def _alter(signs: str) -> int:
@@ -157,14 +249,37 @@ def symbol(text: str) -> Chord | None:
     return chord and chord.chord
 
 
-def annotated(score: Score) -> list[tuple[float, Chord]]:
-    """The chords in the markers of ``score``: seconds and chord, where it changes."""
-    changes: list[tuple[float, Chord]] = []
+def name_of(text: str) -> str | None:
+    """The name of a symbol, such as ``Bb:min7(b9)`` of ``Bbm7b9``; ``None`` if it is none."""
+    chord = spelled(text)
+    return chord.name if chord else "N" if symbol(text) == NONE else None
+
+
+def symbol_of(name: str) -> str:
+    """The symbol of the chord of a name."""
+    chord = spelled(name)
+    return chord.symbol if chord else "N.C."
+
+
+def changes(score: Score) -> list[tuple[float, str]]:
+    """The names of chords in the markers of ``score``: seconds and name, where it changes."""
+    names: list[tuple[float, str]] = []
     chords = marked(score)
     for time, text in score.markers:
-        if text in chords and (not changes or chords[text] != changes[-1][1]):
-            changes.append((time, chords[text]))
-    return changes
+        name = name_of(text) if text in chords else None
+        if name and (not names or name != names[-1][1]):
+            names.append((time, name))
+    return names
+
+
+def annotated(score: Score) -> list[tuple[float, Chord]]:
+    """The chords in the markers of ``score``: seconds and chord, where it changes."""
+    chords: list[tuple[float, Chord]] = []
+    for time, name in changes(score):
+        chord = named(name) or NONE
+        if not chords or chord != chords[-1][1]:
+            chords.append((time, chord))
+    return chords
 
 
 def is_chart(score: Score) -> bool:

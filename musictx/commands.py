@@ -1,7 +1,7 @@
 """The table of commands: each with its dataclass of options, and the YAML files of ``conf/``.
 
-Those of optional components come from the registry (``musictx.registry``). Neither Hydra nor torch
-is imported here.
+Options and programs are named by import path and loaded for the command that is given, so that one
+command loads no other. Neither Hydra nor torch is imported here.
 """
 
 from __future__ import annotations
@@ -10,21 +10,62 @@ import dataclasses
 import difflib
 import importlib.util
 from collections.abc import Iterable
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from musictx import config, registry
-from musictx.config import SCHEMES, checks
-from musictx.config.command import Command
+from musictx import registry
+from musictx.config import checks
+from musictx.config.position import SCHEMES
 from musictx.errors import UserError, shown
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of ``musictx``: everything that help and hints show.
+
+    name        the word that is typed
+    options     import path ``package.module:Class`` of its dataclass of options
+    run         import path ``package.module:function`` of what is called with that dataclass
+    about       what it does, in a sentence
+    examples    lines to try
+    positional  the option that words without "=" are the value of; "" for none
+    important   dotted options that the short help shows together with those without a dot
+    takes       what is included in musictx that it takes: "models", "melodies", "openings"
+    spellings   other words that are typed for it, in other programs or countries
+    tried       of its examples, one for the overview, and what it does; () for none
+    """
+
+    name: str
+    options: str
+    run: str
+    about: str
+    examples: tuple[str, ...] = ()
+    positional: str = ""
+    important: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    spellings: tuple[str, ...] = ()
+    tried: tuple[str, str] | tuple[()] = ()
+
+    @cached_property
+    def config(self) -> type:
+        """The dataclass of its options."""
+        made: type = registry.load(self.options)
+        return made
+
+    def spoken(self) -> dict[str, str]:
+        """What people type -> the option, where that is no name in Python (from -> begin)."""
+        named = [(checks.spoken(name, f), name) for name, f in checks.options(self.config)]
+        return {word: name for word, name in named if word != name}
+
 
 _SAMPLED = ("model.path", "sampling.temperature", "sampling.top_p")
 
-CORE = (
+EVERY = (
     Command(
         name="prepare",
-        config=config.PrepareConfig,
+        options="musictx.config.prepare:PrepareConfig",
         run="musictx.apps.prepare:run",
         about="Turn a folder of music into token files (train does it by itself).",
         examples=("musictx prepare ~/midi",),
@@ -34,7 +75,7 @@ CORE = (
     ),
     Command(
         name="train",
-        config=config.TrainConfig,
+        options="musictx.config.train:TrainConfig",
         run="musictx.apps.train:run",
         about="Train a model on a folder of music. Run the same line again to resume.",
         examples=(
@@ -54,12 +95,12 @@ CORE = (
             "trainer.devices",
             "trainer.precision",
         ),
-        comes=("models",),
+        takes=("models",),
         spellings=("fit",),
     ),
     Command(
         name="generate",
-        config=config.GenerateConfig,
+        options="musictx.config.generate:GenerateConfig",
         run="musictx.apps.generate:run",
         about="Compose new music, or continue a primer (musictx continue FILE is the same).",
         examples=(
@@ -69,12 +110,12 @@ CORE = (
         ),
         positional="primer",
         important=_SAMPLED,
-        comes=("models", "openings"),
+        takes=("models", "openings"),
         spellings=("compose", "sample"),
     ),
     Command(
         name="infill",
-        config=config.InfillConfig,
+        options="musictx.config.infill:InfillConfig",
         run="musictx.apps.infill:run",
         about="Recompose some bars of a file; everything else stays as it is.",
         examples=(
@@ -83,11 +124,11 @@ CORE = (
         ),
         positional="file",
         important=_SAMPLED,
-        comes=("models", "openings"),
+        takes=("models", "openings"),
     ),
     Command(
         name="accompany",
-        config=config.AccompanyConfig,
+        options="musictx.config.infill:AccompanyConfig",
         run="musictx.apps.accompany:run",
         about="Write an accompaniment to a melody or chords, or add parts to a song.",
         examples=(
@@ -98,20 +139,76 @@ CORE = (
         ),
         positional="melody",
         important=_SAMPLED,
-        comes=("models", "melodies"),
+        takes=("models", "melodies"),
     ),
     Command(
         name="chords",
-        config=config.ChordsConfig,
+        options="musictx.config.chords:ChordsConfig",
         run="musictx.apps.chords:run",
         about="Print the chords of a file, bar by bar, and write them into it.",
         examples=("musictx chords song.mid", "musictx chords song.mid out=song-chords.mid"),
         positional="file",
-        comes=("openings",),
+        takes=("openings",),
+    ),
+    Command(
+        name="harmonise",
+        options="musictx.chorale.config:HarmoniseConfig",
+        run="musictx.chorale.app:run",
+        about="Write alto, tenor and bass to a melody, as in a chorale.",
+        examples=(
+            "musictx harmonise tune.mid",
+            "musictx harmonise melody=ode_to_joy samples=3 render=true",
+        ),
+        positional="melody",
+        important=("model.path", "sampling.temperature", "sampling.rules"),
+        takes=("models", "melodies"),
+        spellings=("harmonize",),
+        tried=("musictx harmonise melody.mid", "write three voices to it"),
+    ),
+    Command(
+        name="play",
+        options="musictx.live.config:PlayConfig",
+        run="musictx.live.app:run",
+        about="Compose and play to a MIDI port at the same time, until you stop it.",
+        examples=(
+            "musictx play",
+            "musictx play mozart_k545 output=take.mid seconds=20 key=auto",
+        ),
+        positional="primer",
+        important=_SAMPLED,
+        takes=("models", "openings"),
+    ),
+    Command(
+        name="jam",
+        options="musictx.live.config:JamConfig",
+        run="musictx.live.app:run_jam",
+        about="Improvise with you: listen to a MIDI port and answer in the pauses.",
+        examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
+        important=_SAMPLED,
+        takes=("models",),
+    ),
+    Command(
+        name="render",
+        options="musictx.render.config:RenderConfig",
+        run="musictx.render.app:run",
+        about="Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
+        examples=("musictx render song.mid", "musictx render *.mid out=rendered"),
+        positional="files",
+        spellings=("convert",),
+    ),
+    Command(
+        name="studio",
+        options="musictx.studio.config:StudioConfig",
+        run="musictx.studio.program:run",
+        about="Open a page in the browser to edit, continue and recompose music with the mouse.",
+        examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
+        important=("model.path",),
+        takes=("models",),
+        spellings=("gui",),
     ),
     Command(
         name="evaluate",
-        config=config.EvaluateConfig,
+        options="musictx.config.evaluate:EvaluateConfig",
         run="musictx.apps.evaluate:run",
         about="Measure the likelihood of a corpus under a model.",
         examples=(
@@ -119,12 +216,12 @@ CORE = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        comes=("models",),
+        takes=("models",),
         spellings=("validate", "eval"),
     ),
     Command(
         name="compare",
-        config=config.CompareConfig,
+        options="musictx.config.compare:CompareConfig",
         run="musictx.apps.compare:run",
         about="Measure samples, or what a model composes, beside real music.",
         examples=(
@@ -134,32 +231,27 @@ CORE = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        comes=("models",),
+        takes=("models",),
         spellings=("measure",),
     ),
     Command(
         name="doctor",
-        config=config.DoctorConfig,
+        options="musictx.config.doctor:DoctorConfig",
         run="musictx.apps.doctor:run",
         about="Say what this machine has and which paths are taken on it; a self-test.",
         examples=("musictx doctor",),
         spellings=("check", "info", "diagnose"),
     ),
+    Command(
+        name="mcp",
+        options="musictx.mcp.config:McpConfig",
+        run="musictx.mcp.program:run",
+        about="Let an assistant compose: serve the commands as tools (Model Context Protocol).",
+        examples=("musictx mcp", "musictx mcp out=~/composed read=~/midi"),
+    ),
 )
-
-
-def _together() -> dict[str, Command]:
-    """The commands of the core with those of optional components where they are to be listed."""
-    added = [registry.load(path) for path in registry.COMMANDS.values()]
-    listed: list[Command] = []
-    for command in CORE:
-        listed += [*(one for one in added if one.before == command.name), command]
-    listed += [one for one in added if not one.before]
-    return {command.name: command for command in listed}
-
-
-#: What the commands say of themselves, by name, in the order of the work.
-COMMANDS: dict[str, Command] = _together()
+#: The commands by name, in the order of the work; without those whose component has no folder.
+COMMANDS = {command.name: command for command in EVERY if registry.is_present(command.run)}
 
 
 #: What is typed for a command with options; commands say their other ``spellings`` themselves.
@@ -230,8 +322,8 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 
 def free_form(command: str) -> list[str]:
     """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
-    known = known_options(command).items()
-    return [name for name, option in known if checks.type_of(option).startswith("dict")]
+    options = known_options(command).items()
+    return [name for name, option in options if checks.type_of(option).startswith("dict")]
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def shown(value: object) -> str:
 
 
 class UserError(ValueError):
-    """A mistake in what was asked for, said in one sentence that tells how to put it right."""
+    """A mistake in a request: one sentence that says how to put it right."""
 
     #: The exit status of a command that ends with this error.
     status = 2
@@ -34,13 +34,13 @@ class ConfigError(UserError):
 
 
 class WriteError(UserError):
-    """The machine could not write what was asked for: no space left, a folder that vanished."""
+    """The machine could not write: no space left, a folder that vanished."""
 
     status = 1
 
 
 class OutOfMemory(UserError):
-    """The machine has too little memory for what was asked for."""
+    """The machine has too little memory."""
 
     status = 1
 

@@ -56,37 +56,37 @@ def atomic(path: str | Path) -> Iterator[Path]:
     ``path`` stays as it was. Raises :class:`WriteError` where the machine cannot write.
     """
     path = Path(path)
-    beside = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
+    partial = path.with_name(f"{PART}{uuid.uuid4().hex[:8]}-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        with beside.open("rb+") as file:
+        yield partial
+        with partial.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(partial, path)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
     """``text`` as the whole of ``path``, in UTF-8, line ends as they stand."""
-    with atomic(path) as beside:
-        beside.write_text(text, encoding="utf-8", newline="")
+    with atomic(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """``content`` as the whole of ``path``."""
-    with atomic(path) as beside:
-        beside.write_bytes(content)
+    with atomic(path) as partial:
+        partial.write_bytes(content)
 
 
 def write_table(
     path: str | Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
     """``rows`` as CSV with a header of ``columns``; keys that are no column are left out."""
-    with atomic(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    with atomic(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -134,16 +134,16 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
             pass
         if dead:
             shutil.rmtree(left, ignore_errors=True)
-    beside = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
+    partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     try:
-        beside.mkdir(parents=True)
-        with _locked(beside):
-            yield beside
-        _swap(beside, folder)
+        partial.mkdir(parents=True)
+        with _locked(partial):
+            yield partial
+        _swap(partial, folder)
     except OSError as error:
         raise cannot_write(folder, error) from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from musictx.notes import Score
 MIDI_SUFFIXES = (".mid", ".midi", ".kar", ".rmi")
 XML_SUFFIXES = (".mxl", ".musicxml", ".xml")
 SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
+#: Endings of texts with chords, which :func:`read` takes too; corpora do not.
+CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
 
 #: What calls the function that reads a file: ``call(function, *arguments)``.
 _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
@@ -51,12 +53,12 @@ def read(
     """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
 
     ``source`` is the path of a MIDI file (.mid, .midi, .kar, .rmi) or a MusicXML file (.musicxml,
-    .xml, .mxl), the bytes of one or a file object that gives them, a ``mido.MidiFile``, a
+    .xml, .mxl) or a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``, whose Score has no
+    notes), the bytes of one or a file object that gives them, a ``mido.MidiFile``, a
     ``pretty_midi.PrettyMIDI`` or a Score.
     ``limits`` bounds what a file may ask of memory and time; ``repairs`` counts what was put right
-    in a damaged MIDI file (see :func:`musictx.midi.read`), and what of MusicXML is not played as it
-    is written. With ``repeats=False`` the page of MusicXML is read as it stands, without repeats,
-    D.C. or D.S.
+    in a damaged MIDI file (see :func:`musictx.midi.read`), and what of other files is not played as
+    it is written. With ``repeats=False`` a page is read as it stands, without repeats, D.C. or D.S.
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
     and :class:`UserError` for anything that is no music.
@@ -72,8 +74,7 @@ def read(
     if not isinstance(source, (str, os.PathLike)) and callable(getattr(source, "read", None)):
         source = _content(source, limits or Limits())
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data = bytes(source)
-        return _parse(data, _looks_like_xml(data), limits, repairs, repeats)
+        return _parse(bytes(source), "", limits, repairs, repeats)
     if isinstance(source, (str, os.PathLike)):
         return _call.get()(_read_file, Path(source), limits or Limits(), repairs, repeats)
     # Another library's object is the file that it would write.
@@ -85,20 +86,41 @@ def read(
         except ValueError as error:
             name = type(source).__name__
             raise UserError(f"read: {name}: no MIDI file can hold it ({error})") from None
-        return _parse(out.getvalue(), False, limits, repairs, repeats)
+        return _parse(out.getvalue(), "", limits, repairs, repeats)
     raise UserError(
         f"read: cannot read {type(source).__name__}; expected a path, bytes, a file, "
         "a mido.MidiFile, a pretty_midi.PrettyMIDI or a Score"
     )
 
 
-def _parse(
-    data: bytes, xml: bool, limits: Limits | None, repairs: Counter | None, repeats: bool
-) -> Score:
-    if xml:  # each package is imported when there is a file for it
-        from musictx import musicxml
+def not_played(path: str | Path, repairs: Counter[str]) -> str:
+    """A line on what of a file that :func:`read` has read is not played as it is written; empty for
+    MIDI: what was put right there is in the list that prepare prints."""
+    if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
+        return ""
+    return f"{path}: not played as written: {'; '.join(repairs)}"
 
-        return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
+
+def _parse(
+    data: bytes, name: str, limits: Limits | None, repairs: Counter | None, repeats: bool
+) -> Score:
+    """The music in the bytes of a file of that name, by what they are rather than by the name."""
+    name = name.lower()
+    xml = _looks_like_xml(data)
+    if data[:4] not in (b"MThd", b"RIFF"):  # each package is imported when there is a file for it
+        linked = b"irealb" in data and b"<score-" not in data
+        if xml and not linked:
+            from musictx import musicxml
+
+            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
+        from musictx import chord_files
+
+        if linked or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
+            return chord_files.read(data, repeats=repeats, repairs=repairs)
+        if name.endswith(XML_SUFFIXES):
+            from musictx import musicxml
+
+            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
     from musictx import midi
 
     return midi.read(data, limits=limits, repairs=repairs)
@@ -123,9 +145,8 @@ def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: boo
     if named_xml or _looks_like_xml(_beginning(path)):
         megabytes, limit = limits.xml_mb, "limits.xml_mb"
     data = read_bytes(path, megabytes, limit)
-    xml = _looks_like_xml(data) or (named_xml and data[:4] not in (b"MThd", b"RIFF"))
     try:
-        return _parse(data, xml, limits, repairs, repeats)
+        return _parse(data, path.name, limits, repairs, repeats)
     except ReadError as error:  # the readers of bytes do not know the name
         _, _, what = str(error).partition(": ")
         raise type(error)(f"{path}: {what}", error.reason) from None

@@ -26,7 +26,7 @@ SPAN = 8.0
 #: Music is on a grid from this strength on. Onsets that are off by a twelfth of a line, normally
 #: distributed, have 0.87, those at random about 0.3.
 STRENGTH = 0.75
-#: Beats that were found by the notes are sure from this strength on: those found in onsets at
+#: Beats by the notes are sure from this strength on: those in onsets at
 #: random have up to 0.65, in romantic piano music 0.2 to 0.7 (scripts/reproduce/beats.py).
 SURE = 0.7
 #: Shifts below this part of a quarter note, or that gain less than this strength, are none.
@@ -103,13 +103,13 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
         marks = score.beats
         return replace(score, pulse=Pulse(marks.tempos, score.meters, grid.shift, grid.swing))
     pulse = tracked(score) if tracking and grid.kind == "free" else None
-    found = replace(score, pulse=pulse)
-    sure = pulse is not None and strength(found.beats.quarters(_onsets(found))) >= SURE
-    return found if sure else score
+    tracked_score = replace(score, pulse=pulse)
+    sure = pulse is not None and strength(tracked_score.beats.quarters(_onsets(score))) >= SURE
+    return tracked_score if sure else score
 
 
 def without_beats(score: Score) -> bool:
-    """Whether :func:`in_time` has found no beats in ``score``: neither its file's nor others."""
+    """Whether :func:`in_time` could find no beats in ``score``: neither its file's nor others."""
     return score.pulse is None and grid_of(score).kind == "free"
 
 

@@ -2,7 +2,7 @@
 
 A piece is five numpy structured arrays - notes, pedals, tempos, meters, keys - each read-only and
 sorted by time. Columns keep everything vectorised: ``score.notes["pitch"]`` is an array of all
-pitches. Beside them stands what a sequencer needs to show the piece on its own grid again: ticks
+pitches. With them stands what a sequencer needs to show the piece on its own grid again: ticks
 per quarter note and names of tracks. Nothing here knows MIDI files (``midi/``), tokens
 (``tokens/``) or torch.
 """
@@ -82,9 +82,9 @@ def _rows(name: str, values: Any) -> list[tuple]:
             kept = np.array(rows, dtype).tolist()
         except (TypeError, ValueError, OverflowError):
             return False
-        return kept == rows or all(  # or is NaN, which is told from the others later
-            isinstance(row, tuple) and all(a == b or a != a for a, b in zip(found, row))
-            for found, row in zip(kept, rows)
+        return kept == rows or all(  # or is NaN, which is refused later
+            isinstance(row, tuple) and all(a == b or a != a for a, b in zip(values, row))
+            for values, row in zip(kept, rows)
         )
 
     if not held(rows):

@@ -3,8 +3,8 @@
 ``chorale``, ``live``, ``mcp``, ``render``, ``speed`` and ``studio`` are optional components: the
 core never imports them (``lint-imports`` checks this) and works without their folders. What they
 add stands in the tables below, name -> ``package.module:Name`` or ``package.module``, and is
-imported when it is first used. The tables hold what is there: where a folder is missing, so are its
-entries.
+imported when it is first used (their commands stand in ``musictx/commands.py``). The tables hold
+what is there: where a folder is missing, so are its entries.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from typing import Any
 _HERE = Path(__file__).parent
 
 
+def is_present(path: str) -> bool:
+    """Whether the folder of the component that an import path leads to is there."""
+    return (_HERE / path.split(".")[1]).is_dir()
+
+
 def _present(table: dict[str, str]) -> dict[str, str]:
-    """The entries whose component has its folder."""
-    return {n: path for n, path in table.items() if (_HERE / path.split(".")[1]).is_dir()}
+    return {name: path for name, path in table.items() if is_present(path)}
 
 
 #: Classes for ``tokenizer.name``.
@@ -42,23 +46,12 @@ FEATURES = _present(
 ATTENTION = _present({"native": "musictx.speed.native", "fused": "musictx.speed.fused"})
 #: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
 STEPS = _present({"native": "musictx.speed.step:NativeStep"})
-#: Commands (``config.command.Command``).
-COMMANDS = _present(
-    {
-        "harmonise": "musictx.chorale.command:HARMONISE",
-        "play": "musictx.live.command:PLAY",
-        "jam": "musictx.live.command:JAM",
-        "mcp": "musictx.mcp.command:MCP",
-        "render": "musictx.render.command:RENDER",
-        "studio": "musictx.studio.command:STUDIO",
-    }
-)
 #: Tokenizer -> the function that fills gaps of a piece with it (``apps.infill.Filler``).
 FILLERS = _present({"chorale": "musictx.chorale.app:filled"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
-#: Classes of ``apps.measures.Measures``, for compare.
+#: Classes of ``apps.compare.Measures``, for compare.
 MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
 #: Tasks of compare that only certain measures have -> the class of these.
 TASKS = _present({"harmonise": "musictx.chorale.evaluation:ChoraleMeasures"})

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from musictx import hub, registry
+from musictx import registry
 from musictx.errors import UserError, shown
 
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
@@ -47,10 +47,10 @@ def models() -> dict[str, Path]:
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
     """The model folder for new music and performances, or for music ``on_beats``, or the first that
     has this tokenizer; None if none such came along."""
-    ours, name = models(), ON_BEATS if on_beats else DEFAULT
-    if tokenizer is None and name in ours:
-        return ours[name]
-    return next((path for path in ours.values() if tokenizer in (None, _tokenizer(path))), None)
+    included, name = models(), ON_BEATS if on_beats else DEFAULT
+    if tokenizer is None and name in included:
+        return included[name]
+    return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
 
 
 def examples() -> dict[str, Path]:
@@ -69,16 +69,18 @@ def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
     comes along with musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
-    if name.startswith(hub.PREFIX):
+    if name.startswith("hf:"):
+        from musictx import hub
+
         folder = hub.fetched(name, (*FILES, OLD_CONFIG), missing)
     elif not os.path.isdir(folder):  # also of names that no file can have
-        ours = models()
-        if name not in ours:
+        included = models()
+        if name not in included:
             raise UserError(
                 f"{shown(folder)}: no such model folder ({WHAT}), nor a model that comes with "
-                f"musictx ({', '.join(ours) or 'none'})"
+                f"musictx ({', '.join(included) or 'none'})"
             )
-        folder = ours[name]
+        folder = included[name]
     if config_of(folder) is None and config_of(folder / "model"):
         folder = folder / "model"
     if absent := missing(os.listdir(folder)):
@@ -117,8 +119,8 @@ def find_latest(
     ]
     if trained:
         return max(trained, key=lambda one: (one.stat().st_mtime_ns, str(one))).parent
-    ours = default(tokenizer, on_beats=on_beats)
-    if ours is None:
+    included = default(tokenizer, on_beats=on_beats)
+    if included is None:
         kind, option = (
             (f"model of {tokenizer} tokens", f" tokenizer={tokenizer}")
             if tokenizer
@@ -128,7 +130,7 @@ def find_latest(
             f"model.path: no trained {kind} under {root}/; train one with "
             f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
         )
-    return ours
+    return included
 
 
 def _tokenizer(folder: Path) -> str | None:

@@ -30,7 +30,7 @@ import torch
 import yaml
 
 from musictx import bundle
-from musictx.apps.measuring import find_shards
+from musictx.apps.evaluate import find_shards
 from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.errors import UserError

@@ -78,7 +78,8 @@ def feature_headers() -> list[tuple[str, Path]]:
         spec = find_spec(module)
         header = Path(str(spec and spec.origin)).with_suffix(".h")
         if header.exists():
-            struct = re.search(r"struct (\w+) : Feature", header.read_text(encoding="utf-8"))
+            text = header.read_text(encoding="utf-8")
+            struct = re.search(r"struct (\w+) : (Feature|Predicted|Gated) {", text)
             assert struct, f"{header} has no struct that inherits from Feature"
             found.append((struct[1], header))
     return found

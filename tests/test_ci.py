@@ -1,7 +1,6 @@
-""".ci/run and its list of accepted skips: what should run and does not fails CI by name."""
+"""Accepted skips (.ci/skips.txt): a test that is skipped for another reason fails CI by name."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,39 +8,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Programs of every system that .ci/run calls.
-USUAL = ("bash", "cat", "cp", "dirname", "env", "git", "mktemp", "rm", "sed", "tail", "xargs")
-
-
-def stub(folder: Path, name: str, script: str) -> None:
-    (folder / name).write_text(f"#!{shutil.which('bash')}\n{script}\n")
-    (folder / name).chmod(0o755)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="CI is a shell script")
-@pytest.mark.parametrize("apt", ["exit 100", 'echo "$@" >>"$LOG"'])
-def test_on_a_bare_machine_browsers_are_installed_or_ci_fails_by_name(apt, tmp_path):
-    """A machine with no browser, played by stubs; `make` fails so that no more is run."""
-    programs, log = tmp_path / "bin", tmp_path / "log"
-    programs.mkdir()
-    for name in USUAL:
-        (programs / name).symlink_to(str(shutil.which(name)))
-    stub(programs, "apt-get", apt)
-    stub(programs, "id", "echo 0")
-    stub(programs, "make", "exit 2")
-    environment = {"PATH": str(programs), "HOME": str(tmp_path), "LOG": str(log)}
-    done = subprocess.run(
-        [shutil.which("bash"), str(ROOT / ".ci" / "run")],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    wanted = "chromium firefox-esr webkit2gtk-driver xvfb pulseaudio npm lua5.4"
-    assert done.returncode == 1
-    if apt == "exit 100":
-        assert f"CI fails: install {wanted}\n" in done.stdout
-    else:
-        assert "CI fails: make .venv/.ready\n" in done.stdout
-        asked = log.read_text().splitlines()
-        assert asked == ["update", f"install --yes --no-install-recommends {wanted}"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from musictx import compose as c
 from musictx import midi, shipped
 from musictx.cli import help
-from musictx.commands import COMMANDS, conf_dir, groups
+from musictx.commands import COMMANDS, groups
 from musictx.compose import finetuning, words
 from musictx.compose.run import _run_folder
 from musictx.errors import ConfigError
@@ -32,28 +32,22 @@ def files_of_conf():
 
 @pytest.mark.parametrize("named", files_of_conf(), ids=" ".join)
 def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
-    own = "position.name=musictx.attention.positions.huang:Huang"
-    c.compose("train", [*named, *[own] * ("position=custom" in named)])
-
-
-def test_the_default_is_relative_attention_and_said_in_the_files():
-    made = c.compose("train")
-    text = (conf_dir() / "train.yaml").read_text()
-    assert "- model: small" in text
-    assert f"- position: {made.position.name}" in text
-    assert made.position.name == "huang"  # relative attention, not a plain transformer
+    scheme = "position.name=musictx.attention.positions.huang:Huang"
+    c.compose("train", [*named, *[scheme] * ("position=custom" in named)])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_tells_the_defaults_that_a_command_takes(command):
+def test_help_shows_the_defaults_that_a_command_takes(command):
     made, spoken = c.compose(command), COMMANDS[command].spoken()
-    for told, field in help._options(command, "huang"):
+    for shown, field in help._options(command, "huang"):
         # A choice of files, which help lists; what help says in words, since it hangs on init=.
-        if told not in ("callbacks", "logger", "model.dropout"):
-            taken = reduce(getattr, spoken.get(told, told).split("."), made)
+        if shown not in ("callbacks", "logger", "model.dropout"):
+            value = reduce(getattr, spoken.get(shown, shown).split("."), made)
             factory = field.default_factory
             default = field.default if factory is dataclasses.MISSING else factory()
-            assert taken == default, told
+            assert value == default, shown
+    if command == "train":
+        assert made.position.name == "huang"  # relative attention, not a plain transformer
 
 
 @pytest.mark.parametrize(
@@ -83,20 +77,23 @@ def test_an_error_leaves_hydra_ready_for_the_next_call():
 
 def corpus(folder, *programs, beats=False):
     """A folder of files of eight notes each in one program; None: drums; on ``beats`` or not."""
+    folder.mkdir(exist_ok=True)
     for number, program in enumerate(programs):
         starts = [i if beats else i + 0.057 * (i % 3) for i in range(8)]
         rest = (80, program or 0, program is None, 0)
         notes = [(start, start + 0.5, 60 + i, *rest) for i, start in enumerate(starts)]
         midi.write(Score(notes=notes), folder / f"{number}.mid")
-    return f"corpus.path={folder}"
+    return str(folder)
 
 
 def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
-    words = [corpus(tmp_path, 0, 1, 7, 0, 56), "data.batch_size=3"]  # four of five are pianos'
+    path = f"corpus.path={corpus(tmp_path, 0, 1, 7, 0, 56)}"  # four of five are pianos'
+    words = [path, "data.batch_size=3"]
     made = c.compose("train", words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
     assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
-    assert "from the model piano that comes along, as" in finetuning.train_words(words)[1]
+    assert "piano" in finetuning.train_words(words)[1]
+    assert c.compose("prepare", [path]).tokenizer.low == 21
     nothing = c.compose("train", [*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
@@ -106,42 +103,31 @@ def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     assert c.compose("train", ["corpus=bach"]).init is None
 
 
-def test_other_music_begins_with_nothing_and_the_reason_is_said(tmp_path):
-    (tmp_path / "a").mkdir()
-    words = [corpus(tmp_path / "a", 0, None, 24, 24)]
-    (tmp_path / "a/broken.mid").write_bytes(b"MThd")
-    assert c.compose("train", words).init is None
-    given, line = finetuning.train_words(words)
-    assert given == words
-    assert line.startswith("start   from nothing: 75 % of the notes in 4 files are not a piano's")
-    (tmp_path / "b, c").mkdir()
-    piano = f"'{corpus(tmp_path / 'b, c', 0).partition('=')[2]}'"
-    several = [f"{words[0]},{piano}"]  # of a sweep
-    assert "music of different kinds" in finetuning.train_words(several)[1]
-    assert finetuning.train_words([f"corpus.path={piano}"])[1].startswith(
-        "start   from the model piano"
-    )
-    together = f"corpus.path=[{words[0].partition('=')[2]},{piano}]"  # one note of four and all
-    line = finetuning.train_words([together])[1]
-    assert "60 % of the notes in 5 files are not a piano's" in line
-    (tmp_path / "c").mkdir()
-    songs = corpus(tmp_path / "c", 0, None, 24, 24, beats=True)
-    assert c.compose("train", [songs]).init == "song"
-    assert (
-        "song that comes along, as 4 of 4 files keep to their beats"
-        in finetuning.train_words([songs])[1]
-    )
-    prepared = c.compose("prepare", [songs]).tokenizer
+def test_music_on_beats_begins_with_the_song_model(tmp_path):
+    songs = corpus(tmp_path / "songs", 0, None, 24, 24, beats=True)
+    assert c.compose("train", [f"corpus.path={songs}"]).init == "song"
+    assert "song" in finetuning.train_words([f"corpus.path={songs}"])[1]
+    prepared = c.compose("prepare", [f"corpus.path={songs}"]).tokenizer
     stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
     tokens = build(**stored["config"]).events
     assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
-    given = {"corpus.path": songs.partition("=")[2]}
-    assert "as 4 of 4 files keep to their beats" in finetuning.prepare_options(given)[1]
-    other = {"corpus.path": words[0].partition("=")[2]}
-    assert finetuning.prepare_options(other) == (other, None)
-    assert c.compose("prepare", [f"corpus.path={piano}"]).tokenizer.low == 21
-    mixed = [f"{songs},{tmp_path / 'a'}"]
-    asked = given | {"tokenizer": "performance"}
+    assert finetuning.prepare_options({"corpus.path": songs})[1] is not None
+    asked = {"corpus.path": songs, "tokenizer": "performance"}
     assert finetuning.prepare_options(asked) == (asked, None)
-    assert finetuning.train_words(mixed)[0] == mixed
-    assert "music of different kinds" in finetuning.train_words(mixed)[1]
+
+
+def test_other_music_begins_with_nothing_and_a_line_gives_the_reason(tmp_path):
+    band, piano = corpus(tmp_path / "a", 0, None, 24, 24), corpus(tmp_path / "b, c", 0)
+    (tmp_path / "a/broken.mid").write_bytes(b"MThd")
+    words = [f"corpus.path={band}"]
+    assert c.compose("train", words).init is None
+    given, line = finetuning.train_words(words)
+    assert given == words
+    assert "75 % of the notes in 4 files" in line
+    assert finetuning.prepare_options({"corpus.path": band}) == ({"corpus.path": band}, None)
+    together = f"corpus.path=[{band},'{piano}']"  # one note of four and all
+    assert "60 % of the notes in 5 files" in finetuning.train_words([together])[1]
+    sweep = [f"corpus.path={band},'{piano}'"]  # of several kinds: nothing is added
+    given, line = finetuning.train_words(sweep)
+    assert given == sweep
+    assert "different kinds" in line

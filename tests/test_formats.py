@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import time
 
 import mido
 import pretty_midi
@@ -13,7 +12,7 @@ import pytest
 import musictx
 from musictx import formats, midi
 from musictx.config import Limits
-from musictx.errors import ConfigError, MidiError, MusicXmlError, ReadError, UserError
+from musictx.errors import MidiError, MusicXmlError, ReadError, UserError
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, chunk, file
 from tests.test_musicxml import GOOD, mxl
@@ -45,10 +44,8 @@ def test_objects_of_other_libraries_are_read() -> None:
     for source in (file, pretty, ONE, bytearray(midi.to_bytes(ONE))):
         assert musictx.read(source).notes.tolist() == expected
     pretty.instruments[0].notes[0].pitch = 128
-    with pytest.raises(UserError, match="read: PrettyMIDI: no MIDI file can hold it"):
+    with pytest.raises(UserError, match="PrettyMIDI"):
         musictx.read(pretty)
-    with pytest.raises(UserError, match="read: cannot read int; expected a path"):
-        musictx.read(3)
 
 
 def test_errors_of_files_name_the_file_and_carry_a_reason(tmp_path) -> None:
@@ -83,10 +80,8 @@ def test_writing_goes_by_the_ending_and_refuses_the_others(tmp_path) -> None:
     musictx.write(Sample(), tmp_path / "b.mid")
     before = sorted(os.listdir(tmp_path))
     for name in ("s.ogg", "s.mp3", "s", "s.pdf"):
-        with pytest.raises(UserError, match=r"cannot write .*; use \.mid, \.midi"):
+        with pytest.raises(UserError, match=r"cannot write .*\.mid"):
             musictx.write(ONE, tmp_path / name)
-    with pytest.raises(UserError, match="write: int is no music"):
-        musictx.write(3, tmp_path / "a.mid")
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -98,14 +93,9 @@ def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_p
     found = formats.find(tmp_path)
     assert found == sorted(tmp_path / name for name in wanted)
     assert formats.find(str(tmp_path)) == found
-
-
-def test_find_refuses_what_is_no_folder(tmp_path) -> None:
-    (tmp_path / "a.mid").write_bytes(b"")
-    with pytest.raises(UserError, match=r"a\.mid is a file: expected a folder"):
-        formats.find(tmp_path / "a.mid")
-    with pytest.raises(UserError, match="none does not exist: expected a folder"):
-        formats.find(tmp_path / "none")
+    for wrong in (tmp_path / "a.midi", tmp_path / "none"):
+        with pytest.raises(UserError, match=wrong.name):
+            formats.find(wrong)
 
 
 def _pedals(count: int) -> bytes:
@@ -125,33 +115,21 @@ def _head(kind: int, tracks: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    ("data", "notes"),
-    [
-        (_head(1, 60_000) + chunk(b"\0\xff\x2f\0") * 60_000, 0),
-        (_head(1, 65_000) + _note() * 65_000, 65_000),
-        (
-            _head(1, 30_001)
-            + chunk(b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16))) * 30_000
-            + _note(),
-            1,
-        ),
-    ],
-    ids=["empty tracks", "one note a track", "pedals of every channel"],
-)
-def test_many_small_tracks_take_a_second(data: bytes, notes: int) -> None:
-    begin = time.process_time()
-    assert len(midi.read(data)) == notes
-    assert time.process_time() - begin < 15
+def test_many_small_tracks_are_read() -> None:
+    """Empty ones, of a note each, and of pedals of every channel."""
+    pedals = chunk(b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16)))
+    assert len(midi.read(_head(1, 60_000) + chunk(b"\0\xff\x2f\0") * 60_000)) == 0
+    assert len(midi.read(_head(1, 65_000) + _note() * 65_000)) == 65_000
+    assert len(midi.read(_head(1, 30_001) + pedals * 30_000 + _note())) == 1
 
 
 @pytest.mark.parametrize(
     ("data", "limit"),
-    [
+    [  # tracks; the pedals of one without notes, for a thousand parts
         (_head(1, 65535) + chunk(b"\0\xff\x2f\0") * 100_000, "limits.tracks=65534"),
         (_head(1, 1001) + _pedals(100_000) + _note() * 1000, "limits.events=4000000"),
     ],
-    ids=["tracks", "pedals of a track without notes, for a thousand parts"],
+    ids=["tracks", "pedals"],
 )
 def test_what_would_fill_the_memory_is_refused(data: bytes, limit: str) -> None:
     with pytest.raises(MidiError, match=limit) as caught:
@@ -161,7 +139,7 @@ def test_what_would_fill_the_memory_is_refused(data: bytes, limit: str) -> None:
 
 def test_more_parts_than_a_file_can_have_are_refused() -> None:
     score = Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)])
-    with pytest.raises(UserError, match="33000 parts, expected at most 32766"):
+    with pytest.raises(UserError, match="32766"):
         midi.to_bytes(score)
 
 
@@ -205,12 +183,6 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
         assert caught.value.reason == "too large"
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "many", True, None])
-def test_limits_are_whole_numbers(value) -> None:
-    with pytest.raises(ConfigError, match=r"limits\.notes="):
-        Limits(notes=value)
-
-
 def test_bytes_and_file_objects_do_what_files_do(tmp_path):
     score = Score([(0.0, 1.0, 60, 80, 0, False, 0)], tempos=[(0.0, 120.0)])
     for suffix in (".mid", ".musicxml"):
@@ -220,26 +192,11 @@ def test_bytes_and_file_objects_do_what_files_do(tmp_path):
         assert musictx.read(io.BytesIO(data)) == musictx.read(path)
         with path.open("rb") as file:
             assert musictx.read(file) == musictx.read(path)
-    with pytest.raises(UserError, match=r"suffix='\.wav': expected \.mid"):
-        musictx.to_bytes(score, ".wav")
-    with pytest.raises(UserError, match="to_bytes: int is no music"):
-        musictx.to_bytes(5)
-    with pytest.raises(UserError, match="open it in binary mode"):
+    for wrong in (".wav", 5, True):
+        with pytest.raises(UserError, match="suffix="):
+            musictx.to_bytes(score, wrong)
+    with pytest.raises(UserError, match="binary"):
         musictx.read(io.StringIO("x"))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: musictx.read(b"MThd", limits=5), "limits=5: expected musictx.Limits"),
-        (lambda: musictx.write(Score(), None), "path=None: expected the name of a file"),
-        (lambda: musictx.write(Score(), "\0.mid"), "expected the name of a file"),
-        (lambda: musictx.write(Score(), 5), "path=5: expected the name of a file"),
-        (lambda: musictx.read(5), "read: cannot read int; expected a path, bytes, a file"),
-        (lambda: musictx.read(None), "read: cannot read NoneType"),
-        (lambda: musictx.read("\0.mid"), "cannot be opened"),
-    ],
-)
-def test_wrong_calls_get_one_sentence(call, message):
-    with pytest.raises(UserError, match=message):
-        call()
+    for name in (None, "\0.mid", 5):
+        with pytest.raises(UserError, match="name of a file"):
+            musictx.write(Score(), name)

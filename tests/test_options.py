@@ -93,6 +93,23 @@ def test_a_name_too_long_for_any_file_is_one_sentence_of_train(word, tmp_path, m
     assert not any(tmp_path.iterdir())
 
 
+#: No number and no truth, whatever the bounds.
+NO_VALUES = (10**400, float("nan"), "1_0", "\u0661", [5], {"a": 5}, b"5", 5j, object(), print)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "train"])
+def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command):
+    for name, field in known_options(command).items():
+        kinds = {*kinds_of(field)}
+        if not kinds <= {"int", "float", "bool", "None"}:
+            continue
+        for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
+            with pytest.raises(ConfigError, match=f"^{name}=") as caught:
+                request(command, {name: value})
+            assert len(str(caught.value)) < 600
+            assert "\n" not in str(caught.value)
+
+
 def test_every_bound_is_held():
     held = 0
     schemas = {type(field.default_factory()) for command in COMMANDS.values()
@@ -148,8 +165,8 @@ def test_every_bound_is_held():
         ("prepare", "tokenizer.max_shift_ms=15", "tokenizer.max_shift_ms=15"),
         ("prepare", "tokenizer.name=my:Own tokenizer.grid=25", "tokenizer.grid"),
         ("generate", "seed=3 seed=[1 seed=3", "seed=[1"),
-        ("generate", "zzz=4", "zzz: no such option of musictx generate"),
-        ("generate", "loudness=loud", "loudness=loud: expected a number of MIDI velocity"),
+        ("generate", "zzz=4", "zzz: "),
+        ("generate", "loudness=loud", "loudness=loud"),
         ("generate", "density=-1", "density=-1"),
         ("generate", "sampling=safe,wild", "sampling=safe,wild"),
         ("generate", "low=C5 high=C3", "sampling.high=C3"),
@@ -160,16 +177,16 @@ def test_every_bound_is_held():
         ("generate", "seed=2147483648", "seed=2147483648"),
         ("generate", "hydra.job.chdir=true", "hydra.job.chdir"),
         ("generate", "limits=5", "limits=5"),
-        ("generate", "limits={nots: 5}", "limits.nots: no such option"),
-        ("infill", "seconds=3", "seconds: no such option of musictx infill; it is an option of"),
+        ("generate", "limits={nots: 5}", "limits.nots: "),
+        ("infill", "seconds=3", "seconds: "),
         ("harmonise", "voices=[tuba]", "voices=['tuba']"),
         ("harmonise", "from=5", "from"),
         ("evaluate", "split=dev", "split=dev"),
         ("evaluate", "out=x.csv", "out=x.csv"),
-        ("evaluate", "nonsense", "nonsense: expected name=value"),
+        ("evaluate", "nonsense", "nonsense: "),
         ("compare", "task=continue", "task=continue"),
         ("render", "wav=false png=false", "wav=false png=false"),
-        ("render", "midi=x.mid", "midi: no such option of musictx render"),
+        ("render", "midi=x.mid", "midi: "),
     ],
 )
 def test_a_conflict_is_one_sentence(command, typed, begins):
@@ -188,12 +205,6 @@ def test_defaults_are_valid_and_every_option_has_help(command):
         assert words(command, compose(command)) == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_word_without_a_dot_is_answered_with_no_limit(command):
-    for word in ("tracks", "notes", "seconds", "events", "track"):
-        assert "limits." not in unknown_option(command, word)
-
-
 def test_slips_are_answered_with_the_option_that_is_near():
     for command, slip, near in (
         ("train", "sed", "seed"), ("train", "batch_size", "data.batch_size"),
@@ -201,12 +212,15 @@ def test_slips_are_answered_with_the_option_that_is_near():
         ("infill", "fro", "from"), ("render", "limits.nots", "limits.notes"),
     ):  # fmt: skip
         assert f"did you mean {near}" in unknown_option(command, slip), slip
+    for word in ("tracks", "notes", "seconds", "events", "track"):  # nobody means limits.tracks
+        assert not any("limits." in unknown_option(command, word) for command in COMMANDS)
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
         (["seed=010"], {"seed": 10}),
+        (["seed=2147483647"], {"seed": 2**31 - 1}),
         (["seed=null"], {"seed": None}),
         (["seconds=1e1", "render=yes"], {"seconds": 10.0, "render": True}),
         (["form='AAB'", "out=007"], {"form": "AAB", "out": "007"}),
@@ -269,7 +283,7 @@ def test_bare_words_are_files(monkeypatch, tmp_path):
     for command in ("train", "prepare"):
         assert cli.main([command, "my midi, ${x} [2]"]) == 0
         assert seen[-1].corpus.path == "my midi, ${x} [2]"
-    with pytest.raises(ConfigError, match="expected one file"):
+    with pytest.raises(ConfigError, match=r"c\.mid"):
         compose("infill", ["a=b.mid", "c.mid"])
 
 
@@ -279,38 +293,35 @@ SEVERAL = ["a", "my midi, ${x} [2]", "it's", "c=d", "é: #1"]
 def test_several_folders_and_primers(monkeypatch, tmp_path):
     """As bare words, as a list and from Python: whatever their names are."""
     monkeypatch.chdir(tmp_path)
-    for name in SEVERAL:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [*SEVERAL, "[a,b]"]:
         (tmp_path / name).mkdir()
-    for command, option in (("train", "corpus.path"), ("prepare", "corpus.path")):
-        assert compose(command, SEVERAL).corpus.path == SEVERAL
-        assert compose(command, [f"{option}=[a,c=d]"]).corpus.path == ["a", "c=d"]
-        assert compose(command, [f"{option}=[a]"]).corpus.path == "a"
-        with pytest.raises(ConfigError, match=rf"{option}=nowhere: no such file or folder"):
-            compose(command, ["a", "nowhere"])
-        with pytest.raises(ConfigError, match=rf"{option}=nowhere: no such file or folder"):
-            compose(command, [f"{option}=[a,nowhere]"])
+    home = [str(tmp_path / "a"), "c=d"]
+    for command in ("train", "prepare"):
+        for typed, paths in (
+            (SEVERAL, SEVERAL),
+            (["corpus.path=[a,c=d]"], ["a", "c=d"]),
+            (["corpus.path=[a]"], "a"),
+            (["~/a", "c=d"], home),
+            (["corpus.path=[~/a,c=d]"], home),
+            (["corpus.path=[a,b]"], "[a,b]"),  # one folder of that name
+        ):
+            assert compose(command, typed).corpus.path == paths
+        for typed in (["a", "nowhere"], ["corpus.path=[a,nowhere]"]):
+            with pytest.raises(ConfigError, match=r"corpus\.path=nowhere"):
+                compose(command, typed)
     assert compose("generate", SEVERAL).primer == SEVERAL
     assert compose("generate", ["primer=[a,'it''s']"]).primer == ["a", "it's"]
-    assert compose("evaluate", ["corpus.path=[a,c=d]"]).corpus.path == ["a", "c=d"]
-    made = request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]})
-    assert made.corpus.path == [str(tmp_path / "a"), "c=d"]
+    assert request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
     for command in ("evaluate", "prepare", "generate"):
         option = "primer" if command == "generate" else "corpus.path"
         made = request(command, {option: SEVERAL})
         assert request(command, parse(command, words(command, made))) == made
-    monkeypatch.setenv("HOME", str(tmp_path))
-    home = [str(tmp_path / "a"), "c=d"]
-    assert compose("train", ["~/a", "c=d"]).corpus.path == home
-    assert compose("train", ["corpus.path=[~/a,c=d]"]).corpus.path == home
-    assert compose("prepare", ["corpus.path=[~/a,c=d]"]).corpus.path == home
-    (tmp_path / "[a,b]").mkdir()
-    for command in ("train", "prepare"):
-        assert compose(command, ["corpus.path=[a,b]"]).corpus.path == "[a,b]"
 
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"primer=~song.mid: no such file or folder"):
+    with pytest.raises(ConfigError, match=r"primer=~song\.mid"):
         compose("generate", ["primer=~song.mid"])
     formats.write(Score(notes=[(0, 1, 60, 80, 0, False, 0)]), "~song.mid")
     whole = str(tmp_path / "~song.mid")
@@ -327,17 +338,8 @@ def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):
     assert compose("generate", ["model=runs/x/model"]).model.path == "runs/x/model"
     assert compose("evaluate", ["model.path=runs/x/model"]).model.path == "runs/x/model"
     assert compose("train", ["model=tiny"]).model.layers == 4
-    with pytest.raises(ConfigError, match=r"^model=none: no such file or folder, and none of"):
+    with pytest.raises(ConfigError, match=r"^model=none"):
         compose("generate", ["model=none"])
-
-
-def test_parameters_of_a_tokenizer_of_ones_own_may_be_anything():
-    made = compose("prepare", ["tokenizer.name=my:Own", "tokenizer.params.use_chords=true"])
-    assert made.tokenizer.params == {"use_chords": True}
-
-
-def test_the_largest_seed_that_is_promised_is_taken():
-    assert request("generate", {"seed": 2**31 - 1}).seed == 2**31 - 1
 
 
 def test_every_value_of_a_preset_of_training_can_be_typed():

@@ -3,11 +3,9 @@ Python, the studio (HTTP) and MCP."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -75,7 +73,7 @@ def _python(command, given, monkeypatch):
 
     monkeypatch.setattr(api.generating, "generate", stop)
     monkeypatch.setattr(api, "_composed_around", stop)
-    monkeypatch.setattr(chorale, "harmonisations", stop)
+    monkeypatch.setattr(chorale, "pieces", stop)
     given = {{"from": "begin", "to": "end"}.get(n, n): value for n, value in given.items()}
     model = "chorale" if command == "harmonise" else "piano"
     music = [] if command == "generate" else ["ode_to_joy"]
@@ -152,19 +150,3 @@ def test_the_same_request_makes_the_same_notes(command, given, tmp_path):
     musictx.write(sample.score, tmp_path / "y.mid")
     typed, made = formats.read(out), formats.read(tmp_path / "y.mid")
     assert typed.notes.tolist() == made.notes.tolist()
-
-
-def test_no_function_takes_more_than_twelve_arguments():
-    """But the network, whose arguments are its config, and kernels, which are given pointers and
-    strides."""
-    root = Path(musictx.__file__).parent
-    long = []
-    for file in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                jit = any("jit" in ast.unparse(one) for one in node.decorator_list)
-                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-                count = len(names) + len(node.args.kwonlyargs) - (names[:1] in (["self"], ["cls"]))
-                if count > 12 and not jit:
-                    long.append(f"{file.relative_to(root)}: {node.name}")
-    assert set(long) <= {"model/transformer.py: __init__"}

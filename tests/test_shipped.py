@@ -16,7 +16,8 @@ from musictx.chorale import app as harmonise
 from musictx.chorale import grid as four
 from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.harmonise import harmonise as harmonised
-from musictx.chorale.tune import Form, Tune
+from musictx.chorale.rules import Form
+from musictx.chorale.tune import Tune
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
 from musictx.sampling.primer import encode_primer
@@ -26,11 +27,6 @@ from tests import compiler
 from tests.untrained import saved
 
 MODELS = sorted(shipped.models())
-
-
-def test_there_is_a_default():
-    assert shipped.default() is not None
-    assert shipped.default(tokenizer="chorale") == shipped.models()["chorale"]
 
 
 @pytest.mark.parametrize(
@@ -136,15 +132,6 @@ def test_the_model_taken_is_told(untrained, tmp_path, capsys):
     assert capsys.readouterr().out == ""  # as asked
 
 
-def test_a_melody_without_a_model_is_harmonised(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    melody = read_music("ode_to_joy", "melody", "")
-    midi.write(melody.with_notes(melody.notes[:4]), tmp_path / "four-notes.mid")
-    (result,) = harmonise.run(HarmoniseConfig(melody="four-notes.mid", particles=2, device="cpu"))
-    assert result.sample.notes > 0
-    assert "model: chorale, which comes with musictx" in capsys.readouterr().out
-
-
 def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(
     tmp_path, monkeypatch
 ):
@@ -229,11 +216,11 @@ def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
 def test_the_same_seed_gives_the_same_file_on_any_number_of_threads(name, primer, tmp_path):
     before, files = torch.get_num_threads(), []
     try:
-        for threads in (1, 2, 3):
+        for threads in (1, 3):
             torch.set_num_threads(threads)
-            pieces = musictx.generate(name, primer=primer, tokens=80, samples=2, seed=5)
+            pieces = musictx.generate(name, primer=primer, tokens=40, samples=2, seed=5)
             path = musictx.write(pieces[1], tmp_path / f"{threads}.mid")
             files.append(path.read_bytes())
     finally:
         torch.set_num_threads(before)
-    assert files[0] == files[1] == files[2]
+    assert files[0] == files[1]

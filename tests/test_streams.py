@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from musictx import cli, midi
+from musictx import midi
 from musictx.notes import Score
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -44,11 +44,3 @@ def test_the_file_is_written_whatever_becomes_of_what_is_printed(folder, streams
 def test_a_mistake_keeps_its_status_where_nobody_listens(folder) -> None:
     done = subprocess.run(["bash", "-c", f"{COMMAND} wrong=1 2>&-"], cwd=folder, env=ENVIRONMENT)
     assert done.returncode == 2
-
-
-def test_the_status_of_a_training_that_sigterm_stopped_is_kept(monkeypatch, capsys) -> None:
-    def stopped(*_: object) -> None:
-        raise SystemExit(143)
-
-    monkeypatch.setattr(cli, "_run", stopped)
-    assert cli.main(["render", "x.mid"]) == 143

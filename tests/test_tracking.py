@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx.beats import Beats, swung
+from musictx.beats import Beats
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time, without_beats
@@ -139,22 +139,6 @@ def test_music_that_swings_is_read_straight_and_new_notes_swing_too(swing, count
     made = musictx.generate(counting, primer=tmp_path / "swung.mid", tokens=100, seed=1)[0].score
     new = made.notes[made.notes["start"] > swung.notes["start"].max() + 0.05]
     assert on_found_beats(new, in_time(swung))
-
-
-@pytest.mark.parametrize("swing", [560, 590])
-def test_what_continues_swung_music_keeps_to_its_eighths_and_bars(swing, tmp_path):
-    """Held to the quarters of the file, ``swing`` ticks of 960 long in their first half; sixteenths
-    halve the eighths."""
-    written = song(3, bars=8)
-    notes, path = written.notes.copy(), tmp_path / "swung.mid"
-    for name in ("start", "end"):
-        notes[name] = Beats(written).seconds(swung(2 * notes[name], swing / 960))
-    musictx.write(replace(written.with_notes(notes), ticks_per_quarter=960), path)
-    (made,) = musictx.generate("song", primer=path, bars=4, seed=1)
-    ticks = np.round(Beats(musictx.read(path)).quarters(made.score.notes["start"]) * 960)
-    new = ticks[ticks >= 8 * 3840] - 8 * 3840
-    assert {0, swing} <= set(new % 960) <= {0, swing / 2, swing, (swing + 960) / 2}
-    assert set(new // 3840) == {0, 1, 2, 3}
 
 
 def test_triplets_are_no_swing():

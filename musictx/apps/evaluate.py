@@ -1,15 +1,26 @@
-"""``musictx evaluate``: the likelihood of a corpus under a model."""
+"""``musictx evaluate``: the likelihood of a corpus under a model; and what it shares with
+``compare``: how a corpus is found and a result written."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from musictx.apps.measuring import check_file, count, described, find_shards, write_result
-from musictx.bundle import load
-from musictx.config import EvaluateConfig
+from musictx.bundle import Bundle, load
+from musictx.card import check_card
+from musictx.config import CorpusConfig, EvaluateConfig
+from musictx.data import corpora
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards, is_shards
+from musictx.errors import UserError
 from musictx.evaluate import nll
+from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
 from musictx.shipped import chosen
+from musictx.tokens.vocab import Tokenizer
 
 
 def run(config: EvaluateConfig) -> nll.Evaluation:
@@ -44,3 +55,111 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
         write_result(Path(config.out), result.to_dict() | facts)
         print(config.out, flush=True)
     return result
+
+
+def check_file(out: str | None) -> None:
+    """Raise ``UserError`` if the result cannot be written to the file ``out``."""
+    if out is not None:
+        check_writable(Path(out).parent, "out")
+        if Path(out).is_dir():
+            raise UserError(f"out={out}: this is a folder; give the name of a file")
+
+
+def write_result(
+    path: Path, whole: Mapping[str, Any], lines: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """``whole`` as JSON, or ``lines`` as a table if ``path`` ends with .csv."""
+    if path.suffix == ".csv":
+        columns = list(dict.fromkeys(key for line in lines for key in line))
+        write_table(path, lines, columns)
+    else:
+        write_text(path, json.dumps(whole, indent=1) + "\n")
+
+
+def described(bundle: Bundle) -> str:
+    """The model folder and its size, for people."""
+    return f"{bundle.folder} ({count(bundle):,} parameters)"
+
+
+def count(bundle: Bundle) -> int:
+    """Parameters of the model."""
+    return sum(p.numel() for p in bundle.model.parameters())
+
+
+def find_shards(
+    corpus: CorpusConfig,
+    tokenizer: Tokenizer,
+    *,
+    card: dict[str, Any] | None = None,
+    split: str = "validation",
+) -> Shards:
+    """The tokens to measure on: of ``corpus``, or of the corpus that the model's ``card`` names.
+
+    Prepares them with ``tokenizer`` if need be, and with the parts that the model has by name; the
+    tokens a model was trained with are taken as they are, since its files may have changed or gone.
+    Raises ``UserError`` if the tokens are of another vocabulary, if nothing leads to a corpus, or
+    if no piece can come into ``split``.
+    """
+    trained_on = unnamed(corpus)
+    if trained_on:
+        corpus = corpus_of(card or {})
+    elif not corpus.programs:
+        corpus = replace(corpus, programs=_programs_of(card or {}))
+    if corpus.shards is not None and is_shards(Path(corpus.shards)):
+        shards = Shards(corpus.shards)
+        shards.check(tokenizer)
+        if trained_on or (corpus.name == "folder" and corpus.path is None):
+            return shards
+    _check_split(corpus, split)
+    report = prepare(corpus, tokenizer)
+    shards = Shards(report.folder)
+    nll.check_split(shards, split)
+    if not report.up_to_date:
+        print(report, flush=True)
+    return shards
+
+
+def unnamed(corpus: CorpusConfig) -> bool:
+    """Whether the options name no corpus at all."""
+    return corpus.name == "folder" and corpus.path is None and corpus.shards is None
+
+
+def _check_split(corpus: CorpusConfig, split: str) -> None:
+    """Refuse a split that no piece can be in before a folder of tokens is made for nothing."""
+    share = {"validation": corpus.validation, "test": corpus.test}.get(split, 1.0)
+    pieces = corpora.find(corpus)
+    if share > 0 and not pieces.published:
+        return
+    if not any(item.split == split for item in pieces.items()):
+        raise UserError(
+            f"split={split}: no piece of this corpus is in it; choose another split, or set "
+            f"corpus.{split} above 0"
+        )
+
+
+def corpus_of(card: dict[str, Any]) -> CorpusConfig:
+    """The corpus that a model was trained on, by its card (see ``training/card.py``)."""
+    check_card(card, "the model's card")
+    about: Any = card.get("corpus")
+    about = about if isinstance(about, dict) else {}
+    path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
+    if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
+        raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
+    if path is None and not (shards and is_shards(Path(shards))):
+        name = about.get("name") or "folder"
+        if not corpora.needs_path(name):
+            return CorpusConfig(name=name, **held_out)
+        raise UserError(
+            "corpus.path: the model's card leads to no corpus on this machine; give corpus.path=DIR"
+        )
+    if shards and not is_shards(Path(shards)):
+        shards = None  # gone: prepared again in the usual place
+    programs, name = _programs_of(card), about.get("name") or "folder"
+    return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)
+
+
+def _programs_of(card: dict[str, Any]) -> dict[str, int]:
+    """The programs of parts that a model was trained with, by the names of their tracks."""
+    corpus = card.get("corpus")
+    programs = corpus.get("programs") if isinstance(corpus, dict) else None
+    return dict(programs or {})

@@ -1,4 +1,4 @@
-"""What is usual in the parts that are composed around known notes."""
+"""What is usual in the parts that are composed around given notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usua
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
 from musictx.sampling import group_limits
-from musictx.sampling.steer import FEWEST_NOTES, controls_of
+from musictx.sampling.steer import controls_of
+from musictx.sampling.strengths import FEWEST_NOTES
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
@@ -26,7 +27,7 @@ MARGIN = 4
 
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
     """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
-    in the corpus; infinite where that is not known."""
+    in the corpus; infinite where the card has none."""
     usual = bundle.stats.parts
     tune = usual.get(parts.melody_program(bundle) or 0)
     if notes:

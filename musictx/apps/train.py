@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytorch_lightning as pl
 
 from musictx import __version__, bundle, files, formats, registry
-from musictx.config import GenerateConfig, TrainConfig
+from musictx.config import TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
@@ -28,10 +28,9 @@ from musictx.notes import Score
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.vocab import Tokenizer
 from musictx.training import checkpoint, messages, ranks, run_folder
-from musictx.training.callbacks import HookedCallback, Hooks
+from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
 from musictx.training.card import best, card
 from musictx.training.clock import clock
-from musictx.training.ema import Ema, averaged
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.network import build_model, freeze, take_over
 from musictx.training.optimizer import optimizer_options
@@ -188,7 +187,8 @@ def make_hooks(
 
     def sample(seconds: float, seed: int) -> Score:
         # a run without samples imports none of this
-        from musictx.sampling.music import continue_each
+        from musictx.config import GenerateConfig
+        from musictx.sampling.composer import continue_each
         from musictx.sampling.primer import NOTHING
         from musictx.sampling.steer import Steering, density_of
 

@@ -1,5 +1,5 @@
-"""``attend``: checks its arguments and calls the implementation that is named, or the fastest one
-(``auto``). One that is named and cannot do the job is an error; no other takes its place.
+"""``attend``: checks its arguments and calls the named implementation, or the fastest one
+(``auto``). If the named one cannot compute the job, that is an error: no other takes its place.
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
@@ -14,11 +14,11 @@ Optional components (:mod:`musictx.registry`) add modules like those here: each 
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
 import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
-one it computes a few tokens and their gradients, once a process: one that raises an error there is
-left out, with a line that says so.
+one, it computes a few tokens and their gradients, once a process; if that raises an error, auto
+leaves it out and prints one line.
 
 A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked and for the added ones.
+for auto, for chunked and for the optional ones.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
-_OURS: dict[str, Any] = {
+_CORE: dict[str, Any] = {
     "reference": reference,
     "skew": skew,
     "chunked": chunked,
     "sdpa": sdpa,
     "decode": decode,
 }
-_MODULES = _OURS | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
-_ADDED = [name for name in _MODULES if name not in _OURS]
+MODULES = _CORE | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
+_OPTIONAL = [name for name in MODULES if name not in _CORE]
 #: The buffers that chunked reads in two ways are untried on other kinds of device.
 _CHUNKED_DEVICES = ("cpu", "cuda")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
-#: Whether an added implementation can be run, by the arguments of :func:`_runs`.
+#: The answers of :func:`_runs` by its arguments.
 _RUNS: dict[tuple[Any, ...], bool] = {}
 
 
@@ -105,7 +105,7 @@ def attend(
     job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
     name = chosen(implementation, job._replace(tangents=has_tangents(q, k, v, *learned)))
-    out: Tensor = _MODULES[name].attend(q, k, v, terms, setting)
+    out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
 
 
@@ -114,14 +114,14 @@ def why_not(
 ) -> str | None:
     """Why the implementation cannot compute such terms for a text that looks at itself, or None.
 
-    ``q`` tells device, dtype and head size, and that this machine must have what is needed; without
-    it none of these is looked at. Raises ``ValueError`` for an unknown name.
+    With ``q``, its device, dtype and head size count too, and what this machine has. Raises
+    ``ValueError`` for an unknown name.
     """
     _check_name(implementation)
     span = (Span(0, 8),)
     if implementation == "auto":
         return None
-    reason: str | None = _MODULES[implementation].supports(
+    reason: str | None = MODULES[implementation].supports(
         Job.of(terms, Setting(span, span, causal), q)
     )
     return reason
@@ -145,23 +145,26 @@ def chosen(implementation: str, job: Job) -> str:
 def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | None]:
     _check_name(implementation)
     if job.masked:
-        reason = "it knows no mask of single keys, only causal, pieces and blocks"
+        reason = "it computes no mask of single keys, only causal, pieces and blocks"
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
-        reason = _MODULES[implementation].supports(job)
-        left = job.one and implementation not in ("reference", "skew", "sdpa")
-        return "decode" if left else implementation, reason
+        reason = MODULES[implementation].supports(job)
+        by_decode = job.single_query and implementation not in ("reference", "skew", "sdpa")
+        return "decode" if by_decode else implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
     if plain and not sdpa.supports(job):
         return "sdpa", None
-    if job.one:
+    if job.single_query:
         return "decode", None
-    for name in () if exported else _ADDED:
-        able = job.device is not None and not _MODULES[name].supports(job)
-        if able and _runs(name, job.device, job.dtype, job.size, job.labels):
+    if exported:
+        return "reference", None
+    for name in _OPTIONAL:
+        supported = job.device is not None and not MODULES[name].supports(job)
+        if supported and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
-    untried = exported or job.device not in _CHUNKED_DEVICES
-    return "reference" if untried or chunked.supports(job) else "chunked", None
+    if job.device in _CHUNKED_DEVICES and not chunked.supports(job):
+        return "chunked", None
+    return "reference", None
 
 
 @constant
@@ -179,7 +182,7 @@ def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
                     named = torch.arange(labels, device=device)
                     axes.append(Axis(table, high=39, coordinate=1, labels=named))
                 terms = Terms(size**-0.5, tuple(axes))
-                out = _MODULES[name].attend(q, q, q, terms, Setting(span, span))
+                out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
                 gradients = torch.autograd.grad(out.sum(), (q, table))
                 if not all(bool(x.isfinite().all()) for x in gradients):
                     raise ArithmeticError("its gradients are not finite")

@@ -21,7 +21,7 @@ from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
 
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
-    return refusal((not job.one, "it computes one causal query over earlier keys"))
+    return refusal((not job.single_query, "it computes one causal query over earlier keys"))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -21,10 +21,10 @@ from musictx.attention.terms import Terms
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
     askew = "causal attention needs equal positions of queries and keys, or one last query"
-    several = job.causal and not job.one
+    several = job.causal and not job.single_query
     return refusal(
         (job.tangents, NO_TANGENTS),
-        (job.axes > 0 or job.labels > 0, "it knows no relative terms"),
+        (job.axes > 0 or job.labels > 0, "it computes no relative terms"),
         *no_extras(job),
         (several and job.layout == ANY, SPANS_ONLY),
         (several and job.layout != SQUARE, askew),

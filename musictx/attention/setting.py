@@ -69,7 +69,7 @@ class Job(NamedTuple):
     labels      channels that the axes with labels would need, 0 without
     extras      which of the terms content_bias, position_bias, value_table and blocks there are
     scale       whether it is above 0
-    layout      of positions; ``one``: a single causal query over earlier keys
+    layout      of positions; ``single_query``: causal, over earlier keys
     device, dtype, size   of the queries; None: not looked at, nor what the machine has
     packed, dropout       whether pieces are kept apart, whether weights are dropped
     tangents              whether an input carries a derivative in forward mode, or torch.func works
@@ -86,7 +86,7 @@ class Job(NamedTuple):
     scale: bool = True
     causal: bool = True
     layout: str = SQUARE
-    one: bool = False
+    single_query: bool = False
     device: str | None = None
     dtype: torch.dtype | None = None
     size: int | None = None
@@ -113,7 +113,7 @@ class Job(NamedTuple):
             scale=terms.scale > 0,
             causal=setting.causal,
             layout=layout,
-            one=one,
+            single_query=one,
             device=None if q is None else q.device.type,
             dtype=None if q is None else q.dtype,
             size=None if q is None else q.shape[-1],
@@ -141,7 +141,7 @@ Case = tuple[bool, str]
 CAUSAL_ONLY = "it computes causal attention only"
 NO_TANGENTS = "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
 SPANS_ONLY = "it needs consecutive positions (Span)"
-_ONE_AXIS = "it knows one axis of distance, not {}, beside those with labels for keys"
+_ONE_AXIS = "it computes one axis of distance without labels for keys, not {}"
 _BY_ORDER = "it measures the order of tokens only, not further coordinates without labels"
 
 
@@ -159,7 +159,7 @@ def one_axis(job: Job) -> Iterator[Case]:
 def no_extras(job: Job) -> Iterator[Case]:
     """For implementations without ``Job.extras``."""
     for name in job.extras:
-        yield True, f"it knows no {name}"
+        yield True, f"it computes no {name}"
 
 
 def last_of_keys(job: Job) -> Iterator[Case]:
@@ -181,5 +181,5 @@ def kernel(job: Job) -> Iterator[Case]:
     yield job.tangents, NO_TANGENTS
     yield from one_axis(job)
     yield from no_extras(job)
-    if not job.one:
+    if not job.single_query:
         yield from last_of_keys(job)

@@ -34,7 +34,7 @@ def supports(job: Job) -> str | None:
     return refusal(
         (not job.causal, CAUSAL_ONLY),
         (not table, "it computes one table of vectors by the order of tokens"),
-        (job.bias, "it knows no bias"),
+        (job.bias, "it computes no bias"),
         *no_extras(job),
         *last_of_keys(job),
     )

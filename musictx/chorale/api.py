@@ -12,7 +12,7 @@ from musictx.options import request
 if TYPE_CHECKING:
     from musictx.api import Music
     from musictx.bundle import Bundle
-    from musictx.sampling.music import Sample
+    from musictx.sampling.sample import Sample
 
 
 def harmonise(
@@ -34,14 +34,10 @@ def harmonise(
 
     Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
     """
-    from musictx.chorale.app import harmonisations
+    from musictx.chorale.app import pieces, tune_of
 
     config = request("harmonise", options, without=BY_ARGUMENT)
-    harmonies = harmonisations(
-        model_of(model, tokenizer=config.tokenizer),
-        music_of(melody, "melody"),
-        config,
-        seed=seed_of(seed),
-        progress=function_of("progress", progress),
-    )
-    return [sample for _, sample in harmonies]
+    bundle = model_of(model, tokenizer=config.tokenizer)
+    tune = tune_of(music_of(melody, "melody"), config)
+    share = function_of("progress", progress)
+    return [sample for _, sample in pieces(bundle, tune, config, seed_of(seed), share)]

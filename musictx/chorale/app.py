@@ -20,43 +20,19 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading
 from musictx.chorale.config import HarmoniseConfig
-from musictx.chorale.gap import Gap
 from musictx.chorale.grid import VOICES
 from musictx.chorale.harmonise import Harmonisation, harmonise
+from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.chorale.tune import Form, Tune
+from musictx.chorale.tune import Gap, Tune
 from musictx.config import InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling import soft
-from musictx.sampling.music import Sample
+from musictx.sampling import penalties
+from musictx.sampling.sample import Sample
 
 #: Options of sampling that do not apply to voices of a chorale written anew.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
-
-
-def harmonisations(
-    bundle: Bundle,
-    melody: Score,
-    request: HarmoniseConfig,
-    *,
-    seed: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> list[tuple[Harmonisation, Sample]]:
-    """``request.samples`` times ``melody`` in four voices, in its bars and tempo. ``progress`` is
-    called with the share that is done.
-
-    Sample i of seed s is always the same. Raises ``UserError`` if the model does not write chorales
-    or the melody has no notes.
-    """
-    tune = tune_of(melody, request)
-    steps = request.samples * len(tune.given)
-
-    def share(step: float) -> None:
-        if progress is not None:
-            progress(step / steps)
-
-    return list(pieces(bundle, tune, request, seed, share))
 
 
 def run(config: HarmoniseConfig) -> list[Result]:
@@ -83,25 +59,30 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     work = Work.of(config, config.melody, notice, done="harmonised")
     for remark in tune.remarks():
         notice(remark)
-    with progress_of("harmonising", float(config.samples * len(tune.given)), "steps") as progress:
+    steps = float(config.samples * len(tune.given))
+    with progress_of("harmonising", steps, "steps") as progress:
 
-        def step(done: float) -> None:
-            progress(config.particles * 4, float(done))
+        def share(done: float) -> None:
+            progress(config.particles * 4, steps * done)
 
-        harmonies = pieces(work.bundle, tune, config, work.seed, step)
+        harmonies = pieces(work.bundle, tune, config, work.seed, share)
         for number, (harmony, sample) in enumerate(harmonies):
-            yield work.write(number, sample, _checked(harmony, tune))
+            yield work.write(number, sample, _assessment(harmony, tune))
 
 
 def pieces(
     bundle: Bundle,
     tune: Tune,
     request: HarmoniseConfig,
-    seed: int,
-    progress: Callable[[float], None],
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
 ) -> Iterator[tuple[Harmonisation, Sample]]:
-    """Each harmony of ``tune``, and its piece; see :func:`harmonisations`. ``progress`` is called
-    after each step with how much is done, of the steps of all; what it raises stops them."""
+    """``request.samples`` harmonies of ``tune``, and their pieces, as they are done. Sample i of
+    seed s is always the same.
+
+    progress  called after each step with the share of all that is done; what it raises stops it
+
+    Raises ``UserError`` if the model does not write chorales."""
     tokenizer = bundle.tokenizer
     if not isinstance(tokenizer, ChoraleTokenizer):
         raise UserError(
@@ -109,7 +90,11 @@ def pieces(
             "four voices: model=chorale, or one trained with tokenizer=chorale"
         )
     for number in range(request.samples):
-        before = number * len(tune.given)
+
+        def share(done: float, number: int = number) -> None:
+            if progress is not None:
+                progress((number + done) / request.samples)
+
         harmony = harmonise(
             bundle.model,
             tokenizer,
@@ -119,9 +104,9 @@ def pieces(
             sampling=request.sampling,
             form=Form(tune),
             seed=(seed, number),
-            progress=lambda step, before=before: progress(before + step),  # type: ignore[misc]
+            progress=share,
         )
-        progress(before + len(tune.given))
+        share(1.0)
         score, grid, free = tune.harmonised(harmony.grid), harmony.grid, ~tune.fixed
         new = (grid.pitches >= 0) & free
         new[1:] &= ~(grid.tied[1:] & free[:-1])
@@ -142,21 +127,22 @@ def filled(
         raise UserError(
             f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
         )
-    span = Gap.between(task.score, task.begin, task.end, task.tracks)
-    soft.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
+    gap = Gap.between(task.score, task.begin, task.end, task.tracks)
+    penalties.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
     length = task.end - task.begin
 
-    def share(step: float) -> None:
+    def seconds(share: float) -> None:
         if progress is not None:
-            progress(length * step / len(span.given))
+            progress(length * request.samples * share)
 
     voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
-    for _, sample in pieces(bundle, span, voices, seed, share):
+    for _, sample in pieces(bundle, gap, voices, seed, seconds):
         yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
-    """The melody in ``score``, with the options of ``request``."""
+    """The melody in ``score``, with the options of ``request``. ``UserError`` if it has no notes,
+    more than four voices, or not those that are asked for."""
     voices = tuple(sorted(VOICES.index(voice) for voice in request.voices))
     try:
         return Tune.of(score, voices, ends=request.phrase_ends)
@@ -165,7 +151,7 @@ def tune_of(score: Score, request: HarmoniseConfig) -> Tune:
         raise UserError(f"melody{name}: {error}") from None
 
 
-def _checked(harmony: Harmonisation, tune: Tune) -> str:
+def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     """What a teacher would mark, in a line, with the bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)

@@ -67,10 +67,11 @@ class BachChorales:
             return f"no version: {[name for name, _ in chorales()]}"
 
     def items(self) -> Iterator[Item]:
-        for name, score in sorted(chorales(), key=lambda pair: pair[0]):
+        for name, score in chorales():
             yield Item(name, score)
 
 
+@cache
 def chorales() -> list[tuple[str, Score]]:
     """(name, Score) of every chorale, sorted by name; about 2 s on the first call, then remembered.
 
@@ -78,7 +79,25 @@ def chorales() -> list[tuple[str, Score]]:
     velocity is 80 and the program 0 (piano) throughout; the tempo is 100. Raises :class:`UserError`
     if music21 is not installed.
     """
-    return list(_read().items())
+    paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
+    pieces: dict[str, Score] = {}
+    alike: dict[bytes, list[Score]] = {}  # by their incipits
+    for path in sorted(paths, key=_natural):
+        try:
+            # What the editions repeat is in the corpus once: that it comes again teaches nothing.
+            score = musicxml.read(path, bpm=BPM, repeats=False)
+        except UserError:
+            continue
+        if not _in_four_parts(score):
+            continue
+        rivals = alike.setdefault(_incipit(score), [])
+        if all(_shared(rival, score) < SAME for rival in rivals):
+            rivals.append(score)
+            length = score.notes["end"] - score.notes["start"]
+            notes = score.notes[length > SHORTEST].copy()
+            notes["program"] = 0
+            pieces[path.stem] = score.with_notes(notes)
+    return sorted(pieces.items())
 
 
 def _folder() -> Path:
@@ -98,29 +117,6 @@ def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
     """Sorts bwv66.6 before bwv101.7, by numbers where there are numbers."""
     parts = path.stem.removeprefix("bwv").replace("-", ".").split(".")
     return [(int(p), "") if p.isdecimal() else (1 << 30, p) for p in parts], path.name
-
-
-@cache
-def _read() -> dict[str, Score]:
-    paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
-    pieces: dict[str, Score] = {}
-    alike: dict[bytes, list[Score]] = {}  # by their incipits
-    for path in sorted(paths, key=_natural):
-        try:
-            # What the editions repeat is in the corpus once: that it comes again teaches nothing.
-            score = musicxml.read(path, bpm=BPM, repeats=False)
-        except UserError:
-            continue
-        if not _in_four_parts(score):
-            continue
-        rivals = alike.setdefault(_incipit(score), [])
-        if all(_shared(rival, score) < SAME for rival in rivals):
-            rivals.append(score)
-            length = score.notes["end"] - score.notes["start"]
-            notes = score.notes[length > SHORTEST].copy()
-            notes["program"] = 0
-            pieces[path.stem] = score.with_notes(notes)
-    return dict(sorted(pieces.items()))
 
 
 def _incipit(score: Score) -> bytes:

@@ -16,15 +16,15 @@ from musictx import formats
 from musictx.bundle import Bundle
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
-from musictx.chorale.copies import Copies
 from musictx.chorale.grid import STEP_SECONDS, Grid
 from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
-from musictx.config import SamplingConfig
+from musictx.config import CompareConfig
 from musictx.data.shards import Piece, Shards
 from musictx.errors import UserError
 from musictx.evaluate.comparison import Comparison, TableRow
+from musictx.evaluate.copies import CopyIndex
 from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
 from musictx.sampling.folder import SampleFolder
 
@@ -57,7 +57,7 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures:
-    """Chorales as :class:`musictx.apps.measures.Measures`; its task is to harmonise."""
+    """Chorales as :class:`musictx.apps.compare.Measures`; their task is to harmonise."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
@@ -93,10 +93,7 @@ class ChoraleMeasures:
         out: SampleFolder,
         bundle: Bundle,
         pieces: Sequence[Chorale],
-        *,
-        particles: int,
-        sampling: SamplingConfig,
-        seed: int,
+        config: CompareConfig,
         progress: Callable[[int, int], None],
     ) -> None:
         """Make one harmonisation for the soprano of each chorale."""
@@ -108,9 +105,9 @@ class ChoraleMeasures:
                 bundle.model,
                 tokenizer,
                 melody,
-                particles=particles,
-                sampling=sampling,
-                seed=(seed, i),
+                particles=config.particles,
+                sampling=config.sampling,
+                seed=(config.seed, i),
             )
             facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
             out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
@@ -121,66 +118,79 @@ class ChoraleMeasures:
         self,
         sets: Mapping[str, Sequence[Chorale]],
         training: Sequence[Chorale],
-        seed: int,
-        progress: Callable[[int, int], None],
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Comparison:
-        return compare(sets, training, seed, progress=progress)
+        """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
+        copies; of each set the rates of faults, with the standard error of all of them.
 
-
-def compare(
-    sets: Mapping[str, Sequence[Chorale]],
-    training: Sequence[Chorale],
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Comparison:
-    """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
-    copies; of each set the rates of faults, with the standard error of all of them.
-
-    training  pieces that are searched for copied spans; may be empty
-    """
-    sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
-    if empty := [which for which, some in sets.items() if not some]:
-        raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
-    corpus = Copies([one.grid.pitches for one in training])
-    pieces: list[dict[str, Any]] = []
-    total = sum(map(len, sets.values()))
-    columns: dict[str, dict[str, float]] = {}
-    for which, some in sets.items():
-        assessments, counts, bars, copied = [one.assessment for one in some], [], [], []
-        for one, assessment in zip(some, assessments):
-            span = np.nan
-            if training and which != TRAINING:  # those are copies of themselves
-                span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
-            line = {
-                "set": which,
-                "name": one.name,
-                "bars": assessment.bars,
-                "key": str(assessment.key),
+        training  pieces that are searched for copied spans; may be empty
+        """
+        sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
+        if empty := [which for which, some in sets.items() if not some]:
+            raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
+        corpus = Copies([one.grid.pitches for one in training])
+        pieces: list[dict[str, Any]] = []
+        total = sum(map(len, sets.values()))
+        columns: dict[str, dict[str, float]] = {}
+        for which, some in sets.items():
+            assessments, lines = [one.assessment for one in some], []
+            for one, assessed in zip(some, assessments):
+                span = np.nan
+                if training and which != TRAINING:  # those are copies of themselves
+                    span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
+                line: dict[str, Any] = {"set": which, "name": one.name}
+                line |= {"bars": assessed.bars, "key": str(assessed.key)}
+                line |= {"triad at the end": assessed.final_triad, "cadence": assessed.cadence}
+                line |= dict(assessed.counts) | {"faults": one.faults, "copied bars": span}
+                lines.append(line)
+                if progress is not None:
+                    progress(len(pieces) + len(lines), total)
+            pieces += lines
+            counts = np.array([len(line["faults"]) for line in lines])
+            bars, spans = (np.array([line[n] for line in lines]) for n in ("bars", "copied bars"))
+            columns[which] = {
+                "bars": float(bars.sum()),
+                **voice_leading.rates(assessments),
+                "standard error of all faults": standard_error(counts, bars, seed),
+                "copied bars, median": float(np.median(spans)),
+                "copied bars, longest": float(np.max(spans)),
             }
-            line |= {"triad at the end": assessment.final_triad, "cadence": assessment.cadence}
-            line |= dict(assessment.counts) | {"faults": one.faults, "copied bars": span}
-            pieces.append(line)
-            counts.append(len(one.faults))
-            bars.append(assessment.bars)
-            copied.append(span)
-            if progress is not None:
-                progress(len(pieces), total)
-        columns[which] = {
-            "bars": sum(bars),
-            **voice_leading.rates(assessments),
-            "standard error of all faults": error(np.array(counts), np.array(bars), seed),
-            "copied bars, median": float(np.median(copied)),
-            "copied bars, longest": float(np.max(copied)),
-        }
-    names = next(iter(columns.values()))
-    rows = [TableRow(name, "", {which: columns[which][name] for which in sets}) for name in names]
-    return Comparison(pieces, rows)
+        names = next(iter(columns.values()))
+        rows = [TableRow(name, "", {s: columns[s][name] for s in sets}) for name in names]
+        return Comparison(pieces, rows)
 
 
-def error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
+def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:
     """The standard error of counts in 100 bars, by drawing the pieces anew (bootstrap); nan for
     fewer than two pieces."""
     if len(counts) < 2:
         return float("nan")
     chosen = np.random.default_rng(seed).integers(0, len(counts), (RESAMPLES, len(counts)))
     return float((100 * counts[chosen].sum(1) / bars[chosen].sum(1)).std(ddof=1))
+
+
+class Copies:
+    """An index of a corpus of chorales (T, 4), to look up spans of all four voices together
+    (:mod:`musictx.evaluate.copies`). Held and repeated notes count as equal."""
+
+    def __init__(self, corpus: Sequence[np.ndarray]) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._index = CopyIndex([self._successions(piece) for piece in corpus])
+
+    def longest(self, piece: np.ndarray) -> int:
+        """Steps of the longest span of ``piece`` that a piece of the corpus has too, in all voices,
+        in any one transposition; between silences of all voices another one may begin."""
+        return self._index.longest(self._successions(piece)).notes
+
+    def _successions(self, piece: np.ndarray) -> np.ndarray:
+        """(T - 1,) int32, a number for each chord after another: both as intervals above their
+        first voice that sounds, and by how much that one rises."""
+        pitch = voice_leading.check(piece)
+        sounds = pitch.max(axis=1) >= 0
+        height = pitch[np.arange(len(pitch)), np.argmax(pitch >= 0, 1)]
+        chord = np.where(pitch >= 0, pitch - height[:, None], -1000)
+        rise = np.where(sounds[1:] & sounds[:-1], np.diff(height), 0)
+        rows = np.hstack([chord[:-1], chord[1:], rise[:, None]]).tolist()
+        numbers = self._numbers
+        return np.array([numbers.setdefault(tuple(r), len(numbers)) for r in rows], np.int32)

@@ -84,9 +84,8 @@ def read(
     start, end = steps(score, notes["start"]), steps(score, notes["end"])
     first = first_step(score)
     start, end = start - first, np.maximum(end, start + 1) - first
-    tracks = np.unique(notes["track"])
-    if len(tracks) == len(voices):
-        return _by_track(notes, start, end, tracks, voices, lost), lost
+    if len(np.unique(notes["track"])) == len(voices):
+        return _by_track(notes, start, end, voices, lost), lost
     return _by_height(notes, start, end), lost
 
 
@@ -106,6 +105,15 @@ def first_step(score: Score) -> int:
     if not len(notes):
         return 0
     return int(steps(score, notes["start"]).min()) // PER_QUARTER * PER_QUARTER
+
+
+def tracks(notes: np.ndarray) -> list[int]:
+    """The tracks of ``notes`` that have pitched ones, from high to low by their mean pitch."""
+    notes = notes[~notes["drum"]]
+    means = {
+        t: notes["pitch"][notes["track"] == t].mean() for t in np.unique(notes["track"]).tolist()
+    }
+    return sorted(means, key=lambda track: (-means[track], track))
 
 
 def write(grid: Grid, *, bpm: float = BPM) -> Score:
@@ -135,14 +143,12 @@ def _by_track(
     notes: np.ndarray,
     start: np.ndarray,
     end: np.ndarray,
-    tracks: np.ndarray,
     voices: tuple[int, ...],
     lost: Counter[str],
 ) -> Grid:
-    mean = {track: notes["pitch"][notes["track"] == track].mean() for track in tracks}
     pitches = np.full((end.max(), len(VOICES)), SILENCE, np.int64)
     tied = np.zeros(pitches.shape, bool)
-    for voice, track in zip(sorted(voices), sorted(tracks, key=lambda t: (-mean[t], t))):
+    for voice, track in zip(sorted(voices), tracks(notes)):
         of_track = np.flatnonzero(notes["track"] == track)
         of_track = of_track[np.lexsort((notes["pitch"][of_track], start[of_track]))]
         starts = start[of_track]

@@ -16,10 +16,10 @@ import torch
 from torch.nn import functional as F
 
 from musictx.chorale import voice_leading
-from musictx.chorale.grid import PER_QUARTER, Grid
-from musictx.chorale.particles import filtered, read, whole
+from musictx.chorale.grid import PER_QUARTER, VOICES, Grid
+from musictx.chorale.particles import filtered, read
+from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.chorale.tune import Form
 from musictx.config import TokenSampling
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
@@ -64,20 +64,21 @@ def harmonise(
     sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
                model has them, with the rules
     form       constraints of the whole melody, weighed like the rules
-    progress   called after each step with how much is done, of as many as there are steps
+    progress   called after each step with the share that is done
 
     The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
     piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
-    fixed = whole(given, (0,)) if fixed is None else fixed
+    if fixed is None:
+        fixed = np.tile(np.arange(len(VOICES)) == 0, (len(given), 1))
     random = seed if isinstance(seed, tuple) else (seed,)
 
     def share(step: int, number: int) -> None:
         if progress is not None:
-            passed = (number - 1) * len(given) + step
-            again = (1 - FIRST_WORK_SHARE) * passed / TRIES_IN_ALL if number else 0.0
-            progress(FIRST_WORK_SHARE * (len(given) if number else step) + again)
+            again = (1 - FIRST_WORK_SHARE) * (number - 1 + step / len(given)) / TRIES_IN_ALL
+            once = FIRST_WORK_SHARE * step / len(given)
+            progress(FIRST_WORK_SHARE + again if number else once)
 
     def attempt(given: Grid, fixed: np.ndarray, number: int, begin: int = 0) -> _Piece:
         pieces = filtered(

@@ -9,7 +9,7 @@ their number grows, the particles come to be drawn from
     p(free notes | given notes) x exp(-rules x faults)
 
 up to a constant: a product of the model and the textbook (:mod:`musictx.chorale.rules`), to which a
-whole melody adds its key and form (:class:`musictx.chorale.tune.Form`). Free notes are drawn with
+whole melody adds its key and form (:class:`musictx.chorale.rules.Form`). Free notes are drawn with
 the faults they complete taken into account, and what a draw could not choose between, the sum of
 p x exp(-rules x faults) over all ids, is the particle's weight. Top-p and the like act on each draw
 of this product.
@@ -26,10 +26,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, VOICES, Grid
-from musictx.chorale.rules import Rules
+from musictx.chorale.rules import Form, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.chorale.tune import Form
 from musictx.config import TokenSampling
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
@@ -84,7 +84,7 @@ def filtered(
     if fixed.shape != given.pitches.shape or not fixed.any() or not fixed[:begin].all():
         raise ValueError(f"fixed: {fixed.shape}, expected some of {given.pitches.shape}")
     forced = tokenizer.encode_grid(given).reshape(steps, len(VOICES)).astype(np.int64)
-    reshape, rules = processors.build(sampling, tokenizer), Rules(tokenizer, sampling.rules)
+    reshape, rules = processors.build(sampling, tokenizer), sampling.rules
     silent = _silent(given, fixed)
     closing = _closing(steps, [*(form.phrases if form else ()), (_last_note(given, fixed), steps)])
     random = np.random.default_rng(seed)
@@ -102,16 +102,16 @@ def filtered(
             step, voice = divmod(place, len(VOICES))
             logits, past = music.logits, music.past[:, 1:].numpy()
             likely = logits.log_softmax(dim=-1).numpy()
-            if rules.strength:
-                costs = rules.costs(past, closing=closing[step])
+            if rules:
+                written = tokenizer.written(past)
+                costs = fault_costs(written, closing=closing[step])
                 if form is not None:
-                    table, choices = rules.choices(past)
-                    costs = costs + form.costs(table, choices, step, voice)
+                    costs += form.costs(written.table, written.choices, step, voice)
             if fixed[step, voice] or step < silent:
                 ids = np.full(particles, forced[step, voice])
-                weights += likely[:, ids[0]] - rules.strength * costs[:, ids[0]]
+                weights += likely[:, ids[0]] - rules * costs[:, ids[0]]
             else:
-                ids, mass = _draw(logits, rules.strength * costs, states, past, reshape, random)
+                ids, mass = _draw(logits, rules * costs, states, past, reshape, random)
                 weights += mass
             charged += costs[np.arange(particles), ids]
             total += likely[np.arange(particles), ids]
@@ -129,23 +129,14 @@ def filtered(
         total += music.logits.log_softmax(dim=-1).numpy()[:, EOS]
     past = music.past[:, 1:].numpy()
     faults = np.zeros(particles)
-    if rules.strength:
+    if rules:
         grids = [read(tokenizer, ids, given, fixed) for ids in past]
-        faults += [rules.faults(grid, stuck=form is None) for grid in grids]
+        faults += [_faults(grid, stuck=form is None) for grid in grids]
         if form is not None:
             faults += [form.faults(grid.pitches) for grid in grids]
     # Costs that were charged on the way (in the key so far) are replaced by those of the whole
     # piece.
-    return Particles(past, weights - rules.strength * (faults - charged), total, faults)
-
-
-def whole(given: Grid, voices: tuple[int, ...]) -> np.ndarray:
-    """(T, 4) bool: all notes of ``voices``, one to three of 0, 1, 2, 3."""
-    if not voices or not set(voices) < set(range(len(VOICES))):
-        raise ValueError(f"voices={voices}: expected one to three of 0, 1, 2, 3")
-    fixed = np.zeros(given.pitches.shape, bool)
-    fixed[:, voices] = True
-    return fixed
+    return Particles(past, weights - rules * (faults - charged), total, faults)
 
 
 def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.ndarray) -> Grid:
@@ -155,12 +146,20 @@ def read(tokenizer: ChoraleTokenizer, ids: np.ndarray, given: Grid, fixed: np.nd
 
 
 def _closing(steps: int, ends: Sequence[tuple[int, int]]) -> list[bool | None]:
-    """For each step the argument ``closing`` of :meth:`musictx.chorale.rules.Rules.costs`: in
+    """For each step the argument ``closing`` of :func:`musictx.chorale.rules.fault_costs`: in
     ``ends``, from their first steps on, a chord that could end the piece is required."""
     flags: list[bool | None] = [None] * steps
     for start, stop in ends:
         flags[start:stop] = [step > start for step in range(start, stop)]
     return flags
+
+
+def _faults(grid: Grid, *, stuck: bool) -> int:
+    """All faults of a whole piece, among them those that only the whole shows; without those of
+    voices that stand still unless ``stuck``."""
+    faults = voice_leading.faults(grid.pitches, grid.tied)
+    counted = sum(stuck or fault.kind != "stuck voice" for fault in faults)
+    return counted + (not voice_leading.closes(grid.pitches))
 
 
 def _last_note(given: Grid, fixed: np.ndarray) -> int:

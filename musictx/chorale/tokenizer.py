@@ -12,31 +12,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.ending import Closing
-from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
-from musictx.chorale.rules import Rules
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
+from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Sounding
-from musictx.tokens.vocab import (
-    BOS,
-    CUT,
-    EOS,
-    SPECIALS,
-    SoftConstraint,
-    Vocabulary,
-    VocabularyTokenizer,
-)
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, Penalty, Tokenizer, Vocabulary
 
 
-class ChoraleTokenizer(VocabularyTokenizer):
+class ChoraleTokenizer(Tokenizer):
     """Four-part Score <-> ids.
 
     low, high  lowest and highest MIDI pitch; other notes are left out (silence) and counted
@@ -44,8 +35,6 @@ class ChoraleTokenizer(VocabularyTokenizer):
     """
 
     name = "chorale"
-    #: Windows of a piece begin at multiples of so many tokens.
-    align = len(VOICES)
     voices = len(VOICES)
     beats = True
     top_p = 0.9
@@ -69,10 +58,11 @@ class ChoraleTokenizer(VocabularyTokenizer):
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, "low": self.low, "high": self.high, "ties": self.ties}
 
-    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[SoftConstraint]:
+    def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """Where a piece may end; the rules of voice leading, if ``sampling.rules`` gives them
         weight."""
-        return (Closing(self), *([Rules(self, sampling.rules)] if sampling.rules else ()))
+        rules = [Rules(self.written, sampling.rules)] if sampling.rules else []
+        return (Closing(self.written), *rules)
 
     def clock(self, score: Score) -> Clock:
         beats = four.beats(score)
@@ -113,42 +103,34 @@ class ChoraleTokenizer(VocabularyTokenizer):
         flat[: len(array)] = array
         table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
-        goes_on = (table == self._tie) & self.ties | (table == -2)
-        for t in np.flatnonzero(goes_on.any(axis=1)):
+        held = (table == self._tie) & self.ties | (table == -2)
+        for t in np.flatnonzero(held.any(axis=1)):
             before = pitches[t - 1] if t else SILENCE
-            pitches[t] = np.where(goes_on[t], before, pitches[t])
-        return Grid(pitches, goes_on & (pitches >= 0)) if self.ties else Grid.joined(pitches)
+            pitches[t] = np.where(held[t], before, pitches[t])
+        return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.joined(pitches)
 
-    def is_tie(self, ids: np.ndarray) -> np.ndarray:
-        """Which of ``ids`` are ties; none where the vocabulary has no tie."""
-        return np.asarray(ids) == self._tie
-
-    def pitches(self, ids: np.ndarray) -> np.ndarray:
-        """The pitches of half-written pieces side by side: ids (B, n) without ``bos`` -> (B, T, 4)
-        int64, T steps the last of which may be incomplete; -1 = silent, or not written."""
+    def written(self, ids: np.ndarray) -> Written:
+        """Half-written pieces side by side, ids (B, n) without ``bos``."""
         count, length = ids.shape
-        steps = -(-length // len(VOICES))
-        table = np.full((count, steps * len(VOICES)), SILENCE, np.int64)
+        step, voice = divmod(length, len(VOICES))
+        places = len(VOICES) * (step + (voice > 0))
+        table = np.full((count, places), SILENCE, np.int64)
         table[:, :length] = self.pitch_of[ids]
-        table = table.reshape(count, steps, len(VOICES))
+        table = table.reshape(count, -1, len(VOICES))
         if self.ties:
-            begins = np.ones((count, steps * len(VOICES)), bool)
-            begins[:, :length] = ~self.is_tie(ids)
-            since = np.where(begins.reshape(table.shape), np.arange(steps)[:, None], 0)
-            table = np.take_along_axis(table, np.maximum.accumulate(since, axis=1), axis=1)
-        return table
+            begins = np.ones((count, places), bool)
+            begins[:, :length] = ids != self._tie
+            at = np.arange(table.shape[1])[:, None]
+            since = np.maximum.accumulate(np.where(begins.reshape(table.shape), at, 0), axis=1)
+            table = np.take_along_axis(table, since, axis=1)
+        before = table[:, step - 1, voice, None] if step else np.full((count, 1), SILENCE)
+        tie = np.arange(self.size) == self._tie
+        choices = np.where(tie, before, self.pitch_of)
+        repeated = tie if self.ties else choices == before
+        return Written(step, voice, table, choices, (choices >= 0) & ~repeated)
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> ChoraleState:
-        """The state after ``prefix``."""
-        state = ChoraleState(self)
-        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if place == 0 and token_id in (BOS, CUT):
-                continue
-            try:
-                state.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
-        return state
+    def state(self) -> ChoraleState:
+        return ChoraleState(self)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -178,7 +160,7 @@ class ChoraleTokenizer(VocabularyTokenizer):
         return result
 
 
-class ChoraleState:
+class ChoraleState(GrammarState):
     """A half-written chorale; see :class:`musictx.tokens.vocab.GrammarState`.
 
     Any voice may sound any pitch or be silent; a tie needs a note before it; ``eos`` stands after
@@ -186,28 +168,22 @@ class ChoraleState:
     """
 
     def __init__(self, tokenizer: ChoraleTokenizer) -> None:
+        super().__init__(tokenizer.vocabulary)
         self._tokenizer = tokenizer
         self._count = 0
-        self._notes = 0
         self._ended = False
         self._last = [tokenizer._silence] * len(VOICES)
-        self.sounding = Sounding()  # a note ends where the next of its voice begins: nothing waits
 
     @property
     def seconds(self) -> float:
         return self._count // len(VOICES) * STEP_SECONDS
 
     @property
-    def notes(self) -> int:
-        return self._notes
-
-    @property
     def voice(self) -> int:
         """The voice to be written next, 0 (soprano) to 3 (bass)."""
         return self._count % len(VOICES)
 
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool: ids that may come next."""
+    def _allowed(self) -> np.ndarray:
         tokens = self._tokenizer
         mask = np.zeros(tokens.size, dtype=bool)
         if self._ended:
@@ -220,23 +196,27 @@ class ChoraleState:
             mask[tokens._tie] = self._last[self.voice] >= tokens._first
         return mask
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        tokens = self._tokenizer
-        if not 0 <= token_id < tokens.size or not self.allowed()[token_id]:
-            raise ValueError(f"id {token_id} is not allowed for the {VOICES[self.voice]}")
-        if token_id == EOS:
-            self._ended = True
-            return
-        voice = self.voice
-        if token_id != tokens._tie or not tokens.ties:
-            held = not tokens.ties and token_id == self._last[voice]
-            self._notes += token_id >= tokens._first and not held
-            self._last[voice] = token_id
-        self._count += 1
+    def _where(self) -> str:
+        return f"for the {VOICES[self.voice]}"
 
-    def copy(self) -> ChoraleState:
-        other = object.__new__(ChoraleState)
-        other.__dict__.update(self.__dict__)
+    def _take(self, kind: str, value: int) -> list[Change]:
+        if kind == "eos":
+            self._ended = True
+            return []
+        changes, last = list[Change](), self._last[self.voice]
+        token_id = self._vocabulary.id(kind, value)
+        if kind != "tie" and (self._tokenizer.ties or token_id != last):
+            before, pitch = self._vocabulary.token(last)
+            if before == "pitch":
+                changes.append(Change(self.seconds, False, pitch, 0, self.voice))
+            if kind == "pitch":
+                changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
+                self.notes += 1
+            self._last[self.voice] = token_id
+        self._count += 1
+        return changes
+
+    def copy(self) -> Self:
+        other = super().copy()
         other._last = list(self._last)
         return other

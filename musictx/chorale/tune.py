@@ -1,16 +1,16 @@
-"""What is to be harmonised: its notes on the grid, its bars, its key, and the file it came in."""
+"""What is given of a chorale: a melody to be harmonised, or all but a gap; and its bars and key."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from musictx.beats import Beats
 from musictx.chorale import grid as four
-from musictx.chorale import voice_leading
 from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
 from musictx.evaluate import keys
@@ -22,26 +22,22 @@ OFF_SIXTEENTHS = 0.12
 
 @dataclass(frozen=True)
 class Tune:
-    """given   the notes of the file on the grid, in the voices that they belong to
+    """Notes of a file on the grid, of which some stay and the others are to be written.
+
+    score   the file;  given  its notes on the grid, in the voices that they belong to
     voices  which voices are given, 0 = soprano: usually one, the melody
     fixed   (T, 4) bool: which notes of ``given`` stay
+    key     of the whole melody
     shift   semitones, whole octaves, by which a single voice was moved into its range
-    first   the sixteenth of the file at which the grid begins
-    clock   the beats and bars of the file;  key  of the whole melody
-    off     notes of the file that do not stand on sixteenths
-    score   the file
     ends    bars in which phrases end; none: as the fermatas of the file say, or its long notes
     """
 
+    score: Score
     given: Grid
     voices: tuple[int, ...]
     fixed: np.ndarray
-    shift: int
-    first: int
-    clock: Beats
     key: keys.Key | None
-    off: int
-    score: Score
+    shift: int = 0
     ends: tuple[int, ...] = ()
 
     @classmethod
@@ -77,17 +73,29 @@ class Tune:
                     f"{error}; give a file with the melody alone, such as its track, exported from "
                     "your sequencer"
                 ) from None
-        clock, first = four.beats(score), four.first_step(score)
-        bars = {clock.bar((first + step) / PER_QUARTER)[0] for step in range(len(given))}
-        if missing := sorted(set(ends) - bars):
-            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")
         fixed = np.zeros(given.pitches.shape, bool)
         fixed[:, voices] = True
         given = Grid(np.where(fixed, given.pitches, SILENCE), given.tied & fixed)
-        start = clock.quarters(score.notes["start"]) * PER_QUARTER
-        off = int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum())
         key = keys.of_melody(given.pitches[:, voices[0]])
-        return cls(given, voices, fixed, shift, first, clock, key, off, score, tuple(ends))
+        tune = cls(score, given, voices, fixed, key, shift, tuple(ends))
+        bars = {tune.at(step)[0] for step in range(len(given))}
+        if missing := sorted(set(ends) - bars):
+            raise UserError(f"phrase_ends={missing[0]}: expected bars of 1-{max(bars)}")
+        return tune
+
+    @cached_property
+    def clock(self) -> Beats:
+        """The beats and bars of the file."""
+        return four.beats(self.score)
+
+    @cached_property
+    def first(self) -> int:
+        """The sixteenth of the file at which the grid begins."""
+        return four.first_step(self.score)
+
+    def at(self, step: int) -> tuple[int, float]:
+        """The bar of the file in which a step of the grid lies, and the quarters since its line."""
+        return self.clock.bar((self.first + step) / PER_QUARTER)
 
     @property
     def bar(self) -> int:
@@ -98,9 +106,7 @@ class Tune:
     @property
     def bars(self) -> int:
         """How many bars of the file it touches."""
-        first, _ = self.clock.bar(self.first / PER_QUARTER)
-        last, _ = self.clock.bar((self.first + len(self.given) - 1) / PER_QUARTER)
-        return last - first + 1
+        return self.at(len(self.given) - 1)[0] - self.at(0)[0] + 1
 
     def phrases(self) -> list[tuple[int, int]]:
         """First and last step (exclusive) of the notes with which phrases end, the last one apart.
@@ -115,7 +121,7 @@ class Tune:
         ends = np.append(begins[1:], len(line))
         silent = np.append(np.flatnonzero(line < 0), len(line))
         ends = np.minimum(ends, silent[np.searchsorted(silent, begins)])
-        places = [self.clock.bar((self.first + s) / PER_QUARTER) for s in range(len(line))]
+        places = [self.at(step) for step in range(len(line))]
         bars = np.array([bar for bar, _ in places])
 
         def longest(inside: np.ndarray) -> int:
@@ -128,7 +134,8 @@ class Tune:
         if self.ends or self.score.fermatas:
             numbers = {longest(bars == bar) for bar in self.ends}
             if not self.ends:
-                under = [self._step(time) for time in self.score.fermatas]
+                quarters = self.clock.quarters(np.array(self.score.fermatas))
+                under = (np.round(quarters * PER_QUARTER) - self.first).tolist()
                 last = len(begins) - 1
                 numbers = {n for n in range(last) if any(begins[n] <= s < ends[n] for s in under)}
             return [(int(begins[n]), int(ends[n])) for n in sorted(numbers) if n >= 0]
@@ -147,14 +154,10 @@ class Tune:
                 phrases.append((begin, end))
         return phrases
 
-    def _step(self, seconds: float) -> int:
-        """The step of the grid that begins at a time in the file."""
-        return round(float(self.clock.quarters(seconds)) * PER_QUARTER) - self.first
-
     def where(self, step: int) -> str:
         """A step of the grid as musicians count it in the file: ``bar 2 beat 1.5``."""
+        bar, since = self.at(step)
         quarters = (self.first + step) / PER_QUARTER
-        bar, since = self.clock.bar(quarters)
         meter = np.searchsorted(self.clock.meter_at, quarters + 1e-6, side="right") - 1
         beat = 1 + since * self.clock.meters["denominator"][meter] / 4
         return f"bar {bar} beat {beat:g}"
@@ -167,9 +170,10 @@ class Tune:
             plural = "an octave" if octaves == 1 else f"{octaves} octaves"
             voice = VOICES[self.voices[0]]
             lines.append(f"the tune was moved {way} by {plural}, into the range of a {voice}")
-        if self.off:
+        start = self.clock.quarters(self.score.notes["start"]) * PER_QUARTER
+        if off := int((np.abs(start - np.round(start)) > OFF_SIXTEENTHS).sum()):
             lines.append(
-                f"{self.off} of its {len(self.score)} notes do not begin on a sixteenth "
+                f"{off} of its {len(self.score)} notes do not begin on a sixteenth "
                 "(triplets?); the other voices know sixteenths only"
             )
         return lines
@@ -194,6 +198,54 @@ class Tune:
         )
 
 
+class Gap(Tune):
+    """What begins in a span of a file of four tracks is to be written anew; all else stays."""
+
+    @classmethod
+    def between(cls, score: Score, begin: float, end: float, tracks: Sequence[int]) -> Gap:
+        """What begins from ``begin`` to ``end`` seconds on ``tracks``.
+
+        Raises ``UserError`` for other than four tracks and where nothing is to be written, or all.
+        """
+        of_voices = four.tracks(score.notes)
+        if len(of_voices) != len(VOICES):
+            raise UserError(
+                f"file: {len(of_voices)} tracks, expected four, one for each voice, for a model of "
+                "chorales"
+            )
+        given = four.read(score)[0]
+        edges = four.steps(score, np.array([begin, end])) - four.first_step(score)
+        step = np.arange(len(given))[:, None]
+        began = np.maximum.accumulate(np.where(given.tied, 0, step))  # where each note begins
+        new = np.isin(of_voices, tracks)
+        free = (began >= edges[0]) & (began < edges[1]) & new
+        if not free.any() or free.all():
+            what = "nothing begins there" if not free.any() else "nothing would stay"
+            raise UserError(f"from, to: {what}; expected some bars of the file, not all")
+        stay = tuple(np.flatnonzero(~new).tolist()) or (0,)
+        return cls(score, given, stay, ~free, keys.of_melody(given.pitches[:, 0]))
+
+    def harmonised(self, grid: Grid) -> Score:
+        """The file with the free notes of ``grid`` in the place of those that were there."""
+        free, notes = ~self.fixed, self.score.notes
+        tied = grid.tied & free
+        tied[1:] &= free[:-1]
+        fresh = four.notes(
+            Grid(np.where(free, grid.pitches, SILENCE), tied), self.clock, self.first
+        )
+        steps = four.steps(self.score, notes["start"]) - self.first
+        at = np.clip(steps, 0, len(free) - 1)
+        keep = np.ones(len(notes), bool)
+        of_voices = four.tracks(notes)
+        for voice, track in enumerate(of_voices):
+            old, new = (notes["track"] == track) & ~notes["drum"], fresh["track"] == voice
+            keep &= ~(old & free[at, voice])
+            fresh["velocity"][new] = int(np.median(notes["velocity"][old]))
+            fresh["program"][new] = notes["program"][old][0]
+        fresh["track"] = np.array(of_voices, fresh["track"].dtype)[fresh["track"]]
+        return self.score.with_notes(np.concatenate([notes[keep], fresh]))
+
+
 def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     """The highest line of ``grid`` (for a bass the lowest) as that voice, the others silent; and
     the octaves, in semitones, by which it was moved into the range of that voice.
@@ -209,9 +261,9 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     steps = np.arange(len(grid))
     pitches[:, voice] = sounding[steps, top]
     line = pitches[:, voice]
-    goes_on = np.zeros(len(grid), bool)
-    goes_on[1:] = (line[1:] == line[:-1]) & (top[1:] == top[:-1])
-    tied[:, voice] = grid.tied[steps, top] & goes_on
+    held = np.zeros(len(grid), bool)
+    held[1:] = (line[1:] == line[:-1]) & (top[1:] == top[:-1])
+    tied[:, voice] = grid.tied[steps, top] & held
     breath = np.flatnonzero((line[1:-1] < 0) & (line[:-2] >= 0) & (line[2:] >= 0)) + 1
     line[breath], tied[breath, voice] = line[breath - 1], True
     sung = line[line >= 0]
@@ -223,92 +275,3 @@ def melody_of(grid: Grid, voice: int = 0) -> tuple[Grid, int]:
     shift = min(range(-48, 49, 12), key=outside)
     pitches[:, voice] = np.where(line >= 0, line + shift, SILENCE)
     return Grid(pitches, tied), shift
-
-
-class Form:
-    """Soft constraints of a filter, in faults, that follow from a whole melody:
-
-    - the first chord is of the scale, its bass the tonic or the dominant;
-    - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
-      from home counts as much as several faults;
-    - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
-    - no voice stands still for two bars while others move, and each further bar counts again.
-    """
-
-    #: Bars after which a voice that stands still counts.
-    STILL = 2
-    #: Faults that an end away from the tonic counts for.
-    AWAY = 3
-
-    def __init__(self, tune: Tune) -> None:
-        self.key, self.bar, self.voices = tune.key, tune.bar, tune.voices
-        self.phrases = tune.phrases()
-        line = tune.given.pitches[:, tune.voices[0]]
-        sounding = np.flatnonzero(line >= 0)
-        self.opening = int(sounding[0])
-        self.ends_home = False
-        if self.key is not None:
-            above = (int(line[sounding[-1]]) - self.key.tonic) % 12
-            self.ends_home = above in (0, 3, 4, 7)
-        changes = np.flatnonzero(line[1:] != line[:-1]) + 1
-        self.last = int(changes[-1]) if len(changes) else 0  # the step where the last note begins
-
-    def costs(self, table: np.ndarray, choices: np.ndarray, step: int, voice: int) -> np.ndarray:
-        """(B, V): faults that the pitches ``choices`` (B, V) of a voice complete at ``step``, after
-        the steps ``table`` (B, >= step, 4)."""
-        costs = np.zeros(choices.shape)
-        if self.key is not None and step == self.opening and voice not in self.voices:
-            costs += self._opens(choices, voice)
-        home = self.ends_home and voice == len(VOICES) - 1 and voice not in self.voices
-        if home and step >= self.last:
-            costs += self._astray(choices)
-            if step > self.last:  # a step ago it was not yet the end
-                costs -= self._astray(table[:, step - 1, voice])[:, None]
-        if voice not in self.voices and step:
-            costs += self._still(table[:, :step], voice)[:, None] * (
-                choices == table[:, step - 1, voice, None]
-            )
-        return costs
-
-    def faults(self, pitches: np.ndarray) -> float:
-        """The same of a whole piece (T, 4)."""
-        total = float(sum(not voice_leading.closes(pitches[:stop]) for _, stop in self.phrases))
-        for step in range(len(pitches)):
-            for voice in range(len(VOICES)):
-                choice = pitches[None, step, voice, None]
-                total += float(self.costs(pitches[None], choice, step, voice)[0, 0])
-        return total
-
-    def open_at(self, pitches: np.ndarray) -> list[int]:
-        """The steps at which phrases, and the piece (T, 4), end without closing, or away from home:
-        what could be written anew."""
-        ends = [*self.phrases, (self.last, len(pitches))]
-        places = [start for start, stop in ends if not voice_leading.closes(pitches[:stop])]
-        if self.ends_home and self._astray(pitches[-1:, -1]).any():
-            places.append(self.last)
-        return places
-
-    def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
-        assert self.key is not None
-        above = (choices - self.key.tonic) % 12
-        scale = (0, 2, 4, 5, 7, 9, 11) if self.key.mode == "major" else (0, 2, 3, 5, 7, 8, 11)
-        wrong = ~np.isin(above, scale)
-        if voice == len(VOICES) - 1:
-            wrong |= ~np.isin(above, (0, 7))
-        return np.where(choices >= 0, wrong, False).astype(float)
-
-    def _astray(self, pitches: np.ndarray) -> np.ndarray:
-        assert self.key is not None
-        return self.AWAY * (pitches % 12 != self.key.tonic).astype(float)
-
-    def _still(self, table: np.ndarray, voice: int) -> np.ndarray:
-        """(B,) whether a voice that stands on for one more step has then stood too long."""
-        steps = table.shape[1]
-        changed = np.zeros(table.shape, bool)
-        changed[:, 1:] = table[:, 1:] != table[:, :-1]
-        at = np.arange(steps)[:, None]
-        since = np.where(changed, at, 0).max(axis=1)  # (B, 4): each voice's last change
-        others = np.delete(since, voice, axis=1).max(axis=1)
-        held = steps - since[:, voice]
-        over = held - self.STILL * self.bar
-        return ((over >= 0) & (over % self.bar == 0) & (others > since[:, voice])).astype(float)

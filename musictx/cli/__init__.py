@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from musictx import __version__, registry
-from musictx.cli.help import command_help, overview
 from musictx.cli.streams import forgiving
 from musictx.commands import COMMANDS, groups, known_options, unknown_command
 from musictx.compose import run
@@ -66,6 +65,8 @@ def _dispatch(words: list[str]) -> int:
         named = [w for w in words[1:] if w != "all"]
         if named and named[0] not in COMMANDS:
             raise UserError(unknown_command(named[0]))
+        from musictx.cli.help import command_help, overview
+
         print(command_help(named[0], every="all" in words) if named else overview())
         return 0
     command, rest = words[0], words[1:]
@@ -78,6 +79,8 @@ def _dispatch(words: list[str]) -> int:
         raise UserError(unknown_command(command))
     if {"-h", "--help", "--help=all"} & set(rest):
         chosen = next((w.partition("=")[2] for w in rest if w.startswith("position=")), "huang")
+        from musictx.cli.help import command_help
+
         every = "--help=all" in rest or "all" in rest
         print(command_help(command, every=every, position=chosen))
         return 0

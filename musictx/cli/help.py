@@ -63,14 +63,14 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
     heads = {name.rpartition(".")[0]: None for name, _ in shown} if every else {"": None}
     for head in sorted(heads, key=bool):
         rows = [
-            (name, f"{f.metadata['help']} [{_default(f)}]")
+            (name, f"{f.metadata['help']} [{default_text(f)}]")
             for name, f in shown
             if not every or name.rpartition(".")[0] == head
         ]
         sections.append((head or "options", rows))
-    come = [(what, ", ".join(names)) for what, names in _shipped(command)]
-    if come:
-        sections.append(("comes with musictx", come))
+    included = [(what, ", ".join(names)) for what, names in _shipped(command)]
+    if included:
+        sections.append(("comes with musictx", included))
     left = len(options) - len(shown)
     offered = FLAG_HELP if command == "train" else PLAIN_FLAGS
     flags = [(flag, f"{text} ({left} more)" if left and n == 0 else text)
@@ -84,7 +84,7 @@ def command_help(command: str, *, every: bool = False, position: str = "huang") 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
     """The options of a command, including those of the chosen position scheme; options of this
-    command alone come before those that it shares with others."""
+    command alone included before those that it shares with others."""
     options = []
     for name, field in checks.options(COMMANDS[command].config):
         name = checks.spoken(name, field)
@@ -116,10 +116,10 @@ def _shipped(command: str) -> list[tuple[str, list[str]]]:
         "melodies": sorted(shipped.melodies()),
         "openings": list(shipped.OPENINGS),
     }
-    return [(what, names[what]) for what in COMMANDS[command].comes if names[what]]
+    return [(what, names[what]) for what in COMMANDS[command].takes if names[what]]
 
 
-def _default(field: dataclasses.Field) -> str:
+def default_text(field: dataclasses.Field) -> str:
     factory = field.default_factory
     value = field.default if factory is dataclasses.MISSING else factory()
     if dataclasses.is_dataclass(value):  # several values, such as limits

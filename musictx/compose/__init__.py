@@ -4,7 +4,6 @@ all other commands are composed by ``musictx.options``.
 words         words of train -> overrides that Hydra takes, or one sentence
 finetuning    the included model that training starts from by default
 passthrough   options that Lightning's Trainer or an optimizer takes, not musictx itself
-problems      an exception of Hydra or OmegaConf -> one sentence
 run           runs a command; train by Hydra, once or as a sweep
 sweep         the table of the runs of a sweep
 """
@@ -16,8 +15,7 @@ from typing import Any
 
 from musictx.commands import conf_dir
 from musictx.compose import finetuning
-from musictx.compose.problems import translated
-from musictx.compose.run import as_config, composed, register, run
+from musictx.compose.run import as_config, composed, register, run, translated
 from musictx.compose.words import normalise
 
 __all__ = ["compose", "run"]

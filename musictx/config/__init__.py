@@ -3,51 +3,51 @@
 The YAML files under ``conf/`` give combinations of these; a value that is not declared here cannot
 be set. A dataclass checks itself when it is made and raises :class:`ConfigError` with the option's
 dotted name, what came and what would be right - before anything heavy starts. The text after each
-field is its help: ``musictx train --help`` prints it.
+field is its help: ``musictx train --help`` prints it. The names below are imported when first used.
 """
 
-from musictx.config.chords import ChordsConfig
-from musictx.config.compare import CompareConfig
-from musictx.config.composing import ModelFolder
-from musictx.config.corpus import AugmentConfig, CorpusConfig
-from musictx.config.data import DataConfig
-from musictx.config.doctor import DoctorConfig
-from musictx.config.evaluate import EvaluateConfig
-from musictx.config.generate import GenerateConfig
-from musictx.config.infill import AccompanyConfig, InfillConfig
-from musictx.config.limits import Limits
-from musictx.config.model import IMPLEMENTATIONS, ModelConfig
-from musictx.config.optim import OptimConfig
-from musictx.config.position import SCHEMES, HuangConfig, PositionConfig
-from musictx.config.prepare import PrepareConfig
-from musictx.config.sampling import SamplingConfig, TokenSampling
-from musictx.config.tokenizer import TokenizerConfig
-from musictx.config.train import TrainConfig
-from musictx.config.trainer import TrainerConfig
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "IMPLEMENTATIONS",
-    "SCHEMES",
-    "AccompanyConfig",
-    "AugmentConfig",
-    "ChordsConfig",
-    "CompareConfig",
-    "CorpusConfig",
-    "DataConfig",
-    "DoctorConfig",
-    "EvaluateConfig",
-    "GenerateConfig",
-    "HuangConfig",
-    "InfillConfig",
-    "Limits",
-    "ModelConfig",
-    "ModelFolder",
-    "OptimConfig",
-    "PositionConfig",
-    "PrepareConfig",
-    "SamplingConfig",
-    "TokenSampling",
-    "TokenizerConfig",
-    "TrainConfig",
-    "TrainerConfig",
-]
+from musictx import lazy
+
+if TYPE_CHECKING:
+    from musictx.config.chords import ChordsConfig as ChordsConfig
+    from musictx.config.compare import CompareConfig as CompareConfig
+    from musictx.config.composing import ModelFolder as ModelFolder
+    from musictx.config.corpus import AugmentConfig as AugmentConfig
+    from musictx.config.corpus import CorpusConfig as CorpusConfig
+    from musictx.config.data import DataConfig as DataConfig
+    from musictx.config.doctor import DoctorConfig as DoctorConfig
+    from musictx.config.evaluate import EvaluateConfig as EvaluateConfig
+    from musictx.config.generate import GenerateConfig as GenerateConfig
+    from musictx.config.infill import AccompanyConfig as AccompanyConfig
+    from musictx.config.infill import InfillConfig as InfillConfig
+    from musictx.config.limits import Limits as Limits
+    from musictx.config.model import IMPLEMENTATIONS as IMPLEMENTATIONS
+    from musictx.config.model import ModelConfig as ModelConfig
+    from musictx.config.optim import OptimConfig as OptimConfig
+    from musictx.config.position import SCHEMES as SCHEMES
+    from musictx.config.position import HuangConfig as HuangConfig
+    from musictx.config.position import PositionConfig as PositionConfig
+    from musictx.config.prepare import PrepareConfig as PrepareConfig
+    from musictx.config.sampling import SamplingConfig as SamplingConfig
+    from musictx.config.sampling import TokenSampling as TokenSampling
+    from musictx.config.tokenizer import TokenizerConfig as TokenizerConfig
+    from musictx.config.train import TrainConfig as TrainConfig
+    from musictx.config.trainer import TrainerConfig as TrainerConfig
+
+_WHERE = {
+    "chords": ["ChordsConfig"], "compare": ["CompareConfig"], "composing": ["ModelFolder"],
+    "corpus": ["AugmentConfig", "CorpusConfig"], "data": ["DataConfig"],
+    "doctor": ["DoctorConfig"], "evaluate": ["EvaluateConfig"], "generate": ["GenerateConfig"],
+    "infill": ["AccompanyConfig", "InfillConfig"], "limits": ["Limits"],
+    "model": ["IMPLEMENTATIONS", "ModelConfig"], "optim": ["OptimConfig"],
+    "position": ["SCHEMES", "HuangConfig", "PositionConfig"], "prepare": ["PrepareConfig"],
+    "sampling": ["SamplingConfig", "TokenSampling"], "tokenizer": ["TokenizerConfig"],
+    "train": ["TrainConfig"], "trainer": ["TrainerConfig"],
+}  # fmt: skip
+_MODULES = {name: f"{__name__}.{module}" for module, names in _WHERE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    return lazy.attribute(__name__, name, _MODULES)

@@ -14,7 +14,7 @@ class ChordsConfig:
 
     file: str | None = option(
         None,
-        "MIDI or MusicXML file, or an example that comes with musictx",
+        "MIDI or MusicXML file, text with chords, or an example that comes with musictx",
         path="examples",
     )
     out: str | None = option(

@@ -1,13 +1,18 @@
 """Encoded pieces -> a shard folder, one after the other: ids are written at once, the table with
-splits and without duplicates at the end."""
+splits and without duplicates at the end.
+
+The split of a piece follows from its notes (``Score.content_hash``), not from its name or its
+place in the list: adding files never moves the others. Where a published table gives a piece a
+split, that has priority.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from musictx.config import CorpusConfig
-from musictx.data import splits
 from musictx.data.corpora import Corpus, digest
 from musictx.data.encode import Outcome
 from musictx.data.report import JSON, LeftOut, Report
@@ -17,6 +22,10 @@ from musictx.errors import UserError
 
 #: Fewest tokens held out of a corpus of one piece, if it has twice as many.
 FEWEST_HELD_OUT = 8
+
+#: Of pieces with the same notes the one with the lowest rank is kept: so that no piece of a
+#: published test or validation split ever trains.
+RANK = {"test": 0, "validation": 1, "train": 2, None: 3}
 
 
 class Usable(NamedTuple):
@@ -49,7 +58,7 @@ class Assembly:
     def add(self, outcome: Outcome, published: str | None) -> None:
         """Write the ids of a piece unless it is unusable or a duplicate.
 
-        Of pieces with the same notes the one with the lowest ``splits.RANK`` is kept, then the
+        Of pieces with the same notes the one with the lowest ``RANK`` is kept, then the
         first; a later one of lower rank takes the place of an earlier one, whose ids stay in the
         file unused.
         """
@@ -63,7 +72,7 @@ class Assembly:
             content = digest([name, content])
         earlier = self._usable.get(content)
         if earlier is not None:
-            if splits.RANK[earlier.published] <= splits.RANK[published]:
+            if RANK[earlier.published] <= RANK[published]:
                 self._copies.append(Copy(name, published, content))
                 return
             self._copies.append(Copy(earlier.row.name, earlier.published, content))
@@ -111,7 +120,7 @@ class Assembly:
             ]
         else:
             hashes = [row.hash for row in rows]
-            divided, remarks = splits.divide(
+            divided, remarks = divide(
                 hashes, published, validation=corpus.validation, test=corpus.test
             )
         moved = sum(
@@ -122,6 +131,52 @@ class Assembly:
                 f"{moved} pieces appear in more than one official split; kept in the held-out one"
             )
         return [row._replace(split=s) for row, s in zip(rows, divided, strict=True)], remarks
+
+
+def by_content(content: str, validation: float, test: float) -> str:
+    """The split of a piece by its hash (32 hexadecimal digits): a number in [0, 1) from the first
+    13 digits, below ``validation`` -> validation, below their sum -> test, else train."""
+    number = int(content[:13], 16) / 2.0**52  # 52 bits: exact
+    if number < validation:
+        return "validation"
+    return "test" if number < validation + test else "train"
+
+
+def divide(
+    hashes: Sequence[str], published: Sequence[str | None], *, validation: float, test: float
+) -> tuple[list[str], list[str]]:
+    """(split of each piece, remarks) of pieces with different hashes.
+
+    ``published`` holds the split that a table gives each piece, or None. Otherwise the hash decides
+    (:func:`by_content`). Then, so that small corpora work:
+
+    - if validation is asked for and the published split leaves it empty, published training pieces
+      are split by content;
+    - if train is empty, the piece with the largest hash to which no table gives a split goes there;
+    - if validation is still empty, the piece of train with the smallest hash goes there (if train
+      has but one, an unpublished one of test).
+    """
+    given, remarks = list(published), []
+    splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
+    if validation > 0 and "validation" not in splits and any(given):
+        for i, split in enumerate(given):
+            if split == "train":
+                splits[i] = by_content(hashes[i], validation, 0.0)
+        if "validation" in splits:
+            remarks.append("no file of the official validation split is here: split by content")
+    order = sorted(range(len(hashes)), key=hashes.__getitem__)
+    free = [i for i in order if given[i] is None]
+    if free and "train" not in splits:
+        splits[free[-1]] = "train"
+        remarks.append("the training split was empty, so one held-out piece was moved to it")
+    donors = [i for i in order if splits[i] == "train"]
+    if len(donors) < 2:
+        donors = [i for i in free if splits[i] == "test"]
+    if validation > 0 and donors and "validation" not in splits:
+        donor = splits[donors[0]]
+        splits[donors[0]] = "validation"
+        remarks.append(f"the validation split was empty, so one {donor} piece was moved to it")
+    return splits, remarks
 
 
 def _cut(row: Piece, held_out: float) -> list[Piece]:

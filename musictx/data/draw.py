@@ -14,7 +14,6 @@ import numpy as np
 
 from musictx.config import AugmentConfig
 from musictx.config.data import TASKS
-from musictx.data.bar_tasks import BarTasks
 from musictx.data.shards import Piece, Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Row, join, lay_out
@@ -57,7 +56,7 @@ class TrainingRows:
         context: int,
         augment: AugmentConfig,
         seed: int,
-        tasks: Tasks | BarTasks | None = None,
+        tasks: Tasks | None = None,
         align: int = 1,
     ) -> None:
         self.shards = shards
@@ -104,7 +103,7 @@ class TrainingRows:
         begins = piece.begins and start == 0
         if self.tasks is not None and task is not None:
             arranged = self.tasks.row(
-                task, events, random, begins=begins, ends=ends, free=free, piece_id=piece_id
+                task, events, random, begins=begins, ends=ends, budget=free, piece_id=piece_id
             )
             if arranged is not None:
                 return arranged

@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_inf
 from musictx.config import AugmentConfig
 from musictx.data.bar_tasks import BarTasks
 from musictx.data.draw import TrainingRows
+from musictx.data.event_tasks import EventTasks
 from musictx.data.shards import Shards
-from musictx.data.tasks import FLAT_SHARE, Tasks
+from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
@@ -67,7 +68,7 @@ class MusicDataModule(pl.LightningDataModule):
         self.validation_windows = validation_windows
         self.num_workers = num_workers
         change = augment or AugmentConfig()
-        arranged: Tasks | BarTasks | None = None
+        arranged: Tasks | None = None
         if tasks:
             if HERE not in tokenizer.kinds:
                 raise UserError(
@@ -81,7 +82,7 @@ class MusicDataModule(pl.LightningDataModule):
                     f"data.tasks={dict(tasks)}: vary is for music in bars, expected tokenizer=notes"
                 )
             else:
-                arranged = Tasks(tokenizer, tasks, melody, FLAT_SHARE)
+                arranged = EventTasks(tokenizer, tasks, melody)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)
         self.shorter = [
             (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align))

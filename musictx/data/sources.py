@@ -139,11 +139,11 @@ def official(root: Path) -> dict[str, str]:
                 splits.setdefault(name, split)
             else:
                 missing.setdefault(bare, split)
-    wanted = {bare for bare in missing if listed[bare] == 1}
-    if wanted:
+    single = {bare for bare in missing if listed[bare] == 1}
+    if single:
         places: dict[str, list[str]] = {}
         for file in walk(root, SUFFIXES):
-            if (bare := PurePosixPath(file.name).name) in wanted:
+            if (bare := PurePosixPath(file.name).name) in single:
                 places.setdefault(bare, []).append(file.name)
         for bare, names in places.items():
             if len(names) == 1:

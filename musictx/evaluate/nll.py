@@ -9,24 +9,38 @@ never counted; the mean over tokens, not over batches. The first token of a wind
 
 Published tables of piano performances compare by windows of the training length end to end
 (:func:`evaluate` as it stands). A second row, ``stride=window // SLIDE``, gives each token at least
-three quarters of a window before it, but at the beginning of a piece.
+three quarters of a window before it, but at the beginning of a piece. :func:`log_likelihood` reads
+one piece of music with windows that overlap by half.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.bundle import Bundle
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import UNSCORED, EvaluationWindows, Window, collate, evenly_spread
+from musictx.data.windows import (
+    UNSCORED,
+    EvaluationWindows,
+    Window,
+    collate,
+    evenly_spread,
+    lay_out,
+    windows,
+)
 from musictx.errors import UserError
+from musictx.grid import in_time
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
 from musictx.tokens.vocab import EOS
 
 #: Overlapping windows advance by this part of a window.
@@ -132,15 +146,11 @@ def evaluate(
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
     sums = _Sums()
-    training = model.training
-    model.eval()
-    try:
+    with _evaluating(model):
         for batch_of in in_batches(rows.table, chosen, batch):
             sums.add(model, *collate(rows[i] for i in batch_of)[:2])
             if progress is not None:
                 progress(sums.windows, len(chosen))
-    finally:
-        model.train(training)
     total, tokens = sums.nats, sums.count
     complete = tokens == totals.tokens
     assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
@@ -165,6 +175,44 @@ def evaluate(
         windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
         complete=complete,
     )
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The likelihood of a piece under a model.
+
+    ids     (n,) uint16, the piece as tokens
+    nats    (n,) float64, -ln p of each token given those before it: 0 is certain
+    total   their sum, nats;  ``total / n`` compares with what ``musictx evaluate`` prints
+    """
+
+    ids: np.ndarray
+    nats: np.ndarray
+    total: float
+
+
+@torch.inference_mode()
+def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
+    """-ln p of every token of ``score`` under the model of ``bundle``, and of the piece.
+
+    A piece longer than the model's context is read in windows that overlap by half, so that each
+    token has at least half a context before it, except at the beginning of the piece. The end of
+    the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
+    """
+    ids = bundle.tokenizer.encode(in_time(score) if bundle.tokenizer.beats else score)
+    if not len(ids):
+        raise UserError(
+            f"score: none of its {len(score)} notes can be written in this model's tokens"
+        )
+    context = bundle.model.config.context
+    nats = np.empty(len(ids))
+    with _evaluating(bundle.model):
+        for window in windows([len(ids)], context, max(1, context // 2)):
+            row = lay_out(ids[window.start : window.stop], begins=window.start == 0, ends=False)
+            rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]
+            losses = _losses(bundle.model, *rows)[1][0]
+            nats[window.scored : window.stop] = losses[window.scored - window.start :]
+    return Likelihood(ids, nats, float(nats.sum()))
 
 
 def lengths(
@@ -202,18 +250,33 @@ class _Sums:
     def add(self, model: MusicTransformer, ids: Tensor, targets: Tensor) -> None:
         """One batch. Rows hold one piece each and padding comes last, where no scored position can
         see it."""
-        device = next(model.parameters()).device
-        targets = targets.to(device)
-        logits = model(ids.to(device))
-        loss = F.cross_entropy(
-            logits.flatten(0, 1).float(), targets.flatten(), ignore_index=UNSCORED, reduction="none"
-        ).view(targets.shape)
+        first, losses = _losses(model, ids, targets)
         counted = (targets != UNSCORED) & (targets != EOS)
         ended = targets == EOS
-        wide = loss.cpu().double()
-        self.nats += float(wide[counted.cpu()].sum())
+        self.nats += float(losses[counted].sum())
         self.count += int(counted.sum())
-        self.right += int(((logits.argmax(-1) == targets) & counted).sum())
-        self.end_nats += float(wide[ended.cpu()].sum())
+        self.right += int(((first == targets) & counted).sum())
+        self.end_nats += float(losses[ended].sum())
         self.ends += int(ended.sum())
         self.windows += len(targets)
+
+
+def _losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Of rows (B, T): the likeliest id at each place, and -ln p of the target in float64, 0 where
+    none is scored; on the CPU."""
+    logits = model(ids.to(next(model.parameters()).device)).flatten(0, 1).float()
+    losses = F.cross_entropy(
+        logits, targets.to(logits.device).flatten(), ignore_index=UNSCORED, reduction="none"
+    )
+    return logits.argmax(-1).cpu().view_as(targets), losses.cpu().double().view_as(targets)
+
+
+@contextmanager
+def _evaluating(model: MusicTransformer) -> Iterator[None]:
+    """The model in evaluation mode, and back at the end."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

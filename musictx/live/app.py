@@ -1,11 +1,11 @@
-"""``musictx play``: music to a MIDI port while it is composed."""
+"""``musictx play``: music to a MIDI port while it is composed. ``musictx jam``: it listens to a
+port and answers in the pauses."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,8 +14,11 @@ from musictx.apps.results import choose, fresh_seed, read_music, say
 from musictx.bundle import Bundle, load
 from musictx.config import GenerateConfig
 from musictx.live import ports
-from musictx.live.config import LiveConfig, PlayConfig
+from musictx.live.config import JamConfig, LiveConfig, PlayConfig
+from musictx.live.jam import jam
 from musictx.live.player import Clock, PlayReport, play
+from musictx.notes import Score
+from musictx.sampling.stream import Stream
 
 
 def run(config: PlayConfig) -> PlayReport:
@@ -23,37 +26,53 @@ def run(config: PlayConfig) -> PlayReport:
     score = None
     if config.primer is not None:
         score = read_music(config.primer, "primer", "to continue", config.limits)
-    with prepared(config) as (bundle, output, seed):
+    with _prepared(config) as (bundle, output, seed):
         request = GenerateConfig(
-            primer_seconds=config.primer_seconds,
-            seconds=config.seconds,
-            sampling=config.sampling,
+            primer_seconds=config.primer_seconds, seconds=config.seconds, sampling=config.sampling
         )
         stream = generate.stream(bundle, request, score, seed=seed)
         report = PlayReport()
         try:
-            play(
-                stream,
-                output,
-                programs=has_programs(bundle),
-                say=say,
-                report=report,
-            )
+            play(stream, output, programs=_has_programs(bundle), say=say, report=report)
         finally:
             say(str(report))
     return report
 
 
-def has_programs(bundle: Bundle) -> bool:
+def run_jam(config: JamConfig) -> int:
+    """Listen and answer until the port is closed or Ctrl-C; the number of answers."""
+    with _prepared(config) as (bundle, output, seed):
+        source = ports.open_input(config.input)
+        request = GenerateConfig(seconds=config.answer, sampling=config.sampling)
+
+        def compose(primer: Score, number: int) -> Stream:
+            return generate.stream(bundle, request, primer, seed=[seed, number])
+
+        say("listening; play, and pause for an answer (Ctrl-C ends)")
+        try:
+            return jam(
+                source,
+                output,
+                compose,
+                pause=config.pause,
+                control=config.control,
+                programs=_has_programs(bundle),
+                say=say,
+            )
+        finally:
+            source.close()
+
+
+def _has_programs(bundle: Bundle) -> bool:
     """Whether the tracks of the model's events are programs."""
     return "program" in bundle.tokenizer.kinds
 
 
 @contextlib.contextmanager
-def prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
+def _prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     """The port first, since that fails fastest, then the model, and a seed. SIGTERM ends the block
     as Ctrl-C does, so that every note is ended and the port closed."""
-    where: Path = choose(config)
+    where = choose(config)
     output = ports.open_output(config.output, Clock.now)
 
     def stop(number: int, frame: FrameType | None) -> None:

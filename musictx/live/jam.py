@@ -25,7 +25,7 @@ MEMORY_SECONDS = 60.0
 
 class Listener:
     """The notes that were played and answered, by the clock; those of the last ``memory`` seconds
-    are kept. ``person``: whether the person plays a note, or the model does.
+    are kept.
 
     count  notes that the person has begun;  last  when the person last began or ended one
     """
@@ -37,7 +37,7 @@ class Listener:
         self.count, self.last = 0, 0.0
 
     def note(self, now: float, person: bool, pitch: int, velocity: int) -> None:
-        """A note begins, or with velocity 0 ends."""
+        """A note of the person, or of the model, begins, or with velocity 0 ends."""
         if (person, pitch) in self._open:
             start, loudness = self._open.pop((person, pitch))
             self._notes.append((start, max(now, start + 0.01), pitch, loudness))
@@ -60,11 +60,8 @@ class Listener:
     def score(self) -> Score:
         """The kept notes, from 0 s on."""
         first = min((note[0] for note in self._notes), default=0.0)
-        table = np.zeros(len(self._notes), NOTE)
-        for row, (start, end, pitch, velocity) in zip(table, sorted(self._notes)):
-            row["start"], row["end"] = start - first, end - first
-            row["pitch"], row["velocity"] = pitch, velocity
-        return Score(notes=table)
+        rows = [(a - first, b - first, p, v, 0, False, 0) for a, b, p, v in sorted(self._notes)]
+        return Score(notes=np.array(rows, NOTE))
 
 
 def jam(

@@ -40,13 +40,11 @@ class PlayReport:
 
     notes    number of notes;  seconds  of music
     late     messages that were sent too late;  latest  by how many seconds at most
-    context  ids that the model looked back on at the end
     """
 
     notes: int = 0
     late: int = 0
     latest: float = 0.0
-    context: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
@@ -109,7 +107,6 @@ def play(
     after it, so that the rhythm stays. ``on_event`` is called with each event when it is sent.
     """
     report = report or PlayReport()
-    report.context = stream.context
     channels, waiting = Channels(output, programs), deque[Event]()
     begin, cost, lowered, ended = None, 0.0, -SECONDS_BETWEEN, False
     try:
@@ -141,7 +138,6 @@ def play(
             if low and now - lowered > SECONDS_BETWEEN and stream.context > LEAST_CONTEXT:
                 lowered = now
                 stream.context = max(LEAST_CONTEXT, stream.context // 2)
-                report.context = stream.context
                 say(f"composing falls behind: the model now looks back on {stream.context} tokens")
             event_or_end = next(stream, None)
             if event_or_end is None:

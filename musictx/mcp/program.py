@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import time
 from typing import Any
 
 from musictx import __version__, files, shipped
@@ -91,42 +92,21 @@ def server(places: Places, device: str = "auto") -> Any:
 async def _performed(
     context: Any, tool: str, values: dict[str, Any], places: Places, device: str
 ) -> dict[str, Any]:
-    """The work of a call, in a thread; its progress is reported until it ends, and a cancelled call
-    stops it at its next step."""
-    import anyio
-    from anyio import to_thread
+    """The work of a call, in a thread, which reports its progress; a cancelled call stops it at its
+    next step."""
+    from anyio import from_thread, to_thread
 
-    reached: list[tuple[str, float, float | None]] = []
-    stopped = False
+    reported, next_report = -1.0, 0.0
 
-    def tell(what: str, done: float, total: float | None) -> None:
-        if stopped:
-            raise work.Stopped
-        reached[:] = [(what, done, total)]
+    def progress(what: str, done: float, total: float | None) -> None:
+        nonlocal reported, next_report
+        from_thread.check_cancelled()
+        if done > reported and time.monotonic() >= next_report:
+            from_thread.run(context.session.report_progress, done, total, what)
+            reported, next_report = done, time.monotonic() + EVERY
 
     def answered() -> dict[str, Any]:
         config = work.config_of(tool, values, places, device)
-        return work.perform(KINDS[tool].command, config, tell)
+        return work.perform(KINDS[tool].command, config, progress)
 
-    async def report() -> None:
-        last = -1.0
-        while True:
-            await anyio.sleep(EVERY)
-            if reached and reached[0][1] > last:
-                what, last, total = reached[0]
-                await context.session.report_progress(last, total, what)
-
-    error: UserError | None = None
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(report)
-            try:
-                answer = await to_thread.run_sync(answered, abandon_on_cancel=True)
-            except UserError as wrong:
-                error = wrong
-            group.cancel_scope.cancel()
-    finally:
-        stopped = True
-    if error is not None:
-        raise error
-    return answer
+    return await to_thread.run_sync(answered, abandon_on_cancel=True)

@@ -31,10 +31,6 @@ RENDERING = Limits(read_seconds=900)
 _BUSY = threading.Lock()
 
 
-class Stopped(UserError):
-    """The client has cancelled the call."""
-
-
 def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str = "auto") -> Any:
     """The configuration that the arguments ask for: file names whole, seed and model named even
     where they were not; but the model for music is chosen by the command, by that music, and named
@@ -87,19 +83,19 @@ def _text(name: str, value: object) -> str:
 
 
 def perform(
-    command: str, config: Any, tell: Callable[[str, float, float | None], None]
+    command: str, config: Any, progress: Callable[[str, float, float | None], None]
 ) -> dict[str, Any]:
     """Do what the command does with ``config``; what it wrote, described: files, what the music is
     like, the command line, and what a person should know besides.
 
-    ``tell(what, done, total)`` hears of progress, and stops the work by raising
-    :class:`Stopped`, which this passes on. Raises ``UserError`` as the command line does.
+    ``progress(what, done, total)`` is called often; what it raises stops the work. Raises
+    ``UserError`` as the command line does.
     """
     notices: list[str] = []
     program, _, _ = COMMANDS[command].run.partition(":")
     results = load(f"{program}:results")  # what ``run`` writes
-    with _BUSY, listening(tell), formats.reading(partial(run_isolated, limits=ServerLimits())):
-        tell(command, 0.0, None)
+    with _BUSY, listening(progress), formats.reading(partial(run_isolated, limits=ServerLimits())):
+        progress(command, 0.0, None)
         if command == "render":
             made = run_isolated(_listed, results, config, limits=RENDERING)
         else:

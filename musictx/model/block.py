@@ -13,6 +13,7 @@ from musictx.attention.positions import PositionScheme
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Positions
 from musictx.model.cache import KVCache
+from musictx.model.config import NetworkConfig
 
 
 class Where(NamedTuple):
@@ -31,30 +32,23 @@ class Where(NamedTuple):
 class Attention(nn.Module):
     """Multi-head self-attention of one layer; the position scheme comes with the call.
 
-    gates         multiply the output of each head by a number from 0 to 2 that is computed from
-                  the token; 1 at the beginning of training
-    first_values  mix a learned share, 0 at the beginning, of the first layer's values into those of
-                  this one, which is a later layer (value residuals, Zhou et al. 2024)
+    With gates the output of each head is multiplied by a number from 0 to 2 that is computed from
+    the token, 1 at the beginning of training. With first values a later layer mixes a learned
+    share, 0 at the beginning, of the first layer's values into its own (value residuals, Zhou et
+    al. 2024).
     """
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        dropout: float,
-        implementation: str,
-        *,
-        gates: bool = False,
-        first_values: bool = False,
-    ) -> None:
+    def __init__(self, config: NetworkConfig, layer: int) -> None:
         super().__init__()
+        width, heads = config.width, config.heads
         self.heads = heads
-        self.dropout = dropout
-        self.implementation = implementation
+        self.dropout = config.dropout
+        self.implementation = config.attention
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        self.gates = nn.Parameter(torch.zeros(heads, width)) if gates else None
-        self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if first_values else None
+        self.gates = nn.Parameter(torch.zeros(heads, width)) if config.gates else None
+        mixes = config.first_values and layer > 0
+        self.first_values = nn.Parameter(torch.zeros(heads, 1, 1)) if mixes else None
 
     def forward(
         self,
@@ -114,23 +108,16 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """x + attention(norm(x)), then x + feed-forward(norm(x)); dropout on both branches."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        implementation: str,
-        **attention: bool,
-    ) -> None:
+    def __init__(self, config: NetworkConfig, layer: int) -> None:
         super().__init__()
+        width, feedforward = config.width, config.feedforward
         self.attention_norm = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, dropout, implementation, **attention)
+        self.attention = Attention(config, layer)
         self.feedforward_norm = nn.LayerNorm(width)
         self.feedforward = nn.Sequential(
             nn.Linear(width, feedforward), nn.GELU(), nn.Linear(feedforward, width)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,

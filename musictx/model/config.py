@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any
+
+from musictx.attention import positions as schemes
+from musictx.attention.api import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True)
@@ -67,22 +70,85 @@ class SchemeConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The arguments of :class:`~musictx.model.transformer.MusicTransformer`, complete."""
+    """The shape of a :class:`~musictx.model.transformer.MusicTransformer`.
+
+    vocab_size   number of token ids
+    layers, width, heads, feedforward   ``width`` is a multiple of ``heads``
+    context      length of a training window, tokens; longer inputs work, untrained
+    dropout      on embeddings, attention weights and each residual branch
+    tied         use the token embedding as output matrix too
+    position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
+                 follow from the context, as each scheme says (``musictx/config/position.py``)
+    attention    implementation of attention, by name (see ``attention/api.py``)
+    gates        multiply the output of each head by a number computed from the token
+    first_values let every layer mix in the first layer's values
+    group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
+    features     inputs computed from the ids so far, in the order in which they are added: each
+                 {"name": NAME, **arguments of its class} (``model/features``)
+
+    ``position`` and ``features`` are read from plain values, and the scheme's options completed.
+    Raises ``ValueError`` or ``ConfigError`` for values that cannot be.
+    """
 
     vocab_size: int
+    _: KW_ONLY
     layers: int
     width: int
     heads: int
     feedforward: int
     context: int
-    dropout: float
-    tied: bool
-    position: SchemeConfig
-    attention: str
+    dropout: float = 0.0
+    tied: bool = True
+    position: SchemeConfig = SchemeConfig("huang")
+    attention: str = "auto"
     gates: bool = False
     first_values: bool = False
     group: int = 1
     features: tuple[FeatureConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads or self.head_dim % 2:
+            raise ValueError(
+                f"MusicTransformer: heads={self.heads}, expected a divisor of width={self.width} "
+                "that leaves an even size for each head"
+            )
+        if self.attention not in IMPLEMENTATIONS:
+            raise ValueError(
+                f"MusicTransformer: attention={self.attention}, expected one of "
+                + ", ".join(IMPLEMENTATIONS)
+            )
+
+    @classmethod
+    def read(
+        cls,
+        vocab_size: int,
+        *,
+        position: Mapping[str, Any] | None = None,
+        features: Sequence[Mapping[str, Any] | FeatureConfig] = (),
+        **shape: Any,
+    ) -> NetworkConfig:
+        """From plain values, as :meth:`plain` gives them; missing options of the position scheme
+        get their defaults."""
+        config = cls(
+            vocab_size,
+            features=tuple(
+                one if isinstance(one, FeatureConfig) else FeatureConfig.read(one)
+                for one in features
+            ),
+            **shape,
+        )
+        scheme = schemes.complete(position or {}, context=config.steps, width=config.width)
+        return replace(config, position=SchemeConfig.read(scheme))
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return self.width // self.heads
+
+    @property
+    def steps(self) -> int:
+        """Length of a training window, steps of the layers."""
+        return max(self.context // self.group, 1)
 
     def plain(self) -> dict[str, Any]:
         """As numbers, text, lists and dicts: ``MusicTransformer(**config.plain())`` is an equal
@@ -90,9 +156,8 @@ class NetworkConfig:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["position"] = self.position.plain()
         values["features"] = [feature.plain() for feature in self.features]
-        unused = ("gates", "first_values", "features")
-        kept = {name: value for name, value in values.items() if value or name not in unused}
-        return {name: value for name, value in kept.items() if (name, value) != ("group", 1)}
+        unused = {"gates": False, "first_values": False, "features": [], "group": 1}
+        return {n: value for n, value in values.items() if n not in unused or value != unused[n]}
 
     def feature(self, name: str) -> FeatureConfig | None:
         """The feature of this name, ``None`` if the network has none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention import positions as schemes
-from musictx.attention.api import IMPLEMENTATIONS, why_not
+from musictx.attention.api import why_not
 from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
@@ -19,7 +18,7 @@ from musictx.model import grouped
 from musictx.model.block import Block, Where
 from musictx.model.cache import KVCache
 from musictx.model.cascade import Cascade
-from musictx.model.config import FeatureConfig, NetworkConfig, SchemeConfig
+from musictx.model.config import FeatureConfig, NetworkConfig
 from musictx.model.features import Feature, kind_of
 from musictx.model.grouped import GroupCache
 
@@ -27,102 +26,33 @@ from musictx.model.grouped import GroupCache
 class MusicTransformer(nn.Module):
     """Token ids -> logits of the next token.
 
-    vocab_size   number of token ids
-    layers, width, heads, feedforward   the network's shape; ``width`` is a multiple of ``heads``
-    context      length of a training window, tokens; longer inputs work, untrained
-    dropout      on embeddings, attention weights and each residual branch
-    tied         use the token embedding as output matrix too
-    position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
-                 follow from the context, as each scheme says (``musictx/config/position.py``)
-    attention    implementation of attention, by name (see ``attention/api.py``)
-    gates        multiply the output of each head by a number computed from the token
-    first_values let every layer mix in the first layer's values
-    group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
-    features     inputs computed from the ids so far, in the order in which they are added: each
-                 {"name": NAME, **arguments of its class} (``model/features``). A feature is also an
-                 attribute of the model by its name, as in the names of its weights
-
-    ``config`` has these arguments: ``MusicTransformer(**model.config.plain())`` is an equal
-    network. Everything learned is in ``state_dict()``.
+    The arguments are those of :class:`~musictx.model.config.NetworkConfig`, which ``config`` is:
+    ``MusicTransformer(**model.config.plain())`` is an equal network. Everything learned is in
+    ``state_dict()``. A feature is also an attribute of the model by its name, as in the names of
+    its weights.
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        *,
-        layers: int,
-        width: int,
-        heads: int,
-        feedforward: int,
-        context: int,
-        dropout: float = 0.0,
-        tied: bool = True,
-        position: dict[str, Any] | None = None,
-        attention: str = "auto",
-        gates: bool = False,
-        first_values: bool = False,
-        group: int = 1,
-        features: Sequence[Mapping[str, Any] | FeatureConfig] = (),
-    ) -> None:
+    def __init__(self, vocab_size: int, **shape: Any) -> None:
         super().__init__()
-        if width % heads or (width // heads) % 2:
-            raise ValueError(
-                f"MusicTransformer: heads={heads}, expected a divisor of width={width} that leaves "
-                "an even size for each head"
-            )
-        if attention not in IMPLEMENTATIONS:
-            raise ValueError(
-                f"MusicTransformer: attention={attention}, expected one of "
-                + ", ".join(IMPLEMENTATIONS)
-            )
-        feature_configs = [
-            one if isinstance(one, FeatureConfig) else FeatureConfig.read(one) for one in features
-        ]
-        self.config = NetworkConfig(
-            vocab_size=vocab_size,
-            layers=layers,
-            width=width,
-            heads=heads,
-            feedforward=feedforward,
-            context=context,
-            dropout=dropout,
-            tied=tied,
-            position=SchemeConfig.read(
-                schemes.complete(position or {}, context=max(context // group, 1), width=width)
-            ),
-            attention=attention,
-            gates=gates,
-            first_values=first_values,
-            group=group,
-            features=tuple(feature_configs),
-        )
-        self.context = context
-        self.embedding = nn.Embedding(vocab_size, width)
+        self.config = config = NetworkConfig.read(vocab_size, **shape)
+        self.context = config.context
+        self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.position = schemes.build(
-            self.config.position.plain(),
-            layers=layers,
-            heads=heads,
-            head_dim=width // heads,
-            width=width,
-            context=max(context // group, 1),
+            config.position.plain(),
+            layers=config.layers,
+            heads=config.heads,
+            head_dim=config.head_dim,
+            width=config.width,
+            context=config.steps,
         )
-        self.check_attention(attention)
-        self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(
-            Block(
-                width,
-                heads,
-                feedforward,
-                dropout,
-                attention,
-                gates=gates,
-                first_values=first_values and layer > 0,
-            )
-            for layer in range(layers)
+        self.check_attention(config.attention)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.norm = nn.LayerNorm(config.width)
+        self.cascade = Cascade(config.group, config.width) if config.group > 1 else None
+        self.output = (
+            None if config.tied else nn.Linear(config.width, config.vocab_size, bias=False)
         )
-        self.norm = nn.LayerNorm(width)
-        self.cascade = Cascade(group, width) if group > 1 else None
-        self.output = None if tied else nn.Linear(width, vocab_size, bias=False)
         self._initialise()
         self._features = [self._add_feature(one) for one in self.config.features]
 

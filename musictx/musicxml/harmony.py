@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 
-from musictx.chords import NAMES, SYMBOLS, spelled
+from musictx.chords import NAMES, kind_of, spelled
 from musictx.musicxml.text import leaf, nested
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
@@ -33,25 +34,30 @@ _SEMITONES = (0, 2, 4, 5, 7, 9, 11)
 _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 
 
-def name_of(element: ET.Element) -> str:
-    """The name of a chord symbol, such as ``Bb:min7``; empty without a root."""
+def name_of(element: ET.Element, remarks: Counter[str]) -> str:
+    """The name of a chord symbol, such as ``Bb:min7``; ``N`` of one without a root. ``remarks``
+    counts what has no name of its own."""
     kind = (element.findtext("kind") or "").strip()
     if kind == "none":
         return "N"
     root = _note(element, "root")
     if root is None:
-        return ""
+        remarks["chord symbols without a root taken for no chord"] += 1
+        return "N"
     label = element.find("kind")
     text = " ".join(("" if label is None else label.get("text", "")).split())
+    written = kind_of(text)
     quality = _QUALITIES.get(kind)
     if quality is None:
         nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
-        quality = SYMBOLS.get(text) if text else None
-        quality = quality or next(nearest, "maj")
+        quality = written[0] if text and written else next(nearest, "maj")
+        if not (text and written):
+            remarks["chord symbols of other kinds read as the nearest triads"] += 1
         text = text or ("" if kind == "other" else kind)
     more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
-    if not more and not {text, text.lower()} & {*SYMBOLS}:
-        more = re.sub(r"[()]", " ", text)[:40].strip()
+    if not more:
+        written = kind_of(text)
+        more = written[1] if written else re.sub(r"[()]", " ", text)[:40].strip()
     bass = _note(element, "bass")
     below = "" if bass is None or bass == root else f"/{_interval(root, bass)}"
     return f"{_spelling(*root)}:{quality}{f'({more})' if more else ''}{below}"

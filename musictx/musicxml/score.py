@@ -95,7 +95,7 @@ def _score(
     tempos: dict[int, float] = {}
     meters: dict[int, tuple[int, int]] = {}
     keys: dict[int, tuple[int, bool]] = {}
-    # Of marks at one moment the first part's count, and of its own the last.
+    # Of marks at one moment the first part's count, and of those the last.
     for part in reversed(parts):
         tempos |= {starts[measure] + at: tempo for measure, at, tempo in part.tempos}
         meters |= {starts[measure] + at: meter for measure, at, meter in part.meters}
@@ -214,20 +214,19 @@ def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     longest: list[Length] = []
     for part in parts:
         longest += [Length(0, 0)] * (len(part.lengths) - len(longest))
-        for measure, (whole, notes) in enumerate(part.lengths):
-            there = longest[measure]
-            if whole > there.whole or notes > there.notes:
-                longest[measure] = Length(max(whole, there.whole), max(notes, there.notes))
+        for measure, length in enumerate(part.lengths):
+            longest[measure] = Length(*map(max, longest[measure], length))
     starts, bar = [0], 0
     for measure, length in enumerate(longest):
         bar = meters.get(measure, bar)
-        rests = min(length.whole, bar) if bar else length.whole
+        rests = length.whole or length.rest
+        rests = min(rests, bar) if bar else rests
         starts.append(starts[-1] + max(rests, length.notes))
     return starts
 
 
 def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
-    """The meter said again where a measure ends that is no whole number of bars, such as a pick-up:
+    """The meter once more where a measure ends that is no whole number of bars, such as a pick-up:
     bars are counted from the latest mark."""
     meter = None
     for begin, end in pairwise(lines[:-1]):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from musictx import shipped
+from musictx.chord_sheet import voiced
+from musictx.chords import is_chart
 from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_writable
-from musictx.formats import SUFFIXES, find, read
+from musictx.formats import SUFFIXES, find, not_played, read
 from musictx.notes import Score
 from musictx.options import request
 from musictx.render import audio, pianoroll
@@ -32,7 +35,7 @@ def run(config: RenderConfig) -> list[Path]:
 
 def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iterator[Path]:
     """What is written of ``config.files``, and of all music in those that are folders.
-    ``notice`` is not used; other commands print remarks by it.
+    ``notice`` gets a line on what of MusicXML is not played as it is written.
 
     Results are named after their files and are written to the same folders, or to ``config.out``,
     which is made if need be. A file that cannot be rendered does not stop the others. Raises
@@ -55,7 +58,15 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     failed = []
     for stem, source in stems.items():
         try:
-            paths = _render(source, stem, config)
+            repairs: Counter[str] = Counter()
+            score = read(source, limits=config.limits, repairs=repairs)
+            if line := not_played(source, repairs):
+                notice(line)
+            score = voiced(score) if is_chart(score) else score
+            if not len(score):
+                raise UserError(f"{source}: nothing to render, the file has no notes")
+            given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}
+            paths = render_score(score, stem, **given)
         except UserError as error:
             if len(sources) == 1:
                 raise
@@ -76,20 +87,6 @@ def _music(source: Path) -> list[Path]:
     if not files:
         raise UserError(f"files={source}: no music in this folder, expected {', '.join(SUFFIXES)}")
     return files
-
-
-def _render(source: Path, stem: Path, config: RenderConfig) -> list[Path]:
-    score = read(source, limits=config.limits)
-    if not len(score):
-        raise UserError(f"{source}: nothing to render, the file has no notes")
-    return render_score(
-        score,
-        stem,
-        wav=config.wav,
-        png=config.png,
-        soundfont=config.soundfont,
-        limits=config.limits,
-    )
 
 
 def render(

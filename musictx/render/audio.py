@@ -43,7 +43,6 @@ def write(
     *,
     sample_rate: int = 44100,
     soundfont: str | Path | None = None,
-    reverb: bool = True,
     limits: Limits | None = None,
     on_block: Callable[[], None] | None = None,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
@@ -70,7 +69,7 @@ def write(
             f"(limits.wav_seconds={limits.wav_seconds})"
         )
     font = SoundFont(OURS if soundfont is None else soundfont, limits)
-    sound = blocks(score, sample_rate=sample_rate, soundfont=font, reverb=reverb, mix=mix)
+    sound = blocks(score, font, sample_rate=sample_rate, mix=mix)
     with atomic(path) as part, tempfile.TemporaryFile(dir=path.parent) as scratch:
         peak = _spool(sound, scratch, on_block)
         scale = min(PEAK / peak, MAX_GAIN) if peak > 0 else 0.0
@@ -80,32 +79,22 @@ def write(
 
 def blocks(
     score: Score,
+    font: SoundFont,
     *,
     sample_rate: int = 44100,
-    soundfont: SoundFont | str | Path | None = None,
-    reverb: bool = True,
     mix: Mapping[int, tuple[float, float, float]] | None = None,
 ) -> Iterator[np.ndarray]:
-    """The sound of ``score``, block by block: (n, 2) float32, left and right.
+    """The sound of ``score`` by ``font``, block by block: (n, 2) float32, left and right; ``mix``
+    as in :func:`write`.
 
     Sustain pedals are folded in first. The result is the same, to the bit, for every
     :data:`BLOCK_SECONDS`; memory grows with it. The scale is free: many notes may exceed 1.
     """
-    font = soundfont
-    if not isinstance(font, SoundFont):
-        font = SoundFont(OURS if font is None else font)
-    dry = _mixed(score, font, sample_rate, _whole_hops(BLOCK_SECONDS * sample_rate), mix or {})
-    if not reverb:
-        yield from (block[:2].T for block in dry)
-        return
+    size = max(1, round(BLOCK_SECONDS * sample_rate / HOP)) * HOP
     room = _Room(sample_rate)
-    for block in dry:
+    for block in _mixed(score, font, sample_rate, size, mix or {}):
         yield room.add_to(block).T
     yield room.rest().T
-
-
-def _whole_hops(frames: float) -> int:
-    return max(1, round(frames / HOP)) * HOP
 
 
 def _mixed(

@@ -2,17 +2,16 @@
 
 Filters that change with time are slow sample by sample in numpy, so each recording is low-passed
 once for every cutoff on a grid (a low-passed sample is again a sample, looped like the first) and a
-tone fades from one to the next as its cutoff moves. Tones and envelopes are cached, since the same
-keys recur.
+tone fades from one to the next as its cutoff moves. Tones are cached, since the same keys recur.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,32 +38,29 @@ RELEASE_PART = 0.8
 #: Cents above the recorded pitch at which nothing is left to hear, ten octaves; beyond it positions
 #: in the recording would be too large for floats.
 MAX_CENTS = 12_000
-#: Memory for low-passed recordings, and for tones and envelopes.
+#: Memory for low-passed recordings, and for tones.
 FILTERED_BYTES, TONE_BYTES = 64_000_000, 96_000_000
 
-T = TypeVar("T")
 
-
-class _LruCache(Generic[T]):
+class _LruCache:
     """The values used last, up to a number of bytes."""
 
-    def __init__(self, limit: int, size: Callable[[T], int]) -> None:
-        self._limit, self._size, self._bytes = limit, size, 0
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
+    def __init__(self, limit: int) -> None:
+        self._limit, self._bytes = limit, 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
-    def get(self, key: Hashable) -> T | None:
+    def get(self, key: Hashable) -> Any:
+        """``None`` if it is not there."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
-        return self._values[key]
+        return self._values[key][0]
 
-    def put(self, key: Hashable, value: T) -> None:
-        if key in self._values:
-            self._bytes -= self._size(self._values.pop(key))
-        self._values[key] = value
-        self._bytes += self._size(value)
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        self._bytes += size - self._values.pop(key, (None, 0))[1]
+        self._values[key] = value, size
         while self._bytes > self._limit and len(self._values) > 1:
-            self._bytes -= self._size(self._values.popitem(last=False)[1])
+            self._bytes -= self._values.popitem(last=False)[1][1]
 
 
 class Filtered(NamedTuple):
@@ -81,15 +77,16 @@ class Sampler:
     def __init__(self, font: SoundFont, sample_rate: int) -> None:
         self.font = font
         self.rate = sample_rate
-        self._filtered: _LruCache[Filtered] = _LruCache(FILTERED_BYTES, lambda f: f.frames.nbytes)
-        self._cache: _LruCache[np.ndarray] = _LruCache(TONE_BYTES, lambda array: array.nbytes)
+        self._filtered, self._tones = _LruCache(FILTERED_BYTES), _LruCache(TONE_BYTES)
 
     def note(self, zone: Zone, key: int, velocity: int, seconds: float) -> np.ndarray:
         """(n,) float32: the sound of a key held for ``seconds``, with its release, before panning.
         Full scale is 1."""
         held = round(min(max(seconds, MIN_NOTE_SECONDS), MAX_NOTE_SECONDS) * self.rate)
-        fade = self._release(max(zone.volume.release, MIN_RELEASE_SECONDS))
-        envelope = self._envelope(zone, held + len(fade))
+        release = max(zone.volume.release, MIN_RELEASE_SECONDS)
+        frames = np.arange(math.ceil(release * RELEASE_PART * self.rate), dtype=np.float32)
+        fade = _fall(frames / np.float32(release * self.rate))
+        envelope = self._envelope(zone.volume, held + len(fade))
         tone = self._tone(zone, key, velocity, len(envelope))
         length = min(len(envelope), len(tone))
         loudness = np.empty(length, np.float32)
@@ -101,56 +98,34 @@ class Sampler:
         loudness *= np.float32(zone.gain * (velocity / 127) ** 2)
         return loudness
 
-    def _cached(self, key: Hashable, frames: int, make: Callable[[int], np.ndarray]) -> np.ndarray:
-        """``make(n)[:frames]`` with n >= frames; shorter if the sound itself is.
-
-        ``make`` must give the same beginning whatever n is, so results do not depend on the past.
-        """
-        step = self.rate // 2
-        cached = self._cache.get(key)
-        complete = cached is not None and len(cached) % step != 0
-        if cached is None or (len(cached) < frames and not complete):
-            cached = make(math.ceil(frames / step) * step)
-            self._cache.put(key, cached)
-        return cached[:frames]
-
-    def _release(self, seconds: float) -> np.ndarray:
-        frames = math.ceil(seconds * RELEASE_PART * self.rate)
-
-        def make(n: int) -> np.ndarray:
-            return _fall(np.arange(n, dtype=np.float32) / np.float32(seconds * self.rate))
-
-        return self._cached(("release", seconds), frames, make)
-
-    def _envelope(self, zone: Zone, frames: int) -> np.ndarray:
+    def _envelope(self, volume: Envelope, frames: int) -> np.ndarray:
         """Loudness of a held key, 0 to 1; ends where it has died away."""
-        volume = zone.volume
         attack = max(volume.attack, MIN_ATTACK_SECONDS)
         top = volume.delay + attack + volume.hold
         decay = max(volume.decay, MIN_RELEASE_SECONDS)
-
-        def make(n: int) -> np.ndarray:
-            if volume.sustain >= 1:
-                n = min(n, math.ceil((top + decay) * self.rate) + 1)
-            time = np.arange(n, dtype=np.float32) / np.float32(self.rate)
-            fallen = np.clip((time - np.float32(top)) / np.float32(decay), 0, volume.sustain)
-            loudness = _fall(fallen)
-            rising = min(n, math.ceil((volume.delay + attack) * self.rate))
-            rise = (time[:rising] - np.float32(volume.delay)) / np.float32(attack)
-            loudness[:rising] *= np.clip(rise, 0, 1)
-            return loudness
-
-        return self._cached(("envelope", id(zone)), frames, make)
+        if volume.sustain >= 1:
+            frames = min(frames, math.ceil((top + decay) * self.rate) + 1)
+        time = np.arange(frames, dtype=np.float32) / np.float32(self.rate)
+        fallen = np.clip((time - np.float32(top)) / np.float32(decay), 0, volume.sustain)
+        loudness = _fall(fallen)
+        rising = min(frames, math.ceil((volume.delay + attack) * self.rate))
+        rise = (time[:rising] - np.float32(volume.delay)) / np.float32(attack)
+        loudness[:rising] *= np.clip(rise, 0, 1)
+        return loudness
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
-        """The recording at the key's pitch and the velocity's brightness, at even loudness."""
+        """The recording at the key's pitch and the velocity's brightness, at even loudness, up to
+        ``frames`` of it. Its beginning is the same whatever their number."""
         brighter = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
         brighter = round(brighter / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
 
-        def make(n: int) -> np.ndarray:
-            return self._played(zone, key, zone.cutoff + brighter, n)
-
-        return self._cached(("tone", id(zone), key, brighter), frames, make)
+        key_of_tone, step = (id(zone), key, brighter), self.rate // 2
+        tone: np.ndarray | None = self._tones.get(key_of_tone)
+        # Half a second is the unit: a tone of another length is all that there is of its sound.
+        if tone is None or (len(tone) < frames and len(tone) % step == 0):
+            tone = self._played(zone, key, zone.cutoff + brighter, math.ceil(frames / step) * step)
+            self._tones.put(key_of_tone, tone, tone.nbytes)
+        return tone[:frames]
 
     def _played(self, zone: Zone, key: int, cutoff: float, frames: int) -> np.ndarray:
         sample = zone.sample
@@ -211,10 +186,10 @@ class Sampler:
         sample = zone.sample
         limit = math.floor(_cents(band) / LEVEL_CENTS) if band < sample.rate / 2 else None
         key = (sample, zone.looped, zone.resonance, level, limit)
-        filtered = self._filtered.get(key)
+        filtered: Filtered | None = self._filtered.get(key)
         if filtered is None:
             filtered = self._filter(zone, level, limit)
-            self._filtered.put(key, filtered)
+            self._filtered.put(key, filtered, filtered.frames.nbytes)
         return filtered
 
     def _filter(self, zone: Zone, level: int, limit: int | None) -> Filtered:

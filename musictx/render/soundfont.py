@@ -15,6 +15,7 @@ make one file or one note cost minutes or gigabytes is refused or left out.
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +28,6 @@ import numpy as np
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.files import read_bytes
-from musictx.render.vorbis import decode
 
 #: The font that comes with musictx (MIT), which the studio's page plays too.
 OURS = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
@@ -48,6 +48,8 @@ _DEFAULTS = {8: 13500, 56: 100, _ROOT: -1} | dict.fromkeys(
 #: Recordings outside of these rates (hertz) or longer than this (frames) are left out, and no more
 #: zones than these are read for a preset, nor sound for one key.
 RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
+#: Frames of a Vorbis stream that are decoded at a time.
+_VORBIS_BLOCK = 1 << 18
 #: Bits of the kind of a sample.
 ROM, COMPRESSED = 0x8000, 0x10
 
@@ -273,6 +275,30 @@ class SoundFont:
             self._decoded[number] = frames
             self._frames_left -= len(frames)
         return self._decoded[number]
+
+
+def decode(data: bytes, most: int) -> np.ndarray:
+    """(n,) int16: the first channel of an Ogg Vorbis stream, by libsndfile.
+
+    Empty where ``data`` is no such stream, is damaged or holds more than ``most`` frames; never
+    more than that is decoded, whatever the stream says of its length.
+    """
+    import soundfile
+
+    blocks, frames = [], 0
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as file:
+            if file.format != "OGG" or file.subtype != "VORBIS":
+                return np.zeros(0, np.int16)
+            while len(block := file.read(_VORBIS_BLOCK, dtype="float32", always_2d=True)):
+                frames += len(block)
+                if frames > most:
+                    return np.zeros(0, np.int16)
+                # The int16 of libsndfile wraps around where Vorbis goes past full scale.
+                blocks.append(np.clip(np.round(block[:, 0] * 32768), -32768, 32767).astype("i2"))
+    except (soundfile.SoundFileError, ValueError):
+        return np.zeros(0, np.int16)
+    return np.concatenate([np.zeros(0, np.int16), *blocks])
 
 
 def _chunks(data: bytes, first: int, last: int) -> Iterator[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Processors and soft constraints of a caller, each checked as it is called: what is wrong with
+"""Processors and penalties of a caller, each checked as it is called: what is wrong with
 what one returns is said of it and not of the model."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from musictx.errors import UserError
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import SoftConstraint
+from musictx.tokens.vocab import Penalty
 
 
 def processors(given: Sequence[Processor]) -> list[Processor]:
@@ -34,10 +34,10 @@ def processors(given: Sequence[Processor]) -> list[Processor]:
     return [checked(number, one) for number, one in enumerate(given)]
 
 
-def constraints(given: Sequence[SoftConstraint]) -> list[SoftConstraint]:
+def constraints(given: Sequence[Penalty]) -> list[Penalty]:
     """``given``, each of which raises ``UserError`` where it returns no nats for each id."""
 
-    def checked(number: int, constraint: SoftConstraint) -> SoftConstraint:
+    def checked(number: int, constraint: Penalty) -> Penalty:
         def call(states: Any, past: np.ndarray) -> np.ndarray:
             result = np.asarray(constraint(states, past))
             size = len(states[0].allowed())

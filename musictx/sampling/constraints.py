@@ -2,26 +2,29 @@
 
 The engine calls ``allowed`` before each draw and ``advance`` after it. Forbidden ids are removed
 before any processor and before the softmax, so their probability is exactly 0 and the others share
-the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.soft`.
+the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.penalties`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 
 class Constraint(Protocol):
     """Rules about the next id of each of B rows."""
 
-    #: The half-written pieces, one a row; soft constraints read them.
+    #: The half-written pieces, one a row; penalties read them.
     states: Sequence[GrammarState]
+    #: What the last id of each row did to notes (:meth:`GrammarState.advance`).
+    changes: Sequence[Sequence[Change] | None]
 
     def allowed(self) -> Tensor:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
@@ -62,6 +65,7 @@ class GrammarConstraint(Constraint):
         until: float | Sequence[float] | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
+        self.changes: list[Sequence[Change] | None] = [()] * len(states)
         self.may_end = may_end
         limits = np.inf if until is None else until
         self.until = np.broadcast_to(np.asarray(limits, float), len(self.states))
@@ -81,12 +85,13 @@ class GrammarConstraint(Constraint):
 
     def advance(self, ids: Tensor) -> None:
         for row, token_id in enumerate(ids.tolist()):
+            self.changes[row] = ()
             if self._done[row]:
                 continue
             if token_id == EOS:
                 self._done[row] = True
             else:
-                self.states[row].advance(token_id)
+                self.changes[row] = self.states[row].advance(token_id)
                 self._done[row] = self._reached(row)
 
     def done(self) -> Tensor:
@@ -97,19 +102,19 @@ class GrammarConstraint(Constraint):
         return bool(self.states[row].seconds >= self.until[row] - 1e-6)
 
 
-def charged(
-    allowed: np.ndarray, costs: Iterable[np.ndarray | None]
+def apply_penalties(
+    allowed: np.ndarray, penalties: Iterable[np.ndarray | None]
 ) -> tuple[np.ndarray, np.ndarray | float]:
-    """Apply soft constraints to the ids that hard constraints have ``allowed``.
+    """Apply penalties to the ids that hard constraints have ``allowed``.
 
-    costs  what each soft constraint charges, in nats: (B, V), or (V,) for all rows, or ``None``
-           for nothing. They are applied in order. An infinite cost forbids an id. Where a
-           constraint would forbid all ids that are left in a row, it forbids none of them there.
+    penalties  in nats: (B, V), or (V,) for all rows, or ``None`` for nothing. They are applied in
+               order. An infinite one forbids an id. Where a penalty would forbid all ids that are
+               left in a row, it forbids none of them there.
 
-    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite costs in nats,
-    which means nothing for other ids.
+    Returns the ids that are still allowed, (B, V) bool, and the sum of their finite penalties in
+    nats, which means nothing for other ids.
     """
-    all_nats = [np.asarray(cost, np.float64) for cost in costs if cost is not None]
+    all_nats = [np.asarray(nats, np.float64) for nats in penalties if nats is not None]
     total: np.ndarray | float = sum(all_nats, 0.0)
     possible = allowed & (total != np.inf)
     if possible.any(-1).all():  # then so it was after each of them
@@ -123,9 +128,23 @@ def charged(
     return allowed, total
 
 
-def by_row(costs: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """What each row is charged, (V,) or ``None`` for nothing, as (B, V); ``None`` if no row is."""
-    some = next((row for row in costs if row is not None), None)
-    if some is None:
-        return None
-    return np.array([np.zeros(len(some)) if row is None else row for row in costs])
+#: A penalty of one row: (its half-written piece, its ids (n,) so far, ``bos`` or ``cut`` first) ->
+#: (V,) nats that are taken off the logits of the next id; ``None`` for nothing.
+RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
+
+
+class EachRow:
+    """The penalties of a batch (:data:`musictx.tokens.vocab.Penalty`), one of each row."""
+
+    def __init__(self, rows: Sequence[RowPenalty | None]) -> None:
+        self.rows = rows
+
+    def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
+        found = [
+            None if one is None else one(state, ids)
+            for one, state, ids in zip(self.rows, states, past)
+        ]
+        some = next((nats for nats in found if nats is not None), None)
+        if some is None:
+            return None
+        return np.array([np.zeros(len(some)) if nats is None else nats for nats in found])

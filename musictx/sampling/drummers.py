@@ -1,9 +1,9 @@
-"""Styles of drums: how likely each kind of drum is at each place of a bar of some drummers' own.
+"""Styles of drums: how likely each kind of drum is at each place of a bar of some drummers.
 
 A model's card may hold such drummers by style (``scripts/reproduce/drummers.py`` measures them); a
 part of drums is pulled to one of them. What is drawn next says two things: which stroke comes, and
-that none comes before it; a drummer says how likely both are, and that is added to the model's own
-logits.
+that none comes before it; a drummer says how likely both are, and that is added to the logits of
+the model.
 """
 
 from __future__ import annotations
@@ -13,71 +13,72 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.tokens.bars import STEPS
+from musictx.sampling.strengths import (
+    RAREST,
+    STYLE_WEIGHT,
+    SUREST,
+    USUAL_WEIGHT,
+)
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
 #: Drums of General MIDI that keep time, by kind; the others are the last kind.
 KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53, 59)}
 #: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
-#: Quarter notes of a bar that drummers are known for.
+#: Quarter notes of the bars that drummers were measured in.
 QUARTERS = 4
-#: A stroke is never certain, and none is ruled out.
-LEAST, MOST = 0.02, 0.95
-#: By how much a drummer's word counts beside the model's, asked for by style and not.
-ASKED, UNASKED = 2.0, 1.0
 #: The style of the drummers who are taken where none is asked for.
 USUAL = "usual"
 
 
 def kind_of(drums: np.ndarray) -> np.ndarray:
     """(n,) drums -> which of :data:`KINDS` each is, 3 for the others."""
-    found = np.full(np.shape(drums), len(KINDS))
+    kinds = np.full(np.shape(drums), len(KINDS))
     for number, some in enumerate(KINDS.values()):
-        found[np.isin(drums, some)] = number
-    return found
+        kinds[np.isin(drums, some)] = number
+    return kinds
 
 
-def written(rates: np.ndarray) -> str:
+def to_text(rates: np.ndarray) -> str:
     """A drummer for the card, from the share of bars (4, 24) that have a stroke of each kind at
     each place: in ninths."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
-def read(drummer: str) -> np.ndarray:
+def from_text(drummer: str) -> np.ndarray:
     """(4, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
-    found = np.zeros((len(rows), QUARTERS * STEPS))
-    found[:, [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]] = rows
-    return found
+    rates = np.zeros((len(rows), QUARTERS * STEPS))
+    rates[:, [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]] = rows
+    return rates
 
 
 def of_style(
     styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
 ) -> list[Drummer]:
-    """The drummers of a style, or the usual ones; ``UserError`` for a style that the card does not
-    know."""
-    known = [name for name in styles if name != USUAL]
-    if style is not None and style not in known:
-        instead = f"expected one of {', '.join(known)}" if known else "this model knows no styles"
+    """The drummers of a style, or the usual ones; ``UserError`` for a style that the card lacks."""
+    names = [name for name in styles if name != USUAL]
+    if style is not None and style not in names:
+        instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
-    weight = UNASKED if style is None else ASKED
+    weight = USUAL_WEIGHT if style is None else STYLE_WEIGHT
     tones = np.asarray(table.value_of[slice(*table.range("drum"))])
-    return [Drummer(read(one), weight, tones) for one in styles.get(style or USUAL, ())]
+    return [Drummer(from_text(one), weight, tones) for one in styles.get(style or USUAL, ())]
 
 
 class Drummer:
-    """The word of one drummer while a bar of 4/4 is written.
+    """The likelihood of what one drummer would play next, while a bar of 4/4 is written.
 
-    rates   (4, S): how likely a stroke of each kind is at each step;  weight  of the word
+    rates   (4, S): how likely a stroke of each kind is at each step;  weight  of it
     tones   (n,) the drums of the vocabulary, in its order
     """
 
     def __init__(self, rates: np.ndarray, weight: float, tones: np.ndarray) -> None:
         self.steps, self.weight = rates.shape[1], weight
         self.kinds = kind_of(tones)
-        self._yes = weight * np.log(rates.clip(LEAST, MOST))
-        self._no = weight * np.log1p(-rates.clip(0, MOST))
+        self._yes = weight * np.log(rates.clip(RAREST, SUREST))
+        self._no = weight * np.log1p(-rates.clip(0, SUREST))
         #: Nats for no stroke at all before each step.
         self._none = np.append(0.0, self._no.sum(0).cumsum())
         #: The last drum of each kind, after which it cannot come at the same step.
@@ -88,27 +89,27 @@ class Drummer:
         """(4,) bool: the kinds that may come at a step where ``after`` was struck last, -1: none;
         one that was struck is passed."""
         struck = kind_of(np.array([after]))[0] if after >= 0 else -1
-        found: np.ndarray = (self._last > after) & (np.arange(4) != struck)
-        return found
+        may_come: np.ndarray = (self._last > after) & (np.arange(4) != struck)
+        return may_come
 
-    def places(self, step: int, after: int) -> np.ndarray:
+    def log_prob_onset(self, step: int, after: int) -> np.ndarray:
         """(S + 1,) nats for the next stroke being at each step from ``step`` on and none between,
         the last one for none in the bar; ``after`` as above, at ``step``."""
-        found = self._none - self._none[step]
+        nats = self._none - self._none[step]
         passed = self._no[self._open(after), step].sum() - self._no[:, step].sum()
-        found[step + 1 :] += passed
-        found[step] = 0.0
-        return found
+        nats[step + 1 :] += passed
+        nats[step] = 0.0
+        return nats
 
-    def stroke(self, step: int, after: int) -> float:
+    def log_prob_hit(self, step: int, after: int) -> float:
         """Nats for any stroke at a step."""
         none = float(self._no[self._open(after), step].sum()) / self.weight
-        return self.weight * float(np.log(max(-np.expm1(none), LEAST)))
+        return self.weight * float(np.log(max(-np.expm1(none), RAREST)))
 
-    def drums(self, step: int, after: int) -> np.ndarray:
+    def log_prob_drum(self, step: int, after: int) -> np.ndarray:
         """(n,) nats for each drum being the next at a step."""
-        found = self._yes[self.kinds, step].copy()
+        nats = self._yes[self.kinds, step].copy()
         for kind in np.flatnonzero(self._open(after)):
             later = (self._tones > self._last[kind]) & (self.kinds != kind)
-            found[later] += self._no[kind, step]
-        return found
+            nats[later] += self._no[kind, step]
+        return nats

@@ -21,9 +21,9 @@ from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
 from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling.constraints import Constraint, charged
+from musictx.sampling.constraints import Constraint, apply_penalties
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD, SoftConstraint
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Penalty
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8
@@ -214,7 +214,7 @@ def generate(
     max_tokens: int | None,
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
-    soft: Sequence[SoftConstraint] = (),
+    penalties: Sequence[Penalty] = (),
     groups: Tensor | np.ndarray | Callable[[], Tensor] | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
@@ -228,7 +228,7 @@ def generate(
                 ``bos`` or ``cut``. Of a prompt longer than ``context`` only the last ids are read.
     max_tokens  ids to draw for each row at most; ``None`` = without end, in bounded memory.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
-    soft        what single ids cost, given the constraint's ``states``; the first come first.
+    penalties   what single ids cost, given the constraint's ``states``; the first come first.
     groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
                 gives them before each draw, (V,) or (rows, V).
     seeds       one for each row that is written, whole numbers or tuples of them (numpy's
@@ -286,9 +286,9 @@ def generate(
                 music.step(sure.shape[1])
                 continue
             past = music.past
-            costs = [one(constraint.states, past.numpy()) for one in soft if constraint]
+            nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
             now = groups() if callable(groups) else groups
-            choice = forbid(music.logits, constraint, now, costs)
+            choice = forbid(music.logits, constraint, now, nats)
             for process in processors:
                 choice = process(past, choice)
             ids = draw(choice, generators, ended)
@@ -335,14 +335,14 @@ def forbid(
     logits: Tensor,
     constraint: Constraint | None,
     groups: Tensor | None = None,
-    costs: Sequence[np.ndarray | None] = (),
+    penalties: Sequence[np.ndarray | None] = (),
 ) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
     logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
-    costs   (B, V) or (V,) nats each, or ``None`` for nothing
+    penalties  (B, V) or (V,) nats each, or ``None`` for nothing
 
-    Costs are taken off; infinite ones forbid as in :func:`charged`.
+    Penalties are taken off; infinite ones forbid as in :func:`apply_penalties`.
 
     What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
     as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
@@ -354,7 +354,7 @@ def forbid(
         return logits
     # NumPy: on so few numbers its calls cost a fraction of torch's.
     values, allowed = logits.numpy(), constraint.allowed().numpy()
-    allowed, less = charged(allowed, costs)
+    allowed, less = apply_penalties(allowed, penalties)
     masked = np.where(allowed, values - less, -np.inf)
     if groups is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))

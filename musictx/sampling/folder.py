@@ -22,7 +22,7 @@ from musictx.errors import UserError
 from musictx.evaluate.sets import LIST
 from musictx.files import check_writable, write_text
 from musictx.notes import Score
-from musictx.sampling.music import Progress, continue_each
+from musictx.sampling.composer import Progress, continue_each
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, steering
 

@@ -1,8 +1,8 @@
 """The tones that new notes in bars may have: what is asked for, and what is usual in the corpus.
 
-A soft constraint forbids single ids. In bars the place is drawn before the part, and the part
+A penalty forbids single ids. In bars the place is drawn before the part, and the part
 before the pitch, so that a forbidden pitch can be the only one left. Here the grammar knows the
-pitches (:meth:`musictx.tokens.group_grammar.GroupState.hold`): it allows no place and no part that
+pitches (:meth:`musictx.tokens.bar_grammar.BarState.hold`): it allows no place and no part that
 leaves none.
 """
 
@@ -18,9 +18,9 @@ from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer
+from musictx.tokens.bar_grammar import BarState
+from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.bars import PER_SECOND
-from musictx.tokens.group_grammar import GroupState
-from musictx.tokens.groups import GroupTokenizer
 from musictx.tokens.vocab import GrammarState, Tokenizer
 
 #: What nothing is known of.
@@ -62,12 +62,12 @@ def hold(
 
     values  what is asked of the controls of each
     """
-    if not isinstance(tokenizer, GroupTokenizer):
+    if not isinstance(tokenizer, BarTokenizer):
         return
     for state, primer, of, inside in zip(
         states, primers, values, pitches.pitch_sets(sampling, primers)
     ):
-        assert isinstance(state, GroupState)
+        assert isinstance(state, BarState)
         habits = _habits(tokenizer, primer, stats)
         if not sampling.habits:
             habits = dict.fromkeys(habits, ANY)
@@ -86,11 +86,12 @@ def hold(
         state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
 
 
-def _habits(tokenizer: GroupTokenizer, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
+def _habits(tokenizer: BarTokenizer, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
     """Part -> what is usual in it; of parts in the primer at least what they do there."""
     usual = stats.parts
     if not len(primer.ids):
-        return {part: usual.get(part, ANY) for part in stats.instruments or range(DRUMS + 1)}
+        parts = primer.plan.parts or stats.instruments or range(DRUMS + 1)
+        return {part: usual.get(part, ANY) for part in parts}
     found = {}
     for part, notes in parts_of(tokenizer.decode(primer.ids).notes).items():
         most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])

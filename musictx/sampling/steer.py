@@ -15,19 +15,20 @@ from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling.strengths import (
+    FEWEST_NOTES,
+    SHORTEST_SECONDS,
+)
 from musictx.shipped import models
 from musictx.tokens import controls
 from musictx.tokens.vocab import Tokenizer
-
-#: Notes and seconds of a primer from which on it tells what it is like.
-FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
 
 @dataclass(frozen=True)
 class Steering:
     """levels    of the controls, 0 for any; None for a model that has none
     guidance  see :class:`Guidance`, 1 for none
-    density   notes a second that are asked for, kept by soft constraints too, 0 for no such
+    density   notes a second that are asked for, kept by a penalty too, 0 for no such
               constraint; None: not asked
     values    of the controls that are asked for, in the tokens' own time; none without controls
     parts     whose notes they are asked of, where tokens are in groups; None: all

@@ -38,9 +38,9 @@ PLACES = 256
 def why_not(model: MusicTransformer) -> str | None:
     """Why steps of ``model`` cannot be native here, or None if they can."""
     if type(model) is not MusicTransformer:
-        return f"it knows MusicTransformer, not {type(model).__name__}"
+        return f"it steps MusicTransformer, not {type(model).__name__}"
     if part := _altered(model):
-        return f"it knows networks as they are made; {part} is replaced, wrapped or has hooks"
+        return f"it reads weights alone, and {part} is replaced, wrapped or has hooks"
     weight, scheme = model.embedding.weight, model.position
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return f"it computes float32 on the CPU, not {weight.dtype} on {weight.device.type}"
@@ -54,7 +54,7 @@ def why_not(model: MusicTransformer) -> str | None:
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())
     )
     if not built_in:
-        return "it knows the position schemes that come with musictx only"
+        return "it has the position schemes of musictx only"
     for feature in model.features:
         if feature.native() is None:
             _say_once(

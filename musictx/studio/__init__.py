@@ -2,7 +2,7 @@
 selecting.
 
 program      the command: serves, opens the browser, stops cleanly
-app          the routes; guard: which requests are answered; bodies: their contents
+app          the routes; guard: which requests are answered
 document     the music that a page shows, and its operations; change: one operation, checked
 session      a document and its history; store: both in SQLite, written before they are
              acknowledged; sessions: the folder of all; legacy: sessions from before SQLite
@@ -11,7 +11,7 @@ exchange     Score <-> document; uploads: files in; exports: files out; original
 events       messages to the pages (server-sent events)
 composer     the thread that composes, and its queue; models: what each model can do
 request      what a page requests, and its command line; inputs: the file that it is computed from
-performing   the calls of the commands; take_events: their notes and progress, sent to the pages
+performing   the calls of the commands, their notes and progress
 takes        requests with their results, on disk; outcomes: a result as a change of the document
 training     ``musictx train`` in a process, from the page
 """

@@ -7,28 +7,29 @@ import contextlib
 import json
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from aiohttp import web
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from musictx import shipped
+from musictx.config.checks import DAY
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.studio import exchange, original, uploads
-from musictx.studio.bodies import body, json_object, part_wanted, whole_number
 from musictx.studio.change import clean_name, parse
-from musictx.studio.composing import Composers
+from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.document import Document
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, checked
 from musictx.studio.events import Hub, message
-from musictx.studio.exports import TYPES, Export, Exports, Piece
-from musictx.studio.guard import Guard
-from musictx.studio.session import Session
+from musictx.studio.exports import TYPES, Export, Exports
+from musictx.studio.guard import Guard, Handler
+from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import ID, Sessions
 from musictx.studio.training import Trainings
 
@@ -37,7 +38,29 @@ PAGE = Path(__file__).resolve().parent / "page"
 THREADS = 4
 #: Seconds between signs of life on a stream of events.
 ALIVE_SECONDS = 15.0
+#: Seconds that a body may take to arrive.
+BODY_SECONDS = 30.0
 S = f"/api/sessions/{{session:{ID}}}"
+#: The class :class:`Composer`, or one that does not compose.
+Composers = Callable[[Sessions, Publish, StudioConfig], Composer]
+JSON = dict[str, Any]
+Place = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a piece an export has, from its query: seconds, and the proposal of a take that is in
+    it as if it were accepted."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    begin: Place | None = None
+    end: Place | None = None
+    take: int | None = None
+    proposal: int = 1
+
+
+_PART = TypeAdapter(Part)
 
 
 class Studio:
@@ -63,13 +86,10 @@ class Studio:
             with contextlib.suppress(UserError):  # a damaged one
                 self.composer.learn(name, folder)
 
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """``function`` in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
-
-    async def session(self, request: web.Request) -> Session:
-        session: Session = await self.run(self.sessions.get, request.match_info["session"])
-        return session
+    async def let_go(self, app: web.Application) -> None:
+        """Before the server waits for open connections: end streams of events, and exports."""
+        self._closing = True
+        self.hub.close_all()
 
     async def close(self, app: web.Application) -> None:
         """End the composer, training and threads."""
@@ -80,16 +100,119 @@ class Studio:
         self._sound.shutdown(cancel_futures=True)
         self.exports.close()
 
+    def routes(self) -> list[web.RouteDef]:
+        """Every route of ``/api``."""
+        get, post, delete = web.get, web.post, web.delete
+        take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
+        plain, of_session, changed = self._plain, self._of_session, self._changed
+        training = self.training
+        return [
+            get("/api/models", plain(lambda _: self.composer.models())),
+            get("/api/examples", plain(lambda _: list(shipped.examples()))),
+            get("/api/sessions", plain(lambda _: self.sessions.list())),
+            post("/api/sessions", self.create),
+            get(S, of_session(self._whole)),
+            delete(S, of_session(self._delete)),
+            post(f"{S}/restore", self.restore),
+            get(f"{S}/chords", of_session(lambda one, _: exchange.chords_of(one.copy()))),
+            get(f"{S}/controllers", of_session(self._controllers)),
+            post(f"{S}/ops", changed(lambda one, data, at: one.do(parse(data), at))),
+            post(f"{S}/undo", changed(lambda one, _, at: one.undo(at))),
+            post(f"{S}/redo", changed(lambda one, _, at: one.redo(at))),
+            post(f"{S}/takes", of_session(lambda one, data: self.composer.submit(one, data), 202)),
+            delete(take, of_session(lambda one, data: self.composer.cancel(one, data["take"]))),
+            post(f"{take}/accept", changed(self._accept)),
+            get(f"{S}/losses", of_session(self._losses)),
+            get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
+            get(f"{S}/events", self.events),
+            get("/api/training", plain(lambda _: training.json())),
+            post("/api/training", plain(lambda data: training.start(data.get("folder")), 202)),
+            delete("/api/training", plain(lambda _: training.stop())),
+            post("/api/training/look", plain(lambda data: training.look(data.get("folder")))),
+            post("/api/training/use", plain(self._use)),
+            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
+        ]
+
+    # ------------------------------------------------------------------------ requests and answers
+
+    async def run(
+        self, function: Callable[..., Any], *arguments: Any, threads: Executor | None = None
+    ) -> Any:
+        """``function`` in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(threads or self._threads, function, *arguments)
+
+    def _plain(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
+        """The handler that answers with what ``function`` makes of the JSON that came, as JSON; of
+        None with 204. It runs in a thread."""
+
+        async def handler(request: web.Request) -> web.StreamResponse:
+            data = await self._json(request)
+            text = await self.run(lambda: _text(function(data)))
+            return web.Response(status=204) if text == "null" else _json(text, status)
+
+        return handler
+
+    def _of_session(self, function: Callable[[Session, JSON], Any], status: int = 200) -> Handler:
+        """The same for the session that the path names; ``data`` has the query, and the take that
+        the path names."""
+
+        async def handler(request: web.Request) -> web.StreamResponse:
+            def answer(data: JSON) -> Any:
+                if take := request.match_info.get("take"):
+                    data["take"] = int(take)
+                session = self.sessions.get(request.match_info["session"])
+                return function(session, {**request.query, **data})
+
+            return await self._plain(answer, status)(request)
+
+        return handler
+
+    def _changed(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
+        """The same for what changes the document at a revision: its pages are notified."""
+
+        def answer(session: Session, data: JSON) -> JSON:
+            done = function(session, data, data.pop("revision", None))
+            self.hub.publish(session.id, "document", {"revision": done["revision"]})
+            return done
+
+        return self._of_session(answer)
+
+    async def _json(self, request: web.Request) -> JSON:
+        """The JSON object in the body; an empty body is an empty one."""
+        if request.method == "GET":
+            return {}
+        body = await self._body(request)
+        try:
+            content = await self.run(json.loads, body or b"{}")
+        except (ValueError, RecursionError):
+            raise Refused("this is no JSON") from None
+        if not isinstance(content, dict):
+            raise Refused("expected a JSON object")
+        return content
+
+    async def _body(self, request: web.Request) -> bytes:
+        """The whole body; :class:`Refused` for one that is larger than an upload, before all of it
+        is read, and for one that does not arrive."""
+        megabytes = self._config.limits.midi_mb
+        too_large = Refused(
+            f"this is larger than {megabytes} MB, which is what the studio takes", 413
+        )
+        if (request.content_length or 0) > megabytes * 1_000_000:
+            raise too_large
+        data = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in request.content.iter_chunked(1 << 16):
+                    data += piece
+                    if len(data) > megabytes * 1_000_000:
+                        raise too_large
+        except TimeoutError:
+            sentence = f"it did not arrive within {BODY_SECONDS:g} seconds; try again"
+            raise Refused(sentence, 408) from None
+        return bytes(data)
+
     # -------------------------------------------------------------------------------- sessions
-
-    async def models(self, request: web.Request) -> web.Response:
-        return _answer(await self.run(self.composer.models))
-
-    async def examples(self, request: web.Request) -> web.Response:
-        return _answer(list(shipped.examples()))
-
-    async def listed(self, request: web.Request) -> web.Response:
-        return _answer(await self.run(self.sessions.list))
 
     async def create(self, request: web.Request) -> web.Response:
         name, example = request.query.get("name", ""), request.query.get("example")
@@ -99,26 +222,21 @@ class Studio:
                 names = ", ".join(shipped.examples())
                 raise Refused(f"example={example[:40]!r}: expected one of {names}", 404)
             data, name = shipped.examples()[example].read_bytes(), name or example
-        session, remark = await self.run(self._create, name, data)
-        return await self._document(session, 201, remark=remark)
+        return _json(await self.run(self._create, name, data), 201)
 
-    def _create(self, name: str, data: bytes) -> tuple[Session, str | None]:
+    def _create(self, name: str, data: bytes) -> str:
         limits = self._config.limits
         document, remark = run_isolated(
             uploads.document_of, data, uploads.title(name), limits, limits=limits
         )
         start = (uploads.ending(data), data) if data else None
-        return self.sessions.create(document, start), remark
+        session = self.sessions.create(document, start)
+        return _text(self._whole(session) | {"remark": remark})
 
-    async def get(self, request: web.Request) -> web.Response:
-        return await self._document(await self.session(request))
+    def _whole(self, session: Session, _: JSON | None = None) -> JSON:
+        return session.json() | {"takes": self._takes(session)}
 
-    async def delete(self, request: web.Request) -> web.Response:
-        session = await self.session(request)
-        await self.run(self._delete, session)
-        return web.Response(status=204)
-
-    def _delete(self, session: Session) -> None:
+    def _delete(self, session: Session, _: JSON) -> None:
         self.sessions.delete(session)
         for take in self.composer.takes(session):  # none can come any more
             if take["state"] in ("waiting", "composing"):
@@ -129,96 +247,45 @@ class Studio:
         await self.run(self.sessions.restore, request.match_info["session"])
         return web.Response(status=204)
 
-    async def chords(self, request: web.Request) -> web.Response:
-        one = await self.session(request)
-        return _answer(await self.run(exchange.chords_of, one.copy()))
-
-    async def controllers(self, request: web.Request) -> web.Response:
-        one = await self.session(request)
-        return _answer(await self.run(original.controllers_of, one.copy(), one.start()))
-
-    # ------------------------------------------------------------------------------ operations
-
-    async def ops(self, request: web.Request) -> web.Response:
-        session, data = await self.session(request), await self._json(request)
-        revision = data.pop("revision", -1)
-        return await self._changed(session, lambda: session.do(parse(data), revision))
-
-    async def undo(self, request: web.Request) -> web.Response:
-        session, data = await self.session(request), await self._json(request)
-        return await self._changed(session, lambda: session.undo(data.get("revision", -1)))
-
-    async def redo(self, request: web.Request) -> web.Response:
-        session, data = await self.session(request), await self._json(request)
-        return await self._changed(session, lambda: session.redo(data.get("revision", -1)))
-
-    async def _changed(self, session: Session, work: Callable[[], dict[str, Any]]) -> web.Response:
-        """Change the document, notify every page that shows it, and answer."""
-
-        def done() -> str:
-            answer = work()
-            self.hub.publish(session.id, "document", {"revision": answer["revision"]})
-            return _text(answer)
-
-        return _json(await self.run(done))
+    def _controllers(self, session: Session, _: JSON) -> Any:
+        return original.controllers_of(session.copy(), session.start())
 
     # ----------------------------------------------------------------------------------- takes
 
-    def _takes(self, session: Session) -> list[dict[str, Any]]:
+    def _takes(self, session: Session) -> list[JSON]:
         """The takes, each proposal with whether the document has accepted it."""
         accepted = {row[:2] for row in session.copy().accepted}
-        takes = []
-        for take in self.composer.takes(session):
-            proposals = [
-                {**one, "accepted": (take["id"], one["number"]) in accepted}
-                for one in take["proposals"]
-            ]
-            takes.append({**take, "proposals": proposals})
+        takes = self.composer.takes(session)
+        for take in takes:
+            for one in take["proposals"]:
+                one["accepted"] = (take["id"], one["number"]) in accepted
         return takes
 
-    def _proposal(self, session: Session, take: int, number: int) -> tuple[dict, dict]:
+    def _proposal(self, session: Session, take: int, number: Any) -> tuple[JSON, JSON]:
         for one in self.composer.takes(session):
-            if one["id"] == take:
-                for proposal in one["proposals"]:
-                    if proposal["number"] == number and proposal["state"] == "done":
-                        return one, proposal
-        raise Refused(f"take {take} has no finished proposal {number}", 404)
+            for proposal in one["proposals"]:
+                which = one["id"], proposal["number"], proposal["state"]
+                if which == (take, number, "done"):
+                    return one, proposal
+        raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
 
-    async def compose(self, request: web.Request) -> web.Response:
-        session, data = await self.session(request), await self._json(request)
-        return _answer(await self.run(self.composer.submit, session, data), 202)
-
-    async def stop(self, request: web.Request) -> web.Response:
-        session = await self.session(request)
-        await self.run(self.composer.cancel, session, int(request.match_info["take"]))
-        return web.Response(status=204)
-
-    async def accept(self, request: web.Request) -> web.Response:
-        session, data = await self.session(request), await self._json(request)
-        number = whole_number(data.get("proposal", 1), "proposal")
-        take = int(request.match_info["take"])
-
-        def work() -> dict[str, Any]:
-            one, proposal = self._proposal(session, take, number)
-            return session.accept(take, proposal, str(one["label"]), data.get("revision", -1))
-
-        return await self._changed(session, work)
+    def _accept(self, session: Session, data: JSON, revision: Any) -> JSON:
+        take, proposal = self._proposal(session, data["take"], data.get("proposal", 1))
+        return session.accept(take["id"], proposal, take["label"], revision)
 
     # --------------------------------------------------------------------------------- exports
 
     async def export(self, request: web.Request) -> web.FileResponse:
-        session = await self.session(request)
+        session = await self.run(self.sessions.get, request.match_info["session"])
         name, kind = request.match_info["name"], request.match_info["kind"]
-        what = part_wanted(request, kind)
 
         def gone() -> bool:
             return request.transport is None or self._closing
 
-        # Sound takes seconds; it may not hold up what takes milliseconds.
-        threads = self._sound if kind == "wav" else self._threads
-        path = await asyncio.get_running_loop().run_in_executor(
-            threads, self._export, session, what, gone
-        )
+        def file() -> Path:
+            return self.exports.file(self._export(session, kind, dict(request.query)), gone)
+
+        path = await self._file(kind, file)
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
         plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
         disposition = (
@@ -227,67 +294,46 @@ class Studio:
         headers = {"Content-Disposition": disposition, "Content-Type": TYPES[kind]}
         return web.FileResponse(path, headers=headers)
 
-    def _export(self, session: Session, what: tuple[Any, ...], gone: Callable[[], bool]) -> Path:
-        export, piece = self._piece(session, what)
-        return self.exports.file(export, piece, gone)
+    async def _file(self, kind: str, file: Callable[[], Path]) -> Path:
+        # Sound takes seconds; it may not hold up what takes milliseconds.
+        path: Path = await self.run(file, threads=self._sound if kind == "wav" else None)
+        return path
 
-    async def losses(self, request: web.Request) -> web.Response:
-        session, what = await self.session(request), part_wanted(request, "mid")
+    def _losses(self, session: Session, query: JSON) -> JSON:
+        return {"losses": self._export(session, "mid", query).midi().losses}
 
-        def work() -> dict[str, Any]:
-            export, piece = self._piece(session, what)
-            return {"losses": piece().midi(export).losses}
-
-        return _answer(await self.run(work))
-
-    def _piece(self, session: Session, what: tuple[Any, ...]) -> tuple[Export, Callable[[], Piece]]:
-        """The export of a session that is requested, and what it is made from."""
-        document, pair = session.copy(), what[0]
-        export = Export._make((session.id, document.revision, *what, document.name))
-
-        def piece() -> Piece:
-            if pair is not None:
-                document.apply(document.accepting(pair[0], self._proposal(session, *pair)[1], ""))
-            return Piece(document, start=session.start())
-
-        return export, piece
+    def _export(self, session: Session, kind: str, query: JSON) -> Export:
+        """The export of a session that is requested."""
+        part: Part = checked(_PART, {name: value for name, value in query.items() if value})
+        document = session.copy()
+        of, title = (session.id, document.revision, part.take, part.proposal), document.name
+        if part.take is not None:
+            _, proposal = self._proposal(session, part.take, part.proposal)
+            document.apply(document.accepting(part.take, proposal, ""))
+        return Export(of, kind, document, title, part.begin, part.end, session.start())
 
     # -------------------------------------------------------------------------------- training
 
-    async def trained(self, request: web.Request) -> web.Response:
-        return _answer(await self.run(self.training.json))
-
-    async def look(self, request: web.Request) -> web.Response:
-        folder = (await self._json(request)).get("folder")
-        return _answer(await self.run(self.training.look, folder))
-
-    async def train(self, request: web.Request) -> web.Response:
-        folder = (await self._json(request)).get("folder")
-        return _answer(await self.run(self.training.start, folder), 202)
-
-    async def end(self, request: web.Request) -> web.Response:
-        await self.run(self.training.stop)
-        return web.Response(status=204)
-
-    async def use(self, request: web.Request) -> web.Response:
-        folder = await self.run(self.training.model)
-        await self.run(self.composer.learn, folder.parent.name, folder)
-        return _answer({"model": folder.parent.name})
+    def _use(self, _: JSON) -> JSON:
+        folder = self.training.model()
+        self.composer.learn(folder.parent.name, folder)
+        return {"model": folder.parent.name}
 
     async def sample(self, request: web.Request) -> web.FileResponse:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
-        score, name = await self.run(self.training.sample, step)
-        export = Export(self.training.json()["command"], step, None, kind, None, None, name)
-        make = partial(
-            self.exports.file, export, lambda: Piece(Document(), score), lambda: self._closing
-        )
-        path = await asyncio.get_running_loop().run_in_executor(self._sound, make)
-        return web.FileResponse(path, headers={"Content-Type": TYPES[kind]})
+
+        def file() -> Path:
+            score, name = self.training.sample(step)
+            of = self.training.json()["command"], step
+            export = Export(of, kind, Document(), name, score=score)
+            return self.exports.file(export, lambda: self._closing)
+
+        return web.FileResponse(await self._file(kind, file), headers={"Content-Type": TYPES[kind]})
 
     # ---------------------------------------------------------------------------------- events
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        session = await self.session(request)
+        session = await self.run(self.sessions.get, request.match_info["session"])
         page = self.hub.open(session.id)
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
@@ -311,67 +357,17 @@ class Studio:
         finally:
             self.hub.close(session.id, page)
 
-    async def let_go(self, app: web.Application) -> None:
-        """Before the server waits for open connections: end streams of events, and exports."""
-        self._closing = True
-        self.hub.close_all()
-
-    # --------------------------------------------------------------------------------- answers
-
-    async def _document(self, session: Session, status: int = 200, **more: object) -> web.Response:
-        def everything() -> str:
-            return _text(session.json() | {"takes": self._takes(session)} | more)
-
-        return _json(await self.run(everything), status)
-
-    async def _body(self, request: web.Request) -> bytes:
-        return await body(request, self._config.limits.midi_mb)
-
-    async def _json(self, request: web.Request) -> dict[str, Any]:
-        data = await self._body(request)
-        data_object: dict[str, Any] = await self.run(json_object, data)
-        return data_object
-
-    # ---------------------------------------------------------------------------------- routes
-
-    def routes(self) -> list[web.RouteDef]:
-        """Every route of ``/api``."""
-        get, post, delete = web.get, web.post, web.delete
-        take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
-        return [
-            get("/api/models", self.models),
-            get("/api/examples", self.examples),
-            get("/api/sessions", self.listed),
-            post("/api/sessions", self.create),
-            get(S, self.get),
-            delete(S, self.delete),
-            post(f"{S}/restore", self.restore),
-            get(f"{S}/chords", self.chords),
-            get(f"{S}/controllers", self.controllers),
-            post(f"{S}/ops", self.ops),
-            post(f"{S}/undo", self.undo),
-            post(f"{S}/redo", self.redo),
-            post(f"{S}/takes", self.compose),
-            delete(take, self.stop),
-            post(f"{take}/accept", self.accept),
-            get(f"{S}/losses", self.losses),
-            get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
-            get(f"{S}/events", self.events),
-            get("/api/training", self.trained),
-            post("/api/training", self.train),
-            delete("/api/training", self.end),
-            post("/api/training/look", self.look),
-            post("/api/training/use", self.use),
-            get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
-        ]
-
 
 #: Where an application keeps its :class:`Studio`.
 STUDIO = web.AppKey("studio", Studio)
 
 
-async def application(config: StudioConfig, composers: Composers) -> web.Application:
+async def application(config: StudioConfig, composers: Composers = Composer) -> web.Application:
     """The studio as an application of aiohttp; ``[STUDIO].begin()`` comes when it listens."""
+
+    async def index(request: web.Request) -> web.FileResponse:
+        return web.FileResponse(PAGE / "index.html")
+
     guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(guard.sign)
@@ -379,17 +375,9 @@ async def application(config: StudioConfig, composers: Composers) -> web.Applica
     app.on_shutdown.append(studio.let_go)
     app.on_cleanup.append(studio.close)
     app.add_routes(studio.routes())
-    app.router.add_get("/", _index)
+    app.router.add_get("/", index)
     app.router.add_static("/page", PAGE)
     return app
-
-
-async def _index(request: web.Request) -> web.FileResponse:
-    return web.FileResponse(PAGE / "index.html")
-
-
-def _answer(data: Any, status: int = 200) -> web.Response:
-    return _json(_text(data), status)
 
 
 def _json(text: str, status: int = 200) -> web.Response:

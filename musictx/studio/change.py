@@ -1,42 +1,84 @@
-"""One operation on a document: what it removes, adds and changes, as a value; from JSON, checked.
+"""One operation on a document: what it removes, adds and changes, as a value; from JSON, checked
+by its types.
 
-An operation carries all that it needs to be undone, so a journal of them can be read in both
+An operation carries all that it needs to be undone, so a list of them can be read in both
 directions.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from musictx.config.checks import DAY
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, checked
 
-#: (start, end, pitch, velocity, track), seconds from the start of the piece.
-Note = tuple[float, float, int, int, int]
-#: (id, start, end, pitch, velocity, track)
-NamedNote = tuple[int, float, float, int, int, int]
 #: Characters of a name that are kept.
 LONGEST_NAME = 80
 #: Settings of the mixer -> their MIDI controllers.
 MIXER = {"volume": 7, "pan": 10, "reverb": 91}
+#: Parts of a change that are given whole; an empty one says something.
+TEXTS = ("markers", "lyrics")
+WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
+
+
+def clean_name(text: str) -> str:
+    """A name that can be shown anywhere: one line, no control or direction marks, not endless."""
+    plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text)
+    return " ".join(plain.split())[:LONGEST_NAME].strip()
+
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+def _in_time(row: Row) -> Row:
+    """A note, with its number or without, that ends where it begins or later."""
+    start, end = row[-5:-3]
+    if end < start:
+        raise ValueError(f"it ends at {end:g} s, before it begins at {start:g} s")
+    return row
+
+
+Seconds = Annotated[float, Field(ge=0, le=DAY, allow_inf_nan=False)]
+#: A number that is given once and never again.
+Number = Annotated[int, Field(ge=0, le=2**53)]
+Byte = Annotated[int, Field(ge=0, le=127)]
+Velocity = Annotated[int, Field(ge=1, le=127)]
+TrackId = Annotated[int, Field(ge=0, le=65_534)]
+Name = Annotated[str, AfterValidator(clean_name)]
+#: (start, end, pitch, velocity, track), seconds from the start of the piece.
+Note = Annotated[tuple[Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)]
+#: (id, start, end, pitch, velocity, track)
+NamedNote = Annotated[
+    tuple[Number, Seconds, Seconds, Byte, Velocity, TrackId], AfterValidator(_in_time)
+]
+#: (seconds, quarter notes a minute), (seconds, beats of a bar, part of a whole note) and (seconds,
+#: sharps, minor): as a Score has them, since files may be stranger than anybody would be.
+Tempo = tuple[Seconds, Annotated[float, Field(ge=1e-9, le=1e12, allow_inf_nan=False)]]
+Meter = tuple[
+    Seconds,
+    Annotated[int, Field(ge=0, le=255)],
+    Annotated[int, Field(ge=0, le=65_535)],
+]
+Key = tuple[Seconds, Annotated[int, Field(ge=-128, le=127)], bool]
+Pedal = tuple[Seconds, Byte, TrackId]
+Text = tuple[Seconds, Name]
 
 
 class Track(NamedTuple):
     """A part of the piece; ``name`` may be empty. Then its mixer, in MIDI values, and whether
     it was added to the piece, even if one of that number was there before."""
 
-    id: int
-    name: str
-    program: int
-    drum: bool
-    volume: int = 100
-    pan: int = 64
-    reverb: int = 40
+    id: TrackId
+    name: Name = ""
+    program: Byte = 0
+    drum: bool = False
+    volume: Byte = 100
+    pan: Byte = 64
+    reverb: Byte = 40
     mute: bool = False
     solo: bool = False
     added: bool = False
@@ -51,10 +93,10 @@ class Accepted(NamedTuple):
     """A proposal that is in the piece: the number of its first note, and how many it brought; the
     notes and tracks that left for it, which come back where another of its take keeps them."""
 
-    take: int
-    proposal: int
-    first: int
-    amount: int
+    take: Number
+    proposal: Number
+    first: Number
+    amount: Number
     notes: tuple[NamedNote, ...] = ()
     tracks: tuple[Track, ...] = ()
 
@@ -67,221 +109,46 @@ class Change:
     ``accept`` and ``reject`` say which proposals come into the piece or leave it by this.
     """
 
-    label: str = ""
-    remove: tuple[int, ...] = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    label: Name = ""
+    remove: tuple[Number, ...] = ()
     add: tuple[NamedNote, ...] = ()
     change: tuple[NamedNote, ...] = ()
-    lock: tuple[int, ...] = ()
-    unlock: tuple[int, ...] = ()
+    lock: tuple[Number, ...] = ()
+    unlock: tuple[Number, ...] = ()
     accept: tuple[Accepted, ...] = ()
     reject: tuple[Accepted, ...] = ()
-    name: str | None = None
+    name: Name | None = None
     tracks: tuple[Track, ...] | None = None
-    pedals: tuple[tuple[float, int, int], ...] | None = None
-    tempos: tuple[tuple[float, float], ...] | None = None
-    meters: tuple[tuple[float, int, int], ...] | None = None
-    keys: tuple[tuple[float, int, bool], ...] | None = None
-    fermatas: tuple[float, ...] | None = None
-    markers: tuple[tuple[float, str], ...] | None = None
-    lyrics: tuple[tuple[float, str], ...] | None = None
-    favourites: tuple[tuple[int, int], ...] | None = None
+    pedals: tuple[Pedal, ...] | None = None
+    tempos: tuple[Tempo, ...] | None = None
+    meters: tuple[Meter, ...] | None = None
+    keys: tuple[Key, ...] | None = None
+    fermatas: tuple[Seconds, ...] | None = None
+    markers: tuple[Text, ...] | None = None
+    lyrics: tuple[Text, ...] | None = None
+    favourites: tuple[tuple[Number, Number], ...] | None = None
 
     def json(self) -> dict[str, Any]:
         """What it does, without what it leaves alone; :func:`recorded` is the inverse."""
-        fields = {
-            f.name: getattr(self, f.name)
-            for f in dataclasses.fields(self)
-            if getattr(self, f.name) not in ((), None, "") or f.name in WHOLE
-        }
-        fields = {name: value for name, value in fields.items() if value is not None}
-        if self.tracks is not None:
-            fields["tracks"] = [track._asdict() for track in self.tracks]
+        fields: dict[str, Any] = _CHANGE.dump_python(self, exclude_defaults=True)
         return fields
 
 
-#: Parts of a change that are given whole; an empty one says something.
-TEXTS = ("markers", "lyrics")
-WHOLE = ("tracks", "pedals", "tempos", "meters", "keys", "fermatas", *TEXTS, "favourites", "name")
+_CHANGE = TypeAdapter(Change)
 
 
 def recorded(data: Any) -> Change:
-    """The change whose :meth:`Change.json` was written down. It was checked when it was made, but
-    hands and disks damage files; what came from a file of music may be stranger than what a page
-    may ask for. :class:`Refused` as by :func:`parse`."""
-    return Change(**parts(data))
+    """The change whose :meth:`Change.json` was written down, which hands and disks may damage;
+    :class:`Refused` in one sentence that names the part that cannot be."""
+    change: Change = checked(_CHANGE, data)
+    return change
 
 
 def parse(data: Any) -> Change:
-    """The change that a page requests by the JSON ``data``; :class:`Refused` in one sentence that
-    names the part that cannot be."""
-    return Change(**parts(data, _ROWS))
-
-
-def parts(data: Any, rows: Mapping[str, Callable[[Any, str], Any]] | None = None) -> dict[str, Any]:
-    """The parts of a change, or of a document in a journal, each value of it checked by ``rows``,
-    in a journal by the bounds that a Score has."""
-    if not isinstance(data, Mapping):
-        raise Refused("operation: expected a JSON object")
-    if rows is None:  # older journals keep figures of a bass too
-        rows, data = _RECORDED, {name: data[name] for name in data if name != "figures"}
-    unknown = set(data) - {"label", "name", *rows}
-    if unknown:
-        raise Refused(f"operation: no part is called {', '.join(map(repr, sorted(unknown)))}")
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        if name in ("label", "name"):
-            values[name] = clean_name(value, name)
-        else:
-            values[name] = tuple(rows[name](row, name) for row in _list(value, name))
-    return values
-
-
-def clean_name(value: Any, what: str = "name") -> str:
-    """A name that can be shown anywhere: one line, no control or direction marks, not endless."""
-    if not isinstance(value, str):
-        raise Refused(f"{what}: expected text")
-    plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in value)
-    return " ".join(plain.split())[:LONGEST_NAME].strip()
-
-
-def whole(value: Any, low: int, high: int, what: str) -> int:
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int or not low <= value <= high:
-        raise Refused(f"{what}: expected a whole number from {low} to {high}, not {_shown(value)}")
-    return value
-
-
-def _number(value: Any, low: float, high: float, what: str) -> float:
-    if type(value) not in (int, float) or not low <= value <= high:  # nor NaN
-        raise Refused(f"{what}: expected a number from {low:g} to {high:g}, not {_shown(value)}")
-    return float(value)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _seconds(value: Any, what: str) -> float:
-    return _number(value, 0, DAY, f"{what}, seconds")
-
-
-def _list(value: Any, what: str) -> Sequence[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise Refused(f"{what}: expected a list")
-    return value
-
-
-def _row(value: Any, length: int, what: str) -> tuple[Any, ...]:
-    if not isinstance(value, (list, tuple)) or len(value) != length:
-        raise Refused(f"{what}: expected rows of {length} numbers, not {_shown(value)}")
-    return tuple(value)
-
-
-def _id(value: Any, what: str) -> int:
-    return whole(value, 0, 2**53, f"{what}, number of a note")
-
-
-def note(values: Any, what: str) -> Note:
-    """(start, end, pitch, velocity, track), checked."""
-    values = _row(values, 5, what)
-    start, end = _seconds(values[0], what), _seconds(values[1], what)
-    if end < start:
-        raise Refused(f"{what}: a note ends at {end:g} s, before it begins at {start:g} s")
-    pitch = whole(values[2], 0, 127, f"{what}, pitch")
-    velocity = whole(values[3], 1, 127, f"{what}, velocity")
-    return start, end, pitch, velocity, whole(values[4], 0, 65_534, f"{what}, track")
-
-
-def _named_note(row: Any, what: str) -> NamedNote:
-    values = _row(row, 6, what)
-    return (_id(values[0], what), *note(values[1:], what))
-
-
-def track(row: Any, what: str = "tracks") -> Track:
-    """A track from JSON, checked."""
-    if not isinstance(row, Mapping) or not {"id", "program"} <= set(row):
-        raise Refused(f"{what}: expected rows with id, name, program and drum, not {_shown(row)}")
-    usual = Track._field_defaults
-    sound: dict[str, Any] = {n: whole(row.get(n, usual[n]), 0, 127, f"{what}, {n}") for n in MIXER}
-    return Track(
-        whole(row["id"], 0, 65_534, f"{what}, id"),
-        clean_name(row.get("name", ""), f"{what}, name"),
-        whole(row["program"], 0, 127, f"{what}, program"),
-        **sound,
-        **{name: bool(row.get(name, False)) for name in ("drum", "mute", "solo", "added")},
-    )
-
-
-def _pedal(row: Any, what: str) -> tuple[float, int, int]:
-    time, value, of = _row(row, 3, what)
-    value = whole(value, 0, 127, f"{what}, value")
-    return _seconds(time, what), value, whole(of, 0, 65_534, f"{what}, track")
-
-
-def _tempo(row: Any, what: str, low: float = 3.6, high: float = 6e7) -> tuple[float, float]:
-    time, bpm = _row(row, 2, what)
-    bpm = _number(bpm, low, high, f"{what}, quarter notes a minute")
-    return _seconds(time, what), bpm
-
-
-def _meter(row: Any, what: str, low: int = 1, high: int = 2**15) -> tuple[float, int, int]:
-    time, above, below = _row(row, 3, what)
-    above = whole(above, low, 255, f"{what}, beats of a bar")
-    below = whole(below, low, high, f"{what}, part of a whole note")
-    return _seconds(time, what), above, below
-
-
-def _key(row: Any, what: str, low: int = -7, high: int = 7) -> tuple[float, int, bool]:
-    time, sharps, minor = _row(row, 3, what)
-    return _seconds(time, what), whole(sharps, low, high, f"{what}, sharps"), bool(minor)
-
-
-def _text_row(row: Any, what: str) -> tuple[float, str]:
-    time, text = _row(row, 2, what)
-    return _seconds(time, what), clean_name(text, f"{what}, text")
-
-
-def _pair(row: Any, what: str) -> tuple[int, int]:
-    take, proposal = _row(row, 2, what)
-    return whole(take, 1, 10**9, what), whole(proposal, 1, 1000, what)
-
-
-_ROWS: dict[str, Callable[[Any, str], Any]] = {
-    "remove": _id,
-    "add": _named_note,
-    "change": _named_note,
-    "lock": _id,
-    "unlock": _id,
-    "tracks": track,
-    "pedals": _pedal,
-    "tempos": _tempo,
-    "meters": _meter,
-    "keys": _key,
-    "fermatas": _seconds,
-    **dict.fromkeys(TEXTS, _text_row),
-    "favourites": _pair,
-}
-
-
-def accepted(row: Any, what: str) -> Accepted:
-    """A proposal in the piece, from JSON; older journals do not say what left for it."""
-    left = _list(row, what)[4:] or ((), ())
-    *numbers, notes, tracks = _row((*row[:4], *left), 6, what)
-    take, proposal, first, amount = (_id(number, what) for number in numbers)
-    rows = (dict(zip(Track._fields, _list(one, what))) for one in _list(tracks, what))
-    return Accepted(
-        *(take, proposal, first, amount),
-        notes=tuple(_named_note(one, what) for one in _list(notes, what)),
-        tracks=tuple(track(row, what) for row in rows),
-    )
-
-
-_RECORDED = _ROWS | {
-    "accept": accepted,
-    "reject": accepted,
-    "tempos": partial(_tempo, low=1e-9, high=1e12),
-    "meters": partial(_meter, low=0, high=2**16 - 1),
-    "keys": partial(_key, low=-128, high=127),
-}
+    """The change that a page requests by the JSON ``data``: it accepts by a route of its own."""
+    change = recorded(data)
+    if change.accept or change.reject:
+        raise Refused("accept: proposals are accepted by their take")
+    return change

@@ -20,19 +20,18 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import prepare
-from musictx.studio.job import Job
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Outcome, Tracks
 from musictx.studio.request import command_line, label, parse
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
-from musictx.studio.takes import Proposal, Take, Takes, save, save_input, stem
+from musictx.studio.takes import Job, Proposal, Take, Takes, save, save_input, stem
 
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
 
-#: Takes that may wait: of one session, of all.
-MOST_OF_SESSION, MOST = 8, 64
+#: Takes of one session that may wait.
+MOST = 8
 #: Seconds that the thread is waited for when the studio closes.
 LEAVE_SECONDS = 5.0
 
@@ -94,10 +93,8 @@ class Composer:
             if self._closing:
                 raise Refused("the studio is closing", 503)
             waiting = [job.session for job in self._waiting()]
-            if waiting.count(session) >= MOST_OF_SESSION:
-                raise Refused(f"{MOST_OF_SESSION} takes are waiting already; stop one first", 429)
-            if len(waiting) >= MOST:
-                raise Refused(f"{MOST} takes of everybody are waiting; try again later", 429)
+            if waiting.count(session) >= MOST:
+                raise Refused(f"{MOST} takes are waiting already; stop one first", 429)
             takes = self._of(session)
             number, takes.following = takes.following, takes.following + 1
         file = None if source.data is None else f"{stem(number)}.mid"
@@ -231,7 +228,7 @@ class Composer:
         return self._bundles[model.name]
 
     def _compose(self, job: Job) -> None:
-        from musictx.studio.take_events import Cancelled, TakeEvents
+        from musictx.studio.performing import Cancelled, TakeEvents
 
         events = TakeEvents(self.finished, job, self._publish)
         error = None

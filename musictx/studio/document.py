@@ -9,23 +9,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from musictx.studio.change import (
-    WHOLE,
-    Accepted,
-    Change,
-    NamedNote,
-    Note,
-    Track,
-    clean_name,
-    note,
-    parts,
-    track,
-    whole,
-)
+from pydantic import Field, TypeAdapter
+
+from musictx.studio import change as types
+from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Number, Seconds, Track
 from musictx.studio.config import StudioLimits
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, checked
+
+#: Quarter notes a minute that a MIDI file can say.
+SLOWEST, FASTEST = 3.6, 6e7
 
 
 @dataclass
@@ -40,23 +34,23 @@ class Document:
     favourites  (take, proposal) of those that somebody marked
     """
 
-    name: str = ""
-    revision: int = 0
-    notes: dict[int, Note] = field(default_factory=dict)
-    locked: set[int] = field(default_factory=set)
-    next_id: int = 0
+    name: types.Name = ""
+    revision: Number = 0
+    notes: dict[Number, Note] = field(default_factory=dict)
+    locked: set[Number] = field(default_factory=set)
+    next_id: Number = 0
     accepted: set[Accepted] = field(default_factory=set)
     tracks: tuple[Track, ...] = (Track(0, "", 0, False),)
-    pedals: tuple[tuple[float, int, int], ...] = ()
-    tempos: tuple[tuple[float, float], ...] = ((0.0, 120.0),)
-    meters: tuple[tuple[float, int, int], ...] = ((0.0, 4, 4),)
-    keys: tuple[tuple[float, int, bool], ...] = ()
-    ticks_per_quarter: int = 480
-    fermatas: tuple[float, ...] = ()
-    composer: str = ""
-    markers: tuple[tuple[float, str], ...] = ()
-    lyrics: tuple[tuple[float, str], ...] = ()
-    favourites: tuple[tuple[int, int], ...] = ()
+    pedals: tuple[types.Pedal, ...] = ()
+    tempos: tuple[types.Tempo, ...] = ((0.0, 120.0),)
+    meters: tuple[types.Meter, ...] = ((0.0, 4, 4),)
+    keys: tuple[types.Key, ...] = ()
+    ticks_per_quarter: Annotated[int, Field(ge=0, lt=2**15)] = 480
+    fermatas: tuple[Seconds, ...] = ()
+    composer: types.Name = ""
+    markers: tuple[types.Text, ...] = ()
+    lyrics: tuple[types.Text, ...] = ()
+    favourites: tuple[tuple[Number, Number], ...] = ()
 
     @property
     def duration(self) -> float:
@@ -132,6 +126,9 @@ class Document:
         ids = {track.id for track in tracks}
         if change.tracks is not None and len(tracks) > limits.tracks:
             raise Refused(f"{len(tracks)} tracks are more than the studio takes")
+        for time, bpm in set(change.tempos or ()) - {*self.tempos}:
+            if not SLOWEST <= bpm <= FASTEST:
+                raise Refused(f"tempos: at {time:g} s {bpm:g}, expected {SLOWEST} to {FASTEST:g}")
         if change.pedals is not None and len(change.pedals) > 10 * limits.notes:
             raise Refused(f"pedals: more than {10 * limits.notes} movements")
         pedals = self.pedals if change.pedals is None else change.pedals
@@ -184,10 +181,10 @@ class Document:
         tracks, places = _places(tracks, proposal, emptied)
         added: list[NamedNote] = []
         for row in proposal["notes"]:
-            start, end, pitch, velocity, of = note(row, "proposal")
+            *values, of = row
             if of not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
-            added.append((self.next_id + len(added), start, end, pitch, velocity, places[of]))
+            added.append((self.next_id + len(added), *values, places[of]))
         if proposal.get("tracks"):  # such as the melody's, where four voices take its place
             emptied = {self.notes[number][4] for number in gone} - used - {row[5] for row in added}
             tracks = tuple(track for track in tracks if track.id not in emptied)
@@ -231,8 +228,6 @@ class Document:
 
     def field(self, name: str) -> Any:
         """One of the :data:`FIELDS`, for JSON."""
-        if name == "tracks":
-            return [track._asdict() for track in self.tracks]
         value = getattr(self, name)
         return sorted(value) if isinstance(value, set) else value
 
@@ -240,24 +235,16 @@ class Document:
     def restored(cls, state: Mapping[str, Any]) -> Document:
         """The document whose :meth:`state` was written down. :class:`Refused`, ``KeyError`` or
         ``TypeError`` for what is none."""
-        lists = {"add": state["notes"], "lock": state["locked"], "accept": state["accepted"]}
-        lists |= {name: state[name] for name in WHOLE if name in state}  # older ones had fewer
-        fields = parts(lists)
-        notes = {number: tuple(values) for number, *values in fields.pop("add")}
-        document = cls(
-            notes=notes,
-            locked=set(fields.pop("lock")),
-            accepted=set(fields.pop("accept")),
-            revision=whole(state["revision"], 0, 2**53, "revision"),
-            next_id=whole(state["next_id"], max(notes, default=-1) + 1, 2**53, "next_id"),
-            composer=clean_name(state.get("composer", ""), "composer"),
-            ticks_per_quarter=whole(state["ticks_per_quarter"], 0, 2**15 - 1, "ticks"),
-            **fields,
-        )
+        fields = {name: state[name] for name in ("revision", "next_id", "locked", "accepted")}
+        fields["notes"] = {number: values for number, *values in state["notes"]}
+        document: Document = checked(_DOCUMENT, {**state, **fields})
+        if document.next_id <= max(document.notes, default=-1):
+            raise Refused("next_id: there is a note of this number")
         document.fits(Change(tracks=document.tracks))
         return document
 
 
+_DOCUMENT = TypeAdapter(Document)
 #: All of a document but its notes.
 FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes")
 
@@ -269,7 +256,7 @@ def _places(
     One of the ``emptied`` is used again for one of the same kind."""
     spare = [track for track in tracks if track.id in emptied]
     all_of, places = list(tracks), {track.id: track.id for track in tracks}
-    for brought in map(track, proposal.get("tracks") or []):
+    for brought in (Track(**row) for row in proposal.get("tracks") or ()):
         same = next((t for t in spare if t.kind == brought.kind), None)
         if same is not None:
             spare.remove(same)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from musictx.errors import UserError
+
+#: Faults of pydantic that lie in the name of a part, not in its value, in words.
+_NAMES = dict.fromkeys(("unexpected_keyword_argument", "extra_forbidden"), "there is no such part")
+_NAMES |= dict.fromkeys(("missing_argument", "missing"), "it is missing")
 
 
 class Refused(UserError):
@@ -14,3 +20,20 @@ class Refused(UserError):
         super().__init__(sentence)
         self.http = http
         self.more = more
+
+
+def checked(types: TypeAdapter[Any], data: Any) -> Any:
+    """``data``, from JSON, as ``types`` describe it; :class:`Refused` in a sentence that names the
+    first part that is wrong, such as ``add.0.3``, what came and its bound."""
+    try:
+        return types.validate_python(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "JSON"
+        if first["type"] in _NAMES:
+            raise Refused(f"{place[:80]}: {_NAMES[first['type']]}") from None
+        text = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        text = "expected a JSON object" if first["type"] == "dataclass_type" else text
+        came = repr(first["input"])
+        came = came if len(came) <= 40 else f"{came[:37]}..."
+        raise Refused(f"{place}={came}: {text}") from None

@@ -8,8 +8,9 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from musictx import formats, midi
 from musictx.errors import UserError
@@ -33,18 +34,52 @@ TYPES = {
 KEPT = 6
 
 
-class Export(NamedTuple):
-    """What a file is made from, and which part: times in seconds."""
+@dataclass(frozen=True)
+class Export:
+    """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
 
-    session: str
-    revision: int
-    proposal: tuple[int, int] | None
-    """(take, proposal) that is in it as if it were accepted."""
+    of        what identifies the music: equal ones give equal files
+    title     the name of the file, which a picture shows
+    start     the MIDI file that the document began with, if it did
+    score     its notes, where these are not those of the document
+    """
+
+    of: tuple[Any, ...]
     kind: str
-    begin: float | None
-    end: float | None
+    document: Document
     title: str = "music"
-    """The name of the file, which a picture shows."""
+    begin: float | None = None
+    end: float | None = None
+    start: bytes = b""
+    score: Score | None = None
+
+    def part(self) -> Score:
+        """What is in it: of the document the tracks in their order, in sound those that are
+        audible."""
+        score = self.score
+        if score is None:
+            ordered = exchange.in_order(self.document)
+            numbers = exchange.audible(ordered) if self.kind == "wav" else None
+            score = exchange.score_of(ordered, numbers)
+        if self.begin is not None or self.end is not None:
+            begin = self.begin or 0.0
+            end = score.duration if self.end is None else self.end
+            if end <= begin:
+                raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
+            score = exchange.part_of(score, begin, end)
+        if not len(score) and self.kind != "mid":
+            raise Refused("there are no notes here to export")
+        return score
+
+    def midi(self) -> Written:
+        """The MIDI file: the whole is written into the one that the document began with."""
+        if self.score is not None:
+            return Written(midi.to_bytes(self.part()), [], [])
+        if (self.begin, self.end) == (None, None):
+            return original.written(self.document, self.start)
+        data = original.anew(exchange.in_order(self.document), self.part())
+        lost = losses_of(self.start, "it is a part of the piece") if self.start else ""
+        return Written(data, [], [lost] * bool(lost))
 
 
 class Exports:
@@ -54,52 +89,46 @@ class Exports:
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
         self._folder = folder
-        self._files: OrderedDict[Export, Path] = OrderedDict()
+        self._files: OrderedDict[tuple[Any, ...], Path] = OrderedDict()
         self._lock = threading.Lock()
         self._count = itertools.count()
         self.close()  # what a killed one left
 
-    def file(
-        self,
-        export: Export,
-        document: Callable[[], Piece],
-        gone: Callable[[], bool],
-    ) -> Path:
-        """The file of ``export`` from the piece that ``document`` returns, made unless it exists.
+    def file(self, export: Export, gone: Callable[[], bool]) -> Path:
+        """The file of ``export``, made unless it exists.
 
         ``gone``: whether nobody waits for it any more; then it is not made.
         :class:`UserError` for what cannot be written in this kind of file.
         """
+        key = (export.of, export.kind, export.title, export.begin, export.end)
         with self._lock:
-            if export in self._files:
-                self._files.move_to_end(export)
-                return self._files[export]
+            if key in self._files:
+                self._files.move_to_end(key)
+                return self._files[key]
 
         def check_gone() -> None:
             if gone():
                 raise Refused("nobody waits for this any more", 499)
 
         check_gone()
-        piece = document()
         name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", export.title)[:60].strip(". ") or "music"
         path = self._folder / str(next(self._count)) / f"{name}.{export.kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if export.kind == "wav":
-                mix = exchange.gains(piece.document)
-                part = piece.part(export)
-                formats.writer(path)(part, path, limits=self._limits, on_block=check_gone, mix=mix)
-            elif export.kind == "mid":
-                write_bytes(path, piece.midi(export).data)
+            if export.kind == "mid":
+                write_bytes(path, export.midi().data)
+            elif export.kind == "wav":
+                more = {"limits": self._limits, "mix": exchange.gains(export.document)}
+                formats.writer(path)(export.part(), path, on_block=check_gone, **more)
             else:
-                formats.write(piece.part(export), path)
+                formats.write(export.part(), path)
         except UserError as error:
             if export.kind == "musicxml" and "grid" in str(error):
                 sentence = "this music is on no grid of beats, so it has no notation; quantise it"
                 raise Refused(f"{sentence}, or export it as MIDI") from None
             raise
         with self._lock:
-            self._files[export] = path
+            self._files[key] = path
             while len(self._files) > KEPT:
                 shutil.rmtree(self._files.popitem(last=False)[1].parent, ignore_errors=True)
         return path
@@ -107,41 +136,3 @@ class Exports:
     def close(self) -> None:
         """Remove all of them."""
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class Piece(NamedTuple):
-    """What files are made from."""
-
-    document: Document
-    score: Score | None = None
-    """Its notes, where these are not those of the document."""
-    start: bytes = b""
-    """The MIDI file that the document began with, if it did."""
-
-    def part(self, export: Export) -> Score:
-        """What is in a file: of the document the tracks in their order, in sound those that are
-        audible."""
-        score = self.score
-        if score is None:
-            ordered = exchange.in_order(self.document)
-            numbers = exchange.audible(ordered) if export.kind == "wav" else None
-            score = exchange.score_of(ordered, numbers)
-        if export.begin is not None or export.end is not None:
-            begin = export.begin or 0.0
-            end = score.duration if export.end is None else export.end
-            if end <= begin:
-                raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
-            score = exchange.part_of(score, begin, end)
-        if not len(score) and export.kind != "mid":
-            raise Refused("there are no notes here to export")
-        return score
-
-    def midi(self, export: Export) -> Written:
-        """The MIDI file: the whole is written into the one that the document began with."""
-        if self.score is not None:
-            return Written(midi.to_bytes(self.part(export)), [], [])
-        if (export.begin, export.end) == (None, None):
-            return original.written(self.document, self.start)
-        data = original.anew(exchange.in_order(self.document), self.part(export))
-        lost = losses_of(self.start, "it is a part of the piece") if self.start else ""
-        return Written(data, [], [lost] * bool(lost))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from musictx import shipped
 from musictx.config.levels import LEVELS
@@ -25,7 +25,8 @@ MUSIC = ("free", "beats", "chorale")
 #: The tokenizer of models of chorales.
 FOUR_VOICES = "chorale"
 #: What can be asked for; the first two by every model.
-TASKS = ("new", "continue", "replace", "vary", "accompany", "harmonise")
+Task = Literal["new", "continue", "replace", "vary", "accompany", "harmonise"]
+TASKS: tuple[Task, ...] = get_args(Task)
 #: Of each control: its label and a sentence.
 SLIDERS = {
     "density": ("Density", "How many notes begin in a second."),

@@ -25,13 +25,15 @@ LEAVE_SECONDS = 3.0
 def run(config: StudioConfig) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
-    Raises :class:`UserError` where aiohttp is missing, the port is taken, another studio has the
+    Raises :class:`UserError` where a package is missing, the port is taken, another studio has the
     folder, or the model is none.
     """
     try:
         import aiohttp  # noqa: F401
-    except ImportError:
-        raise UserError("musictx studio needs aiohttp: pip install 'musictx[studio]'") from None
+        import pydantic  # noqa: F401
+    except ImportError as error:
+        sentence = f"musictx studio needs {error.name}: pip install 'musictx[studio]'"
+        raise UserError(sentence) from None
     folder = Path(config.folder).expanduser().resolve()
     check_writable(folder, "folder")
     with one_process(folder / ".lock", "folder", "is a studio with"):
@@ -47,7 +49,6 @@ async def _serve(config: StudioConfig) -> None:
     from aiohttp import web
 
     from musictx.studio.app import STUDIO, application
-    from musictx.studio.composer import Composer
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -60,7 +61,7 @@ async def _serve(config: StudioConfig) -> None:
     with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, leave)
-    app = await application(config, Composer)
+    app = await application(config)
     runner = web.AppRunner(
         app,
         access_log=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import threading
@@ -37,7 +38,6 @@ class Sessions:
         self._lock = threading.Lock()
         self._all: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, Session] = OrderedDict()
-        self._listed: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         tidy(folder)
 
@@ -68,24 +68,15 @@ class Sessions:
             return session
 
     def list(self) -> list[dict[str, Any]]:
-        """A line for each session, the one changed last first; read anew only where it changed."""
-        lines = {}
+        """An entry for each session, the one changed last first."""
+        entries = []
         for folder in self.folder.iterdir():
-            name = folder.name
-            if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
+            if not re.fullmatch(ID, folder.name) or folder.name == DELETED or not folder.is_dir():
                 continue
-            try:
+            with contextlib.suppress(OSError, UserError):  # damaged, or just deleted
                 legacy.convert(folder, self.limits)
-                state = (folder / store.DATABASE).stat()
-                stamp = (state.st_mtime_ns, state.st_size)
-                line = self._listed.get(name)
-                if line is None or line[0] != stamp:
-                    line = stamp, {"id": name} | store.summary(folder / store.DATABASE)
-                lines[name] = line
-            except (OSError, UserError):  # damaged, or just deleted
-                continue
-        self._listed = lines
-        return sorted((line for _, line in lines.values()), key=_changed, reverse=True)
+                entries.append({"id": folder.name} | store.summary(folder / store.DATABASE))
+        return sorted(entries, key=lambda entry: str(entry["changed"]), reverse=True)
 
     def delete(self, session: Session) -> None:
         """Move the session to ``deleted/``, from where :meth:`restore` brings it back."""
@@ -113,10 +104,6 @@ class Sessions:
                 source.rename(target)
             except OSError as error:
                 raise WriteError(f"the piece cannot be moved: {error.strerror}") from error
-
-
-def _changed(line: dict[str, Any]) -> str:
-    return str(line["changed"])
 
 
 def _slug(name: str) -> str:

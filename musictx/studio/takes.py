@@ -15,19 +15,30 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, FiniteFloat, TypeAdapter
 
 from musictx import midi
 from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
-from musictx.studio.change import note, track, whole
-from musictx.studio.outcomes import Outcome
+from musictx.studio.change import Note, Number, Seconds, Track, TrackId
+from musictx.studio.inputs import Input
+from musictx.studio.models import Model
+from musictx.studio.outcomes import Outcome, Tracks
+from musictx.studio.session import Session
 
 #: A larger take is none, MB: a damaged one fills the memory.
 MOST_MB = 64
-#: States of a take that are not over; of a take that is.
+#: States of a take or proposal that is not over.
 RUNNING = ("waiting", "composing")
-OVER = ("done", "failed", "stopped")
+State = Literal["waiting", "composing", "done", "failed", "stopped"]
+
+
+_TRACK = TypeAdapter(Track)
+TrackRow = Annotated[
+    dict[str, Any], AfterValidator(lambda row: _TRACK.validate_python(row)._asdict())
+]
 
 
 @dataclass
@@ -35,11 +46,11 @@ class Proposal:
     """One version of a take; see :class:`~musictx.studio.outcomes.Outcome`. While it is composed it
     has the notes so far, those that sound without an end."""
 
-    number: int
-    state: str = "waiting"
-    notes: Sequence[Any] = ()
-    tracks: Sequence[dict[str, Any]] = ()
-    removes: Sequence[int] = ()
+    number: Number
+    state: State = "waiting"
+    notes: Sequence[Note] = ()
+    tracks: Sequence[TrackRow] = ()
+    removes: Sequence[Number] = ()
     remark: str | None = None
     accepted: bool = False
 
@@ -53,20 +64,20 @@ class Proposal:
 class Take:
     """One request and what came of it, as pages see it."""
 
-    id: int
+    id: Annotated[int, Field(ge=1, le=10**9)]
     task: str
     label: str
-    seed: int
+    seed: Number
     model: str
-    begin: float
-    end: float
-    tracks: list[int] | None
+    begin: Seconds
+    end: Seconds
+    tracks: list[TrackId] | None
     request: dict[str, Any]
     command: str
     input: str | None
-    state: str = "waiting"
+    state: State = "waiting"
     place: int = 0
-    progress: float = 0.0
+    progress: FiniteFloat = 0.0
     at_end: bool = False
     """Its notes are published when a proposal is finished, not before."""
     aside: bool = False
@@ -86,12 +97,24 @@ class Take:
                 del one["notes"]
         return state
 
-    def finish(self, state: str, error: str | None = None) -> None:
+    def finish(self, state: State, error: str | None = None) -> None:
         """It is over: what is not done of it never will be."""
         self.state, self.place, self.error = state, 0, error
         for one in self.proposals:
             if one.state in RUNNING:
                 one.state, one.notes = "failed", ()
+
+
+@dataclass(eq=False)
+class Job:
+    """A take that waits or is composed."""
+
+    session: Session
+    take: Take
+    model: Model
+    source: Input
+    tracks: list[Tracks] = field(default_factory=list)
+    stopped: bool = False
 
 
 class Takes:
@@ -103,8 +126,9 @@ class Takes:
         tidy(folder)
         for path in sorted(folder.glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                data = json.loads(read_bytes(path, MOST_MB, "the size of a take"))
-                self.all.append(_restored(data))
+                take = _restored(read_bytes(path, MOST_MB, "the size of a take"))
+                if stem(take.id) == path.stem:
+                    self.all.append(take)
         self.all.sort(key=lambda take: take.id)
         names = [re.match(r"[0-9]{4,9}\b", path.name) for path in folder.glob("*")]
         used = [take.id for take in self.all] + [int(name[0]) for name in names if name]
@@ -115,39 +139,20 @@ class Takes:
         return next((take for take in self.all if take.id == number), None)
 
 
-def _restored(data: dict[str, Any]) -> Take:
+_TAKE = TypeAdapter(Take)
+
+
+def _restored(data: bytes) -> Take:
     """A take from its file; ``ValueError`` and others for what hands or disks have damaged."""
-    json.dumps(data, allow_nan=False)
-    take = Take(**{**data, "proposals": [Proposal(**one) for one in data["proposals"]]})
-    parts: list[Take | Proposal] = [take, *take.proposals]
-    for one in parts:
-        for name, kind in get_type_hints(type(one)).items():
-            if name != "proposals" and not _is(getattr(one, name), kind):
-                raise ValueError(name)
-        if one.state not in (*RUNNING, *OVER):
-            raise ValueError(one.state)
-    whole(take.id, 1, 10**9, "id")
+    state = json.loads(data)
+    for one in state["proposals"]:
+        if one["state"] in RUNNING:  # notes that sounded without an end went with the process
+            one["notes"] = ()
+    json.dumps(state, allow_nan=False)
+    take: Take = _TAKE.validate_python(state)
     if take.running:  # the process ended in the middle of it
         take.finish("stopped")
-    for one in take.proposals:  # notes that sounded without an end went with the process
-        whole(one.number, 1, 1000, "number")
-        for row in one.notes:
-            note(row, "notes")
-        for part in one.tracks:
-            track(part)
     return take
-
-
-def _is(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON is of the type that a field says."""
-    if kind in (Any, float):
-        return kind is Any or type(value) in (int, float)
-    inner = get_args(kind)
-    if type(None) in inner:
-        return value is None or _is(value, inner[0])
-    if get_origin(kind) in (list, Sequence):
-        return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
-    return type(value) is (get_origin(kind) or kind)
 
 
 def stem(number: int) -> str:

@@ -142,7 +142,7 @@ class Trainings:
             "rows": rows[:: -(-len(rows) // MOST_ROWS)] if rows else [],
             "samples": samples,
             "model": run.path.name if shipped.config_of(run.model) else None,
-            "said": self._last_line(run.path, now) if state == "failed" else "",
+            "error": self._last_line(run.path, now) if state == "failed" else "",
         }
 
     def sample(self, step: int) -> tuple[Score, str]:

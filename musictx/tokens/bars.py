@@ -1,8 +1,8 @@
 """Bars in steps: where the lines of a piece are, and where between them notes may stand.
 
-A quarter note has :data:`STEPS` steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
+A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
 (3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
-counted from the bar line; what lies beside them goes to the nearest one, half-way to the later.
+counted from the bar line; what lies between them goes to the nearest one, half-way to the later.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from musictx.beats import BPM
 from musictx.notes import Score
+from musictx.tokens.stream import STEPS
 
-#: Steps in a quarter note, and in a second as ids count it: tempo is not written.
-STEPS = 24
+#: Steps in a second as ids count it: tempo is not written.
 PER_SECOND = STEPS * BPM / 60.0
 STEP_SECONDS = 1 / PER_SECOND
 #: The steps of a quarter note that lie on one of the four grids, and the next quarter.
@@ -108,8 +108,8 @@ class Bars:
         """Times -> (steps on the grid, from the first bar on; how many steps each was moved)."""
         steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
         line = self._line(steps)
-        found = np.minimum(line + nearest(steps - line), self.after(steps))
-        return found, np.abs(found - steps)
+        places = np.minimum(line + nearest(steps - line), self.after(steps))
+        return places, np.abs(places - steps)
 
     def next(self, steps: np.ndarray) -> np.ndarray:
         """The next places on a grid after such places."""
@@ -118,21 +118,21 @@ class Bars:
         after = PLACES[np.searchsorted(PLACES, within, side="right")]
         return np.minimum(line + quarter * STEPS + after, self.after(steps))
 
-    def line_of(self, step: int) -> int:
-        """The line of the bar in which a step lies."""
-        return int(self._line(np.array([step]))[0])
+    def number(self, step: int) -> int:
+        """The number of the bar in which a step lies."""
+        return int(self._bar(np.array([step]))[0])
 
     def seconds(self, step: int) -> float:
         return float(self.clock.seconds(step / STEPS))
 
     def _line(self, steps: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.lines[self._bar(steps)]
-        return found
+        lines: np.ndarray = self.lines[self._bar(steps)]
+        return lines
 
     def after(self, steps: np.ndarray) -> np.ndarray:
         """The first lines after ``steps``."""
-        found: np.ndarray = self.lines[self._bar(steps) + 1]
-        return found
+        lines: np.ndarray = self.lines[self._bar(steps) + 1]
+        return lines
 
     def _bar(self, steps: np.ndarray) -> np.ndarray:
         bar = np.searchsorted(self.lines, steps, side="right") - 1

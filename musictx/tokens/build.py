@@ -1,4 +1,4 @@
-"""Name and options -> Tokenizer; also from what a model folder says about its own."""
+"""Name and options -> Tokenizer; also from the description in a model folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from musictx.tokens.vocab import Tokenizer
 #: add theirs (``registry.TOKENIZERS``).
 REGISTRY = {
     "performance": "musictx.tokens.performance:PerformanceTokenizer",
-    "notes": "musictx.tokens.groups:GroupTokenizer",
+    "notes": "musictx.tokens.bar_tokens:BarTokenizer",
 }
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 
@@ -33,9 +33,9 @@ def build(name: str = "performance", **options: Any) -> Tokenizer:
     word = str(name).lower()
     place = name if ":" in name else (REGISTRY | registry.TOKENIZERS).get(word)
     if place is None:
-        known = ", ".join([*REGISTRY, *registry.TOKENIZERS])
+        names = ", ".join([*REGISTRY, *registry.TOKENIZERS])
         raise ConfigError(
-            f"tokenizer.name={name}: expected one of {known}, or your own as package.module:Class"
+            f"tokenizer.name={name}: expected one of {names}, or your own as package.module:Class"
         )
     make = imported("tokenizer.name", place)
     takes = inspect.signature(make).parameters

@@ -1,8 +1,8 @@
-"""Control tokens: what music is to be like, said before it, and where its parts begin.
+"""Control tokens: what music is to be like, in front of it, and where its parts begin.
 
 Four kinds say how dense, loud, high and full the music is, each by a number of level, 0 for "any":
 a model that has seen them in training, now and then left out, can be steered by them. Three marks
-of one value each divide a window (``data/layout.py``). None of them is ever drawn, and decoding
+of one value each divide a window (``tokens/layout.py``). None of them is ever drawn, and decoding
 passes over them.
 """
 
@@ -53,22 +53,22 @@ def measured(notes: np.ndarray, seconds: float) -> dict[str, float]:
     density    strikes a second;  loudness  mean velocity;  register  mean pitch, without drums
     polyphony  notes that sound, on average over the time in which any does
 
-    Controls that nothing can be said of, such as the loudness of silence, are left out.
+    Controls that cannot be measured, such as the loudness of silence, are left out.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if seconds > 0:
-        found["density"] = len(notes) / seconds
+        values["density"] = len(notes) / seconds
     if len(notes):
-        found["loudness"] = float(notes["velocity"].mean())
+        values["loudness"] = float(notes["velocity"].mean())
     pitched = notes[~notes["drum"]]
     if len(pitched):
-        found["register"] = float(pitched["pitch"].mean())
+        values["register"] = float(pitched["pitch"].mean())
         ends = np.minimum(pitched["end"], max(seconds, float(pitched["start"].max())))
         total = float((ends - pitched["start"]).sum())
         covered = _covered(pitched["start"], ends)
         if covered > 0:
-            found["polyphony"] = total / covered
-    return found
+            values["polyphony"] = total / covered
+    return values
 
 
 def _covered(starts: np.ndarray, ends: np.ndarray) -> float:

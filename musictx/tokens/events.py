@@ -1,8 +1,7 @@
-"""Note events on a time grid <-> ids, all columns at once.
+"""Strikes and releases on a grid of time <-> ids, all columns at once.
 
-Between a Score and its ids stand *events*: strikes and releases, each with its step counted from
-the beginning. Encoding, decoding and augmenting all read ids as events, match releases with strikes
-and write events as ids, so these three are here once. No Python loop runs over notes or ids.
+Between a stream of notes and its ids stand *events*, each with its step counted from the beginning.
+No Python loop runs over notes or ids.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ import numpy as np
 
 from musictx.notes import order
 from musictx.pairing import match_note_offs
+from musictx.tokens.stream import DRUM_PART, OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: What an event does; within one step, events come in this order.
 OFF, ON, DRUM = range(3)
 #: The kinds of id that events end with, in the order of their numbers.
 KINDS = ("note_off", "note_on", "drum")
-#: Not known: events before the first velocity or program token of a window cut out of a piece.
-UNKNOWN = -1
-
 #: One strike or release. ``bin`` is the velocity bin of a strike, ``order`` tells notes apart and
 #: ranks them within one step (a release carries the ``order`` of its note).
 EVENT = np.dtype(
@@ -46,6 +43,24 @@ def as_ids(ids: np.ndarray | Sequence[int], vocabulary: Vocabulary) -> np.ndarra
     if outside.any():
         raise ValueError(f"token id {array[outside][0]}: expected 0 to {vocabulary.size - 1}")
     return array
+
+
+def of(stream: NoteStream) -> np.ndarray:
+    """The strikes and releases of a stream, in the order in which they are written."""
+    notes, ends = stream.notes, stream.ends
+    strikes = np.zeros(len(notes), EVENT)
+    strikes["step"], strikes["order"] = notes["start"], np.arange(len(notes))
+    strikes["what"] = np.where(notes["part"] == DRUM_PART, DRUM, ON)
+    strikes["program"] = np.where(notes["part"] == DRUM_PART, 0, notes["part"])
+    strikes["pitch"], strikes["bin"] = notes["pitch"], notes["velocity_bin"]
+    released = (strikes["what"] == ON) & (notes["length"] != OPEN)
+    releases = strikes[released]
+    releases["step"] += notes["length"][released]
+    older = np.zeros(len(ends), EVENT)
+    older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
+    older["order"] = np.arange(-len(ends), 0)
+    older["what"] = releases["what"] = OFF
+    return ordered(np.concatenate([strikes, releases, older]))
 
 
 def ordered(events: np.ndarray) -> np.ndarray:
@@ -113,18 +128,18 @@ def write(
 
 def struck(events: np.ndarray) -> np.ndarray:
     """(n,) bool: the strikes of pitches and drums."""
-    found: np.ndarray = events["what"] != OFF
-    return found
+    strikes: np.ndarray = events["what"] != OFF
+    return strikes
 
 
 def program(events: np.ndarray) -> int:
-    """The program that is current after ``events``; :data:`UNKNOWN` if none was said."""
+    """The program that is current after ``events``; :data:`UNKNOWN` if there was none."""
     pitched = events["program"][events["what"] != DRUM]
     return int(pitched[-1]) if len(pitched) else UNKNOWN
 
 
 def loudness(events: np.ndarray) -> int:
-    """The velocity bin in force after ``events``; :data:`UNKNOWN` if none was said."""
+    """The velocity bin in force after ``events``; :data:`UNKNOWN` if there was none."""
     bins = events["bin"][struck(events)]
     return int(bins[-1]) if len(bins) else UNKNOWN
 

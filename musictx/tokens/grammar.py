@@ -17,19 +17,19 @@ what the tokenizer would write: chords in another order, for example.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.tokens.controls import CONTROL_KINDS, HERE
-from musictx.tokens.state import SoundingState
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.sounding import Change
+from musictx.tokens.velocities import Velocities
+from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
 
 
-class EventState(SoundingState):
+class PerformanceState(GrammarState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
@@ -48,6 +48,7 @@ class EventState(SoundingState):
         )
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
+        self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self._steps = 0
         self._last = ""  # kind of the last id; "" before the first
         self._after_program = False  # the last ids were a program and a velocity
@@ -61,29 +62,15 @@ class EventState(SoundingState):
     def seconds(self) -> float:
         return self._steps * self._step_seconds
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
-        if not 0 <= token_id < self._vocabulary.size or not self._may_come(token_id):
-            raise ValueError(f"{self._name(token_id)} is not allowed after {self._last or 'start'}")
-        self._take(*self._vocabulary.tokens[token_id])
+    def _where(self) -> str:
+        return f"after {self._last or 'start'}"
 
-    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix``; one ``bos`` or ``cut`` before it, and control tokens, are
-        passed over.
-
-        Raises ``ValueError`` naming the place of the first id that cannot stand there.
-        """
-        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if place == 0 and token_id in (BOS, CUT):
-                continue
-            if token_id in self._controls:
-                if token_id == self._ids[HERE].start:
-                    self._may_shift, self._mask = True, None
-                continue
-            try:
-                self.advance(token_id)
-            except ValueError as error:
-                raise ValueError(f"token {place}: {error}") from None
+    def _passes(self, token_id: int) -> bool:
+        if token_id not in self._controls:
+            return False
+        if token_id == self._ids[HERE].start:
+            self._may_shift, self._mask = True, None
+        return True
 
     def _allowed(self) -> np.ndarray:
         ids, sounding, loud = self._ids, self.sounding, self._velocity is not None
@@ -140,8 +127,7 @@ class EventState(SoundingState):
             return self._may_shift
         return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
 
-    def _take(self, kind: str, value: int) -> None:
-        self._mask = None
+    def _take(self, kind: str, value: int) -> list[Change]:
         self._after_program = self._last == "program" and kind == "velocity"
         self._last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
@@ -152,10 +138,14 @@ class EventState(SoundingState):
             self._velocity = value
         elif kind == "program":
             self.sounding.program, self._program_known = value, True
-        elif kind == "note_on":
-            self.sounding.strike(value, self.seconds)
-            self._notes += 1
+        elif kind in ("note_on", "drum"):
+            self.notes += 1
+            part, end = (DRUMS, self.seconds) if kind == "drum" else (self.sounding.program, None)
+            if end is None:
+                self.sounding.strike(value, self.seconds)
+            velocity = int(self._loudness[self._velocity or 0])
+            return [Change(self.seconds, True, value, velocity, part, end)]
         elif kind == "note_off":
             self.sounding.release(value)
-        elif kind == "drum":
-            self._notes += 1
+            return [Change(self.seconds, False, value, 0, self.sounding.program)]
+        return []

@@ -16,7 +16,7 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
-- Velocities are told in bins (``tokens/velocities.py``).
+- Velocities are written in bins (``tokens/velocities.py``).
 """
 
 from __future__ import annotations
@@ -29,28 +29,17 @@ from typing import Any
 import numpy as np
 
 from musictx.config import TokenizerConfig
-from musictx.notes import NOTE, Score, arranged, order
+from musictx.notes import Score, arranged, order
 from musictx.tokens import events as ev
 from musictx.tokens.clock import Clock
-from musictx.tokens.grammar import EventState
-from musictx.tokens.spelling import Spelling, program_key
+from musictx.tokens.grammar import PerformanceState
+from musictx.tokens.spelling import Spelling
+from musictx.tokens.stream import DRUM_PART, END, NOTE, OPEN, UNKNOWN, NoteStream
 from musictx.tokens.vocab import SPECIALS, NoteEvents
 
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64
 DEFAULT_PROGRAM = 0
-
-#: A note on the grid: ``start`` and ``end`` in steps, velocity as a bin.
-_GRID = np.dtype(
-    [
-        ("start", "i8"),
-        ("end", "i8"),
-        ("pitch", "i2"),
-        ("program", "i2"),
-        ("drum", "?"),
-        ("bin", "i2"),
-    ]
-)
 
 
 class PerformanceTokenizer(Spelling):
@@ -116,44 +105,71 @@ class PerformanceTokenizer(Spelling):
         """Times as whole steps, half a step upwards."""
         return np.floor(seconds * (1000.0 / self.step_ms) + 0.5)
 
-    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """As ``encode``, and what was left out: reason -> number of notes."""
-        notes, left_out = self._grid(score)
-        return ev.write(_to_events(notes), self.vocabulary), left_out
+    def seconds(self, steps: Any) -> Any:
+        return steps * self.step_ms / 1000
 
-    def quantise(self, score: Score) -> Score:
-        """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
-        return self._to_score(self._grid(score)[0])
+    def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
+        notes, left_out = self.writable(self.folded(score))
+        if not len(notes):
+            return NoteStream(), left_out
+        grid = self.table(notes)
+        start = self._steps(notes["start"]).astype(np.int64)
+        end = np.maximum(self._steps(notes["end"]).astype(np.int64), start + 1)
+        grid["start"] = start - start.min()
+        grid["length"] = np.where(notes["drum"], 0, end - start)
+        grid = arranged(grid, grid["start"] * 256 + grid["part"])
+        # First in, first out: the k-th strike of a program and pitch has the k-th end.
+        key, end = grid["part"] * 128 + grid["pitch"], grid["start"] + grid["length"]
+        end[order(key)] = end[order(key, end)]
+        grid["length"] = end - grid["start"]
+        return NoteStream(notes=grid, stop=int(end.max())), left_out
+
+    def write(self, stream: NoteStream, after: NoteStream | None = None) -> np.ndarray:
+        """(n,) uint16 ids of a stream, up to its ``stop``; those of what comes ``after`` another,
+        whose last program and velocity need not be written again."""
+        past = None if after is None else ev.of(after)
+        return ev.write(ev.of(stream), self.vocabulary, stream.stop, past)
 
     def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
-        """Any ids of the vocabulary -> Score.
+        """Any ids of the vocabulary -> Score, with a track for each program, drums the last.
 
         Special ids are skipped, releases of what does not sound ignored, notes left open end with
         the piece (but last a step at least). Before the first velocity token notes get the bin of
         velocity 64, before the first program token program 0.
         """
-        events, last_step = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
-        events["bin"][events["bin"] == ev.UNKNOWN] = self.velocities.bin(DEFAULT_VELOCITY)
-        events["program"][events["program"] == ev.UNKNOWN] = DEFAULT_PROGRAM
-        partner, _ = ev.pair(events)
-        strikes = np.flatnonzero(ev.struck(events))
-        struck = events[strikes]
-        notes = np.empty(len(struck), _GRID)
-        notes["start"] = struck["step"]
-        notes["drum"] = struck["what"] == ev.DRUM
-        released = partner[strikes]
-        notes["end"] = np.where(released >= 0, events["step"][released], last_step)
-        notes["end"] = np.maximum(notes["end"], notes["start"] + 1)
-        notes["end"][notes["drum"]] = notes["start"][notes["drum"]] + self._drum_steps
-        for name in ("pitch", "program", "bin"):
-            notes[name] = struck[name]
-        return self._to_score(notes)
+        return self.score(self.read(ids, DEFAULT_PROGRAM))
 
-    def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> EventState:
-        """The state after ``prefix``; see :class:`musictx.tokens.grammar.EventState`."""
-        state = EventState(self.vocabulary, self.step_seconds)
-        state.read(prefix)
-        return state
+    def read(self, ids: np.ndarray | Sequence[int], program: int = UNKNOWN) -> NoteStream:
+        """Any ids of the vocabulary -> their notes. ``program`` is that of the events before the
+        first token that says one; a release of what does not sound is the end of an older note."""
+        events, stop = ev.read(ev.as_ids(ids, self.vocabulary), self.vocabulary)
+        events["program"][events["program"] == UNKNOWN] = program
+        partner, astray = ev.pair(events)
+        strikes = np.flatnonzero(ev.struck(events))
+        struck, release = events[strikes], partner[strikes]
+        drum = struck["what"] == ev.DRUM
+        notes = np.empty(len(struck), NOTE)
+        notes["start"] = struck["step"]
+        notes["part"] = np.where(drum, DRUM_PART, struck["program"])
+        lengths = events["step"][release] - struck["step"]
+        notes["length"] = np.where(drum, 0, np.where(release >= 0, lengths, OPEN))
+        notes["pitch"], notes["velocity_bin"] = struck["pitch"], struck["bin"]
+        released = events[astray]
+        ends = np.empty(len(released), END)
+        ends["stop"], ends["part"] = released["step"], released["program"]
+        ends["pitch"] = released["pitch"]
+        return NoteStream(notes=notes, ends=ends, stop=stop)
+
+    def score(self, stream: NoteStream) -> Score:
+        notes = stream.notes.copy()
+        lengths = np.maximum(stream.note_ends - notes["start"], 1)
+        notes["length"] = np.where(notes["part"] == DRUM_PART, self._drum_steps, lengths)
+        unknown = notes["velocity_bin"] == UNKNOWN
+        notes["velocity_bin"][unknown] = self.velocities.bin(DEFAULT_VELOCITY)
+        return Score(notes=self.sounding(notes))
+
+    def state(self) -> PerformanceState:
+        return PerformanceState(self.vocabulary, self.step_seconds)
 
     def augment(
         self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
@@ -170,7 +186,7 @@ class PerformanceTokenizer(Spelling):
             return ids
         array = ev.as_ids(ids, self.vocabulary)
         if semitones:
-            moved = self._transposed(array, semitones)
+            moved = self.transposed(array, semitones)
             if moved is None:
                 return None
             array = moved
@@ -183,15 +199,6 @@ class PerformanceTokenizer(Spelling):
         body = self._rewritten(array[content[0] : content[-1] + 1], stretch)
         return np.concatenate([head.astype(np.uint16), body, tail.astype(np.uint16)])
 
-    def _transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
-        kinds = self.vocabulary.kinds
-        kind, value = self.vocabulary.kind_of[ids], self.vocabulary.value_of[ids]
-        pitched = (kind == kinds.index("note_on")) | (kind == kinds.index("note_off"))
-        pitch = value[pitched] + semitones
-        if len(pitch) and (pitch.min() < self.low or pitch.max() > self.high):
-            return None
-        return ids + np.where(pitched, semitones, 0)
-
     def _rewritten(self, ids: np.ndarray, stretch: float) -> np.ndarray:
         events, last_step = ev.read(ids, self.vocabulary)
         partner, astray = ev.pair(events)
@@ -200,8 +207,8 @@ class PerformanceTokenizer(Spelling):
         before = events["step"].copy()
         step = np.floor(before * stretch + 0.5).astype(np.int64)
         step[releases] = np.maximum(step[releases], step[strikes] + 1)
-        unsaid = ev.struck(events) & (events["bin"] == ev.UNKNOWN)
-        unsaid |= events["program"] == ev.UNKNOWN
+        unsaid = ev.struck(events) & (events["bin"] == UNKNOWN)
+        unsaid |= events["program"] == UNKNOWN
         if self.tracks == "programs" and unsaid.any():
             # Squeezed into one step with what follows, these could come after it (steps are
             # sorted by program) and be taken for its program or velocity: keep them apart.
@@ -214,51 +221,3 @@ class PerformanceTokenizer(Spelling):
         events["order"][astray] -= len(ids)  # of notes older than the window
         last_step = int(np.floor(last_step * stretch + 0.5))
         return ev.write(ev.ordered(events), self.vocabulary, last_step)
-
-    def _grid(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The notes that are kept, on the grid, in the order of writing; and what was left out."""
-        notes, left_out = self.writable(self.folded(score))
-        grid = np.zeros(len(notes), _GRID)
-        if not len(notes):
-            return grid, left_out
-        grid["start"] = self._steps(notes["start"])
-        grid["end"] = np.maximum(self._steps(notes["end"]), grid["start"] + 1)
-        first = grid["start"].min()
-        grid["start"] -= first
-        grid["end"] -= first
-        grid["pitch"], grid["drum"] = notes["pitch"], notes["drum"]
-        grid["bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
-        if self.tracks == "programs":
-            grid["program"] = np.where(notes["drum"], 0, notes["program"])
-        grid["end"][grid["drum"]] = grid["start"][grid["drum"]] + self._drum_steps
-        grid = arranged(grid, grid["start"] * 256 + program_key(grid))
-        # First in, first out: the k-th strike of a program and pitch has the k-th end.
-        key = program_key(grid) * 128 + grid["pitch"]
-        grid["end"][order(key)] = grid["end"][order(key, grid["end"])]
-        return grid, left_out
-
-    def _to_score(self, grid: np.ndarray) -> Score:
-        """Notes on the grid -> Score; in "programs" each program is a track, drums the last."""
-        notes = np.zeros(len(grid), NOTE)
-        notes["start"] = grid["start"] * self.step_ms / 1000
-        notes["end"] = grid["end"] * self.step_ms / 1000
-        for name in ("pitch", "program", "drum"):
-            notes[name] = grid[name]
-        notes["velocity"] = self.velocities.of_bin[grid["bin"]]
-        notes["track"] = np.unique(program_key(grid), return_inverse=True)[1].reshape(-1)
-        return Score(notes=notes)
-
-
-def _to_events(grid: np.ndarray) -> np.ndarray:
-    """Strikes and releases, in the order of writing, of notes in the order of writing."""
-    strikes = np.zeros(len(grid), ev.EVENT)
-    strikes["step"] = grid["start"]
-    strikes["what"] = np.where(grid["drum"], ev.DRUM, ev.ON)
-    strikes["order"] = np.arange(len(grid))
-    for name in ("program", "pitch", "bin"):
-        strikes[name] = grid[name]
-    pitched = ~grid["drum"]
-    releases = strikes.copy() if pitched.all() else strikes[pitched]
-    releases["what"] = ev.OFF
-    releases["step"] = grid["end"][pitched]
-    return ev.ordered(np.concatenate([strikes, releases]))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from musictx import pedal
 from musictx.notes import DRUMS, Score
+from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
+from musictx.tokens.stream import NOTE, NoteStream
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Vocabulary, VocabularyTokenizer
+from musictx.tokens.vocab import Tokenizer, Vocabulary
 
 
-class Spelling(VocabularyTokenizer):
+class Spelling(Tokenizer):
     """Notes by part, pitch and velocity bin <-> ids.
 
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
@@ -52,6 +55,35 @@ class Spelling(VocabularyTokenizer):
         options = {name: getattr(self, name) for name in self.options}
         return type(self)(**options) if self.controls else self
 
+    def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
+        """``score`` on the grid, in the order of writing, and what was left out: reason -> number
+        of notes."""
+        raise NotImplementedError
+
+    def write(self, stream: NoteStream) -> np.ndarray:
+        """(n,) uint16 ids of a stream in order."""
+        raise NotImplementedError
+
+    def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
+        """Any ids of the vocabulary -> its notes. Raises ``ValueError`` for other ids."""
+        raise NotImplementedError
+
+    def score(self, stream: NoteStream) -> Score:
+        """The music of a stream."""
+        raise NotImplementedError
+
+    def encode_with_report(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
+        """As ``encode``, and what was left out: reason -> number of notes."""
+        stream, left_out = self.stream(score)
+        return self.write(stream), left_out
+
+    def decode(self, ids: np.ndarray | Sequence[int]) -> Score:
+        return self.score(self.read(ids))
+
+    def quantise(self, score: Score) -> Score:
+        """What survives writing and reading back: ``decode(encode(score)) == quantise(score)``."""
+        return self.score(self.stream(score)[0])
+
     def merged(self, score: Score) -> int:
         """How many tracks of ``score`` are lost where pitched ones are written as one ("piano",
         which leaves drums out) or as one for each program ("programs")."""
@@ -79,6 +111,51 @@ class Spelling(VocabularyTokenizer):
             left_out[outside] = int((~inside).sum())
             notes = notes[inside]
         return notes, left_out
+
+    def table(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` of a score as those of a stream, but for their times."""
+        table = np.zeros(len(notes), NOTE)
+        if self.tracks == "programs":
+            table["part"] = program_key(notes)
+        table["pitch"] = notes["pitch"]
+        table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
+        return table
+
+    @cached_property
+    def _moving(self) -> tuple[np.ndarray, np.ndarray]:
+        """(size,) bool: the ids of pitches, and those of roots, which transposing changes."""
+        kinds = np.array(self.kinds)[self.kind_of]
+        pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
+        # The last root is that of no chord.
+        return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
+
+    def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
+        """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
+        pitched, root = (some[ids] for some in self._moving)
+        value = self.vocabulary.value_of[ids]
+        pitch = value[pitched] + semitones
+        if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
+            return None
+        turned = (value + semitones) % 12 - value
+        return ids + np.where(pitched, semitones, np.where(root, turned, 0))
+
+    def seconds(self, steps: Any) -> Any:
+        """How long steps of a stream last, as its ids count time."""
+        raise NotImplementedError
+
+    def sounding(self, notes: np.ndarray) -> np.ndarray:
+        """Notes of a stream as those of a score, on a track for each part."""
+        rows = np.zeros(len(notes), SCORE_NOTE)
+        rows["start"] = self.seconds(notes["start"])
+        rows["end"] = self.seconds(notes["start"] + notes["length"])
+        rows["drum"] = notes["part"] == DRUMS
+        rows["program"] = np.where(rows["drum"], 0, notes["part"])
+        rows["pitch"], rows["velocity"] = (
+            notes["pitch"],
+            self.velocities.of_bin[notes["velocity_bin"]],
+        )
+        rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
+        return rows
 
 
 def program_key(notes: np.ndarray) -> np.ndarray:

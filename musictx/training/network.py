@@ -8,7 +8,7 @@ take from the probability of the old ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import torch
@@ -24,19 +24,6 @@ from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import Tokenizer
 
-#: Options that are arguments of ``MusicTransformer`` by the same names, whatever the tokens.
-SHAPE = (
-    "layers",
-    "width",
-    "heads",
-    "feedforward",
-    "context",
-    "dropout",
-    "attention",
-    "gates",
-    "first_values",
-)
-
 
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     """A new model for the tokens of ``tokenizer``, its weights drawn from ``config.seed``.
@@ -44,7 +31,8 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     Raises ``ConfigError`` where the tokens do not have what the position scheme or a feature of the
     model measures.
     """
-    arguments = {name: getattr(config.model, name) for name in SHAPE}
+    shape = {f.name: getattr(config.model, f.name) for f in fields(config.model)}
+    shape["features"] = with_tokens(config.model.features, tokenizer)
     position = plain(config.position)
     if position["name"] == "two_d":
         position["coordinates"] = token_coordinates(tokenizer)
@@ -52,9 +40,8 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     return MusicTransformer(
         tokenizer.size,
         position=position,
-        features=with_tokens(config.model.features, tokenizer),
         group=tokenizer.group,
-        **arguments,
+        **shape,
     )
 
 
@@ -65,8 +52,8 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
     """
     tokenizer = extended(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
-    wanted = with_tokens(config.model.features, tokenizer)
-    further = [feature for feature in wanted if old.feature(feature.name) is None]
+    features = with_tokens(config.model.features, tokenizer)
+    further = [feature for feature in features if old.feature(feature.name) is None]
     switches = [
         name
         for name in ("gates", "first_values")

@@ -38,7 +38,7 @@ from musictx.data.shards import Shards
 from musictx.data.windows import Batch
 from musictx.model import block
 from musictx.tokens.build import build
-from musictx.training.ema import Ema
+from musictx.training.callbacks import Ema
 from musictx.training.lit import SCALE, LitMusicTransformer, batch_seed
 from musictx.training.network import build_model
 from musictx.training.optimizer import build_optimizer

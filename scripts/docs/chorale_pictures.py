@@ -28,12 +28,12 @@ from matplotlib import pyplot as plt
 
 from musictx import bundle, read, shipped
 from musictx.apps.generate import generate
-from musictx.chorale import voice_leading
-from musictx.chorale.app import harmonisations
+from musictx.chorale import app, voice_leading
 from musictx.chorale.config import HarmoniseConfig
 from musictx.chorale.grid import Grid
 from musictx.chorale.grid import read as four_voices
-from musictx.chorale.tune import Form, Tune
+from musictx.chorale.rules import Form
+from musictx.chorale.tune import Tune
 from musictx.config import GenerateConfig
 from scripts.docs.drawing import save
 from scripts.words import run
@@ -70,8 +70,8 @@ class Drawn(NamedTuple):
 
 def harmonised(model: bundle.Bundle, name: str) -> Drawn:
     melody = read(shipped.examples().get(name) or SONGS / f"{name}.mid")
-    ((harmony, _),) = harmonisations(model, melody, HarmoniseConfig())
     of = Tune.of(melody)
+    ((harmony, _),) = app.pieces(model, of, HarmoniseConfig())
     stands = [voice_leading.closes(harmony.grid.pitches[:stop]) for _, stop in of.phrases()]
     print(
         name, "open at", [of.where(s) for s in Form(of).open_at(harmony.grid.pitches)], flush=True

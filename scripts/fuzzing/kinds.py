@@ -14,19 +14,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-import musictx
-from musictx import bundle, formats, midi, musicxml
-from musictx.apps import measuring
+from musictx import bundle, midi, musicxml
+from musictx.apps import evaluate
 from musictx.apps.generate import generate
 from musictx.chorale import jsb
-from musictx.commands import COMMANDS, known_options
-from musictx.compose import compose
-from musictx.config import GenerateConfig, TrainConfig
+from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, Shards
 from musictx.data.writer import Writer
 from musictx.errors import UserError
-from musictx.notes import Score
 from musictx.shipped import OLD_CONFIG
 from musictx.studio import exchange
 from musictx.studio.change import Change
@@ -36,18 +32,11 @@ from musictx.studio.session import Session
 from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.training import checkpoint
-from musictx.training.run_folder import RunFolder
 from scripts.fuzzing import music
 from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick, put
 from scripts.fuzzing.music import SMALL, TOKENIZER
 from tests.data.helpers import song
 from tests.untrained import saved
-
-#: Values on command lines as nobody should write them, and as some do.
-WORDS = ["9" * 400, "9" * 5000, "-2147483649", "1000000001", "1e400", "1e-400", "", "'5'", '"5"']
-WORDS += ["1_0", "0x10", "1:30", "NaN", "inf", "-inf", "true", "null", "~", "[1]", "{a:1}", "1,2"]
-WORDS += ["-0", "+5", "5.", ".5", "5e0", "${x}", "\u0661\u0662", "\u00b2", "\u00a05"]
-RUN = {"tokens": "a", "corpus": "b"}
 
 
 class Kind(NamedTuple):
@@ -102,20 +91,6 @@ def _make_card(draw: Draw[Any], folder: Path) -> Path:
     whole = chance(draw, 0.3)
     damage(draw, path, lambda tree: tree["card"] if whole else tree["card"]["corpus"])
     return folder / "model"
-
-
-def _write_band(folder: Path) -> None:
-    corpus = {"name": "folder", "programs": {"tune": 73, "bass": 33}, "tasks": {"melody": "73"}}
-    limits = {"longest_note": [[0, 2.0]], "instruments": [0, 33, 73], "most_notes": 8}
-    limits |= {"density": 4.0, "restruck": 0.1, "in_scale": 0.9, "parts": [[33, 1, 28, 60, 2.0]]}
-    tokens = {"name": "notes", "low": 28, "high": 90, "controls": True, "tracks": "programs"}
-    card = {"title": "x", "corpus": corpus, "note_limits": limits}
-    saved(folder / "model", card, tokens=tokens, context=300, group=5)
-
-
-def _accompany(path: Path) -> object:
-    tune = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 73, False, 0) for i in range(4)])
-    return musictx.accompany(tune, bundle.load(path), add="bass", seed=0)
 
 
 def _write_shards(folder: Path) -> None:
@@ -182,24 +157,7 @@ def _make_checkpoint(draw: Draw[Any], folder: Path) -> Path:
     return path
 
 
-def _write_run(folder: Path) -> None:
-    run = RunFolder(folder / "run")
-    run.path.mkdir()
-    run.begin(TrainConfig(), RUN, musictx="0")
-    run.write_status(finished=True, step=5, seconds=2.5, validation_loss=1.5)
-
-
-def _make_run(draw: Draw[Any], folder: Path) -> Path:
-    damage(draw, pick(draw, [p for p in sorted((folder / "run").iterdir()) if p.suffix]))
-    return folder / "run"
-
-
-def _check_run(path: Path) -> object:
-    RunFolder(path).check(TrainConfig(), RUN)
-    return RunFolder(path).status()
-
-
-# -------------------------------------------------------- sessions of the studio, command lines
+# ----------------------------------------------------------------- sessions of the studio
 
 
 def _write_sessions(folder: Path) -> None:
@@ -263,18 +221,6 @@ def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object
     return session.accept(take["id"], proposal, take["label"], revision)
 
 
-def _make_words(draw: Draw[Any], folder: Path) -> Path:
-    command = pick(draw, [name for name in sorted(COMMANDS) if known_options(name)])
-    names = list(known_options(command))
-    words = [f"{pick(draw, names)}={pick(draw, WORDS)}" for _ in range(pick(draw, (1, 1, 2)))]
-    return put(folder / "words.json", json.dumps([command, *words]).encode())
-
-
-def _compose(path: Path) -> object:
-    command, *words = json.loads(path.read_text())
-    return compose(command, words)
-
-
 def _nothing(folder: Path) -> None:
     """No examples are needed."""
 
@@ -287,12 +233,8 @@ KINDS = {
     "models": Kind(_write_model, _make_model, _load_and_generate),
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
-    "documents": Kind(_nothing, music.make_document, formats.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
-    "cards": Kind(_write_card, _make_card, lambda p: measuring._corpus_of(bundle.load(p).card)),
-    "bands": Kind(_write_band, _make_card, _accompany),
-    "runs": Kind(_write_run, _make_run, _check_run),
+    "cards": Kind(_write_card, _make_card, lambda p: evaluate.corpus_of(bundle.load(p).card)),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
-    "words": Kind(_nothing, _make_words, _compose),
     "weights": Kind(_nothing, music.make_weights, music.compose),
 }

@@ -39,8 +39,6 @@ from tests.render import fonts
 SMALL = {"name": "performance", "low": 48, "high": 84, "max_shift_ms": 500, "velocity_bins": 4}
 TOKENIZER = build(**SMALL)
 MUSICXML = Path(__file__).with_name("parts.musicxml").read_text(encoding="utf-8")
-#: Lengths of tokens in a document.
-LENGTHS = (0, 100, 10_000, 300_000, 3_000_000)
 
 
 def write_midi(folder: Path) -> None:
@@ -118,34 +116,6 @@ def make_musicxml(draw: Draw[Any], folder: Path) -> Path:
         archive.writestr("a.xml", document)
     data = zipped.getvalue()
     return put(folder / "x.mxl", damaged_bytes(draw, data) if chance(draw, 0.5) else data)
-
-
-def make_document(draw: Draw[Any], folder: Path) -> Path:
-    """MusicXML with a token of up to some megabytes, or with thousands of names."""
-    long = "u" * pick(draw, LENGTHS)
-    count = pick(draw, (1, 100, 5000))
-    names = pick(draw, ("a", "measure", "note", "a{}", "p:a{}"))
-    children = "".join(f"<{names.format(n)}/>" for n in range(count))
-    root = pick(draw, ("score-partwise", "score-timewise", "x"))
-    inside = {
-        "namespace": f'<{root} xmlns="{long}" xmlns:p="{long}">{children}</{root}>',
-        "attribute": f'<{root} a="{long}">{children}</{root}>',
-        "comment": f"<!--{long}--><{root}>{children}</{root}>",
-        "instruction": f"<?x {long}?><{root}>{children}</{root}>",
-        "name": f"<{root}><{long or 'a'}/>{children}</{root}>",
-        "text": f"<{root}>{long}{children}<![CDATA[{long}]]></{root}>",
-        "type": f'<!DOCTYPE {root} SYSTEM "{long}"><{root}>{children}</{root}>',
-        "entity": f'<!DOCTYPE x [<!ENTITY a "{long[:1000]}">]><x>{"&a;" * count}</x>',
-        "depth": f"<{root}>" + "<a>" * count + "</a>" * count + f"</{root}>",
-        "marks": f'<{root}><part id="{long[:99]}">{children}</part></{root}>',
-    }
-    document = inside[pick(draw, sorted(inside))]
-    path = folder / "x.mxl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.xml", document)
-        for number in range(pick(draw, (0, 0, 20))):
-            archive.writestr(f"b{number}", long)
-    return path
 
 
 def read_and_encode(path: Path) -> object:
@@ -233,4 +203,4 @@ def play(path: Path) -> object:
     table["pitch"], table["velocity"] = (45, 65, 38), 90
     table["start"], table["end"], table["drum"] = (0, 0.05, 0.1), 0.2, (False, False, True)
     font = SoundFont(path)
-    return sum(len(b) for b in audio.blocks(Score(notes=table), sample_rate=8000, soundfont=font))
+    return sum(len(b) for b in audio.blocks(Score(notes=table), font, sample_rate=8000))

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx import bundle, files
-from musictx.apps.measuring import find_shards
+from musictx.apps.evaluate import find_shards
 from musictx.chorale.features.calibration import Calibration, Next
 from musictx.compose import compose
 from musictx.data.shards import Shards

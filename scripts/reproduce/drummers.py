@@ -25,7 +25,7 @@ from musictx import bundle
 from musictx.card import card_text
 from musictx.notes import Score
 from musictx.sampling import drummers
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 from scripts.reproduce.bands import STYLES, snapped
 from scripts.words import run
 
@@ -114,7 +114,7 @@ def main(groove: Path, model: Path | None = None) -> None:
     usual = [one for style in STYLES.split("|") for one in by_style.get(style, ()) if straight(one)]
     styles = {drummers.USUAL: usual} | {name: by_style[name] for name in sorted(by_style)}
     tables = {
-        name: [drummers.written(one) for one in chosen(some)] for name, some in styles.items()
+        name: [drummers.to_text(one) for one in chosen(some)] for name, some in styles.items()
     }
     if model is None:
         print(yaml.safe_dump(tables, sort_keys=False, width=200))

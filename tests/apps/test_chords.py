@@ -85,6 +85,25 @@ def test_models_that_follow_no_chords_say_so(tmp_path):
         musictx.accompany(model=piano)
 
 
+def test_a_file_of_chords_is_followed_in_its_tempo(model, tmp_path):
+    song = tmp_path / "song.cho"
+    song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
+    for made in (
+        musictx.accompany(model=model, chords=str(song), seed=3)[0],
+        musictx.accompany(song, model, seed=3)[0],
+    ):
+        assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
+        assert made.score.tempos["bpm"].tolist() == [60]
+        assert len(made.score) > 0
+        assert made.score.notes["start"].max() < 12
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    made = musictx.accompany(tune, model, chords=str(song), seed=3)[0]
+    assert made.score.markers[1][1] == "A:min7/b7"
+    song.write_text("no music")
+    with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
+        musictx.accompany(model=model, chords=str(song))
+
+
 @pytest.mark.parametrize(("meter", "pickup"), [((3, 4), 1.0), ((6, 8), 0.5), ((4, 4), 0.0)])
 def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     """Under a change of tempo, too; what the file says of chords goes."""
@@ -100,9 +119,9 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     tune = Score(np.array(rows, NOTE), tempos=np.array([(0, 100), (3.6, 150)], TEMPO),
                  meters=np.array(meters, METER), ticks_per_quarter=480,
                  markers=((0.0, "Am7"), (1.2, "D"), (2.4, "E:min")))  # fmt: skip
-    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).known.markers
+    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).given.markers
     bar = 4 * meter[0] / meter[1]
-    places = [(0, "C:maj"), (1, "G:maj"), (1.5, "A:min7"), (2, "N")]
+    places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
     expected = [(seconds(pickup + bar * n), name) for n, name in places]
     assert [name for _, name in found[:4]] == [name for _, name in expected]
     assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])

@@ -22,7 +22,7 @@ def test_one_page_says_what_is_there_and_what_is_taken(quick, monkeypatch, capsy
     rows = dict(line.split(None, 1) for line in page.splitlines() if line[0] != " ")
     assert {"system", "CPU", "GPU", "device", "attention", "self-test"} <= set(rows)
     assert all(f"\n{name}" in page for name in registry.CHECKS)
-    assert rows["attention"].startswith(tuple(api._MODULES))
+    assert rows["attention"].startswith(tuple(api.MODULES))
     assert "a second" in page
     assert len(page.splitlines()) < 30
 

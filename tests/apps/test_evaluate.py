@@ -12,7 +12,7 @@ from musictx.apps import evaluate as app
 from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
-from musictx.errors import ConfigError, UserError, WriteError
+from musictx.errors import UserError, WriteError
 from musictx.evaluate.nll import evaluate
 from musictx.tokens.build import build
 from tests.data.helpers import song, write_songs
@@ -39,14 +39,14 @@ def save(folder, card, tokenizer=SMALL):
 def trained(tmp_path, corpus):
     """A model folder whose card names the corpus as musictx train writes it."""
     prepare(corpus_config(tmp_path, corpus), build(**SMALL), progress=False)
-    told = {
+    about = {
         "name": "folder",
         "label": "tunes",
         "path": str(corpus),
         "shards": str(tmp_path / "shards"),
         "held out": {"validation": 0.1, "test": 0.0},
     }
-    return save(tmp_path / "model", {"corpus": told})
+    return save(tmp_path / "model", {"corpus": about})
 
 
 def config(model, **more):
@@ -70,9 +70,7 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(trained, tmp
 
 def test_the_tokens_a_model_was_trained_with_are_enough(trained, corpus):
     first = app.run(config(trained))
-    for file in corpus.iterdir():
-        file.unlink()
-    corpus.rmdir()
+    corpus.rename(corpus.with_name("elsewhere"))
     assert app.run(config(trained)) == first
 
 
@@ -92,13 +90,6 @@ def test_tokens_of_several_folders_that_are_gone_are_made_again(tmp_path, corpus
         app.run(config(save(tmp_path / "c", damaged)))
 
 
-def test_tokens_that_are_gone_are_made_again(trained, corpus, tmp_path, monkeypatch):
-    first = app.run(config(trained))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "shards").rename(tmp_path / "elsewhere")
-    assert app.run(config(trained)) == first
-
-
 def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_path, corpus, capsys):
     model = save(tmp_path / "model", {})
     result = app.run(config(model, corpus=corpus_config(tmp_path, corpus)))
@@ -108,7 +99,7 @@ def test_the_corpus_of_the_options_is_prepared_with_the_models_tokenizer(tmp_pat
     assert "8 files" in capsys.readouterr().out
 
 
-def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp_path, corpus):
+def test_named_parts_keep_their_programs_in_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
         midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
     tokenizer = SMALL | {"tracks": "programs"}
@@ -124,13 +115,13 @@ def test_parts_that_the_model_knows_by_name_are_kept_apart_in_another_corpus(tmp
 def test_the_json_file_states_result_protocol_and_model(trained, tmp_path, capsys):
     out = tmp_path / "new folder" / "result.json"
     result = app.run(config(trained, out=str(out), split="train", window=12))
-    told = json.loads(out.read_text())
-    assert told["nats_per_token"] == result.nats_per_token
-    assert (told["split"], told["window"], told["stride"]) == ("train", 12, 12)
-    assert told["model"] == str(trained)
-    assert told["parameters"] == sum(p.numel() for p in bundle.load(trained).model.parameters())
-    assert told["tokenizer"] == build(**SMALL).fingerprint
-    assert math.isfinite(told["bits_per_second"])
+    written = json.loads(out.read_text())
+    assert written["nats_per_token"] == result.nats_per_token
+    assert (written["split"], written["window"], written["stride"]) == ("train", 12, 12)
+    assert written["model"] == str(trained)
+    assert written["parameters"] == sum(p.numel() for p in bundle.load(trained).model.parameters())
+    assert written["tokenizer"] == build(**SMALL).fingerprint
+    assert math.isfinite(written["bits_per_second"])
     assert str(out) in capsys.readouterr().out
     assert files(out.parent) == {"result.json"}
 
@@ -162,7 +153,7 @@ def test_tokens_of_another_vocabulary_are_refused_and_kept(trained, foreign, cor
         ({"device": "abacus"}, "device=abacus: expected auto, cpu, cuda"),
     ],
 )
-def test_mistakes_are_told_and_leave_nothing(options, words, trained, tmp_path):
+def test_mistakes_are_refused_and_leave_nothing(options, words, trained, tmp_path):
     (tmp_path / "a.json").mkdir()
     before = files(tmp_path)
     filled = {k: v.format(tmp=tmp_path) if isinstance(v, str) else v for k, v in options.items()}
@@ -178,24 +169,6 @@ def test_what_is_refused_leaves_no_folder_of_tokens(tmp_path, corpus, monkeypatc
     with pytest.raises(UserError, match="split=test: no piece"):
         app.run(config(model, corpus=CorpusConfig(path=str(corpus), workers=1), split="test"))
     assert not (tmp_path / "data").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"out": "result.txt"}, "out=result.txt: expected a file name that ends with .json"),
-        ({"out": "result.csv"}, "out=result.csv: expected a file name that ends with .json"),
-    ],
-)
-def test_no_option_is_ignored_in_silence(options, words):
-    with pytest.raises(ConfigError, match=words):
-        EvaluateConfig(**options)
-
-
-def test_some_windows_are_a_part_and_windows_may_exceed_the_context(trained):
-    some = app.run(config(trained, split="train", windows=3))
-    assert (some.windows, some.complete, some.nats_per_note) == (3, False, None)
-    assert app.run(config(trained, split="train", window=24)).window == 24
 
 
 def test_a_model_that_names_no_corpus_asks_for_one(tmp_path):

@@ -15,7 +15,7 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.evaluate.sections import sections
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.tokens.bars import STEPS
+from musictx.tokens.stream import STEPS
 
 torch.set_num_threads(1)
 
@@ -147,9 +147,9 @@ def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(songs
     request = GenerateConfig(form="AB", bars=2)
     writing = form._Writing(songs, request, None, [0, 0], None)
     writing.piece, writing.count = Score(notes=np.array(rows, NOTE)), 2  # bar 0 is a rest
-    (unlike,) = writing._unlike(4, [0])
-    assert (unlike.pickup, unlike.steps, unlike.here) == (-4 * STEPS, 4 * STEPS, 2)
-    assert np.argwhere(unlike.tones).tolist() == [[1, 0, 4]]
+    (contrast,) = writing._contrast(4, [0])
+    assert (contrast.pickup, contrast.steps, contrast.here) == (-4 * STEPS, 4 * STEPS, 2)
+    assert np.argwhere(contrast.pitches).tolist() == [[1, 0, 4]]
 
 
 def test_the_seed_is_all_and_notes_are_told(songs, verse, made):

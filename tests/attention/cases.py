@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import api, reference
 from musictx.attention.setting import Job as Asked
@@ -219,7 +218,7 @@ def why_not(
 
 def reasons(*job: Any) -> dict[str, str | None]:
     """The same for every implementation by name."""
-    return {n: why_not(m, *job) for n, m in api._MODULES.items() if n != "decode"}
+    return {n: why_not(m, *job) for n, m in api.MODULES.items() if n != "decode"}
 
 
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
@@ -265,7 +264,7 @@ class Job(NamedTuple):
 
 def computed(name: str) -> Callable[..., Tensor]:
     """The implementation itself."""
-    return directly(api._MODULES[name])
+    return directly(api.MODULES[name])
 
 
 def precision(name: str) -> torch.dtype:
@@ -323,19 +322,3 @@ def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int 
         return Terms(0.4, (Axis(named["table"], named["bias"], high=distances - 1),))
 
     return Job(named, terms, {})
-
-
-class Largest(TorchDispatchMode):
-    """The size in numbers of the largest memory that any tensor in sight lies in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for x in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(x, Tensor):
-                size = x.untyped_storage().nbytes() // x.element_size()
-                self.numbers = max(self.numbers, size)
-        return result

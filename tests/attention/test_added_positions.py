@@ -81,24 +81,3 @@ def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
     torch.testing.assert_close(added, waves[None] @ join.weight[:, 64:].T, atol=1e-5, rtol=1e-4)
     plain = sinusoids(places, 64) * 64**-0.5
     assert 0.7 < added.std() / plain.std() < 1.4
-
-
-def test_packed_pieces_begin_their_periods_anew_and_the_cache_goes_on():
-    found = model(name="huang", periods=[4], concat_sinusoids=4)
-    one, two = torch.randint(0, 9, (1, 5)), torch.randint(0, 9, (1, 6))
-    pieces = torch.tensor([[0] * 5 + [1] * 6])
-    with torch.no_grad():
-        together = found(torch.cat([one, two], dim=1), piece_ids=pieces)
-        torch.testing.assert_close(together[:, :5], found(one))
-        torch.testing.assert_close(together[:, 5:], found(two))
-        cache = found.new_cache(1, 8)
-        found(two[:, :3], cache=cache)
-        torch.testing.assert_close(found(two[:, 3:], cache=cache), found(two)[:, 3:])
-
-
-def test_a_model_without_them_says_nothing_of_them():
-    plain = model(name="huang", periods=[], concat_sinusoids=0).config.position.plain()
-    assert "periods" not in plain
-    found = model(name="huang", periods=[4])
-    again = MusicTransformer(**found.config.plain())
-    assert set(again.state_dict()) == set(found.state_dict())

@@ -62,30 +62,23 @@ def test_auto_takes_the_fastest_that_can_do_the_job(scheme, queries, more, wante
 
 
 @pytest.mark.parametrize(
-    ("implementation", "scheme", "more", "words"),
+    ("implementation", "scheme", "more"),
     [
-        ("chunked", "two_axes", {}, "chunked: it knows one axis of distance, not 2"),
-        ("chunked", "huang", {"query_positions": torch.arange(5)}, r"positions .Span"),
-        ("skew", "huang", {"causal": False}, "skew: it computes causal attention only"),
-        ("skew", "t5", {}, "one table of vectors"),
-        ("skew", "plain", {}, "one table of vectors"),
-        ("skew", "shaw", {}, "it knows no value_table"),
-        ("skew", "transformer_xl", {}, "it knows no content_bias"),
-        ("skew", "local", {}, "it knows no blocks"),
-        ("skew", "table_and_bias", {}, "it knows no bias"),
-        ("skew", "huang", {"query_positions": Span(9, 5)}, "last of the keys"),
-        ("sdpa", "huang", {}, "sdpa: it knows no relative terms"),
-        ("sdpa", "plain", {"query_positions": Span(1, 5)}, "equal positions"),
-        ("flash", "plain", {}, "implementation=flash: expected one of auto, reference"),
+        ("chunked", "two_axes", {}),
+        ("chunked", "huang", ROWS),
+        ("skew", "huang", {"causal": False}),
+        *(("skew", scheme, {}) for scheme in ("t5", "plain", "shaw", "transformer_xl", "local")),
+        ("skew", "huang", {"query_positions": Span(9, 5)}),
+        ("sdpa", "huang", {}),
+        ("sdpa", "plain", {"query_positions": Span(1, 5)}),
+        ("flash", "plain", {}),
     ],
 )
-def test_a_named_implementation_that_cannot_is_an_error_that_says_why(
-    implementation, scheme, more, words
-):
+def test_a_named_implementation_that_cannot_is_an_error(implementation, scheme, more):
     args, where, _ = inputs(scheme)
     if scheme == "two_axes":
         where = {name: (span, span) for name, span in where.items()}
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"^implementation={implementation}: "):
         attend(*args, **(where | more), implementation=implementation)
 
 
@@ -98,38 +91,60 @@ def _where(**more: object):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "name"),
     [
-        (_change(1, torch.zeros(2, 2, 5)), "k .2, 2, 5., v"),
+        (_change(1, torch.zeros(2, 2, 5)), "k "),
         (_change(1, torch.zeros(2, 2, 6, 4)), "k and v alike"),
-        (_change(0, torch.zeros(2, 3, 5, 4)), "differ in more than tokens"),
-        (_change(0, torch.zeros(2, 2, 5, 4)), "expected one floating dtype"),
-        (_change(0, torch.zeros(2, 2, 4, 4).double()), "query_positions has length 5, expected 4"),
-        (_where(dropout=1.0), "dropout=1.0"),
-        (_where(key_positions=Span(0, 4)), "key_positions has length 4, expected 5"),
-        (_where(query_positions=torch.zeros(3, 5).long()), r"expected a Span or int64 \(5,\)"),
-        (_where(query_positions=torch.zeros(5)), "query_positions is torch.float32"),
-        (_where(query_pieces=torch.zeros(2, 5).long()), "both or neither"),
-        (_where(query_positions=None), "query_positions and key_positions both or neither"),
-        (_where(key_positions=None), "query_positions and key_positions both or neither"),
-        (
-            _where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)),
-            r"key_pieces has shape \(2, 4\), expected \(2, 5\)",
-        ),
-        (
-            _change(3, cases.huang({}, 3, 4)),
-            r"table of axis 0 has shape \(3, 4, 4\), expected \(1, 4, 4\) or \(2, 4, 4\)",
-        ),
-        (_change(3, cases.t5({}, 3, 4)), "bias of axis 0 has shape"),
-        (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias has shape"),
-        (_change(3, cases.two_axes({}, 2, 4)), "has 1 coordinate.s., the terms measure 2"),
+        (_change(0, torch.zeros(2, 3, 5, 4)), "q .* and k"),
+        (_change(0, torch.zeros(2, 2, 5, 4)), "one floating dtype"),
+        (_change(0, torch.zeros(2, 2, 4, 4).double()), "query_positions"),
+        (_where(dropout=1.0), "dropout"),
+        (_where(key_positions=Span(0, 4)), "key_positions"),
+        (_where(query_positions=torch.zeros(3, 5).long()), "query_positions"),
+        (_where(query_positions=torch.zeros(5)), "query_positions"),
+        (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
+        (_where(query_positions=None), "query_positions and key_positions"),
+        (_where(key_positions=None), "query_positions and key_positions"),
+        (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
+        (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
+        (_change(3, cases.t5({}, 3, 4)), "bias of axis 0"),
+        (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias"),
+        (_change(3, cases.two_axes({}, 2, 4)), "the terms measure 2"),
+        (_where(hidden=torch.zeros(5, 5)), "hidden"),
+        (_where(hidden=torch.zeros(4, 5, dtype=torch.bool)), "hidden"),
     ],
 )
-def test_arguments_that_do_not_fit_are_named(change, words):
+def test_arguments_that_do_not_fit_are_named(change, name):
     args, where, _ = inputs()
     args, where = change(args, where)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"attend: .*{name}"):
         attend(*args, **where)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: Axis(table=torch.zeros(1, 3, 2), low=-1, high=2), "table"),
+        (lambda: Axis(bias=torch.zeros(1, 3), high=3), "bias"),
+        (lambda: Axis(low=1, high=0), "low"),
+        (lambda: Terms(scale=1.0, value_table=torch.zeros(1, 1, 2)), "value_table"),
+        (lambda: Terms(1.0, (Axis(high=1),), value_table=torch.zeros(1, 3, 2)), "value_table"),
+        (lambda: Span(0, -1), "length"),
+        (lambda: Axis(high=2, labels=torch.arange(3)), "labels"),
+        (lambda: Axis(high=2, coordinate=1, labels=torch.zeros(3)), "labels"),
+        (
+            lambda: Terms(
+                0.5,
+                (Axis(high=2, coordinate=1, labels=torch.arange(3)),),
+                value_table=torch.zeros(1, 3, 4),
+            ),
+            "value_table",
+        ),
+    ],
+)
+def test_terms_that_do_not_fit_are_named(make, name):
+    with pytest.raises(ValueError, match=name):
+        make()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +156,7 @@ def test_arguments_that_do_not_fit_are_named(change, words):
         ("cpu", None, {"dtype": torch.float64}, "chunked"),
         ("cpu", None, {"extras": ("value_table",)}, "chunked"),
         ("cpu", None, {"axes": 2}, "reference"),
-        ("cpu", None, {"one": True}, "decode"),
+        ("cpu", None, {"single_query": True}, "decode"),
         ("cuda", None, {}, "fused"),
         ("cuda", None, {"labels": 48}, "fused"),
         ("cuda", None, {"extras": ("value_table",)}, "chunked"),
@@ -227,13 +242,14 @@ def test_a_kernel_is_asked_once_with_the_labels_of_the_job(monkeypatch):
     assert calls == [(1, 1, 40, 4), (2, 2, 5, 4), (2, 2, 5, 4)]
 
 
-def test_importing_attention_and_the_model_leaves_the_compiler_alone():
+def test_importing_attention_and_the_model_needs_neither_triton_nor_the_compiler():
     """torch._dynamo takes longer to import than everything else together."""
     program = (
-        "import sys, torch, musictx.model, musictx.attention as a\n"
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch, musictx.model, musictx.attention as a\n"
         "q = torch.randn(1, 2, 9, 8, requires_grad=True)\n"
         "terms = a.Terms(0.3, (a.Axis(torch.randn(2, 9, 8), high=8),))\n"
         "a.attend(q, q, q, terms).sum().backward()\n"
-        "assert 'torch._dynamo' not in sys.modules and 'triton' not in sys.modules\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

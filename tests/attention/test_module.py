@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from musictx.attention import RelativeAttention, attend, why_not
-from musictx.attention.api import chosen
-from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Span, Terms
+from musictx.attention import RelativeAttention, attend
 from musictx.errors import ConfigError
 from tests import compiler
 
@@ -55,30 +52,21 @@ def test_cross_attention_counts_from_where_it_is_told(scheme):
         assert not torch.allclose(layer(x[:, 5:], x, start=2), whole[:, 5:], atol=1e-6)
 
 
-@pytest.mark.parametrize("keys", [1, 128, 129, 130])
-def test_queries_of_a_piece_without_keys_find_nothing(keys):
-    layer = RelativeAttention(16, 2, "shaw", causal=False)
-    one, other = torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, keys, dtype=torch.int64)
-    found = layer(torch.randn(1, 3, 16), torch.randn(1, keys, 16), pieces=one, memory_pieces=other)
-    assert torch.equal(found, layer.out.bias.expand(1, 3, 16))
-
-
-def test_what_cannot_be_is_named():
-    with pytest.raises(ConfigError, match="heads=3: expected a divisor of width=16"):
-        RelativeAttention(16, 3)
-    with pytest.raises(ConfigError, match="position=rotary: expected heads of an even size, not 3"):
-        RelativeAttention(6, 2, "rotary")
-    for name in ("learned", "two_d"):
-        with pytest.raises(ConfigError, match=rf"^position={name}: .* needs the whole model"):
-            RelativeAttention(16, 2, name)
-    for added in ({"periods": [4]}, {"concat_sinusoids": 4}):
-        with pytest.raises(ConfigError, match=r"periods are added .* need the whole model"):
-            RelativeAttention(16, 2, {"name": "huang", **added})
-    with pytest.raises(ConfigError, match="implementation=native: it computes causal attention"):
-        RelativeAttention(16, 2, causal=False, implementation="native")
-    assert why_not("skew", Terms(1.0)) == "it computes one table of vectors by the order of tokens"
-    with pytest.raises(ValueError, match="implementation=flash: expected one of auto"):
-        why_not("flash", Terms(1.0))
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"heads": 3}, "heads=3"),
+        ({"width": 6, "position": "rotary"}, "position=rotary"),
+        ({"position": "learned"}, "position=learned"),
+        ({"position": "two_d"}, "position=two_d"),
+        ({"position": {"name": "huang", "periods": [4]}}, "periods"),
+        ({"position": {"name": "huang", "concat_sinusoids": 4}}, "periods"),
+        ({"causal": False, "implementation": "native"}, "implementation=native"),
+    ],
+)
+def test_what_cannot_be_is_named(arguments, name):
+    with pytest.raises(ConfigError, match=name):
+        RelativeAttention(**{"width": 16, "heads": 2} | arguments)
 
 
 def test_attention_needs_no_more_than_three_tensors():
@@ -88,22 +76,6 @@ def test_attention_needs_no_more_than_three_tensors():
     torch.testing.assert_close(attend(q, k, v), want)
     last = attend(q[:, :, -1:], k, v)
     torch.testing.assert_close(last, want[:, :, -1:])
-
-
-def test_the_choice_is_made_once_for_a_job(monkeypatch):
-    """Not for each token: the length of the text is no part of the question."""
-    from musictx.attention import api
-
-    asked = []
-    right = api._choice
-    monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(api, "_choice", lambda *a: asked.append(a) or right(*a))
-    q = torch.randn(1, 2, 1, 8)
-    for length in range(1, 20):
-        k = v = torch.randn(1, 2, length, 8)
-        attend(q, k, v, Terms(0.3))
-    assert len(asked) <= 2  # the first query is the only key's own
-    assert chosen("auto", Job.of(Terms(0.3), Setting((Span(3, 1),), (Span(0, 4),)), q)) == "sdpa"
 
 
 def masks(batch: int, heads: int, queries: int, keys: int) -> dict[str, dict[str, torch.Tensor]]:
@@ -184,20 +156,22 @@ def test_a_mask_of_what_is_causal_is_causal():
     torch.testing.assert_close(layers[1](x, attn_mask=future), layers[0](x))
 
 
-def test_masks_that_cannot_be_are_named():
+@pytest.mark.parametrize(
+    ("name", "mask"),
+    [
+        ("attn_mask", torch.zeros(5, 5)),
+        ("attn_mask", torch.zeros(2, 5, 5, dtype=torch.bool)),
+        ("key_padding_mask", torch.zeros(2, 4, dtype=torch.bool)),
+        ("key_padding_mask", torch.zeros(2, 5)),
+    ],
+)
+def test_masks_that_cannot_be_are_named(name, mask):
     layer, x = RelativeAttention(16, 2, causal=False), torch.randn(2, 5, 16)
-    with pytest.raises(ValueError, match=r"attn_mask is torch.float32, expected torch.bool"):
-        layer(x, attn_mask=torch.zeros(5, 5))
-    with pytest.raises(
-        ValueError, match=r"attn_mask has shape \(2, 5, 5\), expected .*\(4, tokens"
-    ):
-        layer(x, attn_mask=torch.zeros(2, 5, 5, dtype=torch.bool))
-    with pytest.raises(ValueError, match=r"hidden is torch.bool \(4, 5\), expected .* broadcasts"):
-        layer(x, attn_mask=torch.zeros(4, 5, dtype=torch.bool))
-    for padding in (torch.zeros(2, 4, dtype=torch.bool), torch.zeros(2, 5)):
-        with pytest.raises(ValueError, match=r"key_padding_mask is .*expected torch.bool \(2, 5\)"):
-            layer(x, key_padding_mask=padding)
-    hidden = torch.zeros(5, 5, dtype=torch.bool)
-    chunked = RelativeAttention(16, 2, causal=False, implementation="chunked")
-    with pytest.raises(ValueError, match=r"implementation=chunked: it knows no mask"):
-        chunked(x, attn_mask=hidden)
+    with pytest.raises(ValueError, match=f"{name} .*expected"):
+        layer(x, **{name: mask})
+
+
+def test_an_implementation_without_masks_of_single_keys_refuses_them():
+    layer = RelativeAttention(16, 2, causal=False, implementation="chunked")
+    with pytest.raises(ValueError, match="implementation=chunked:"):
+        layer(torch.randn(2, 5, 16), attn_mask=torch.zeros(5, 5, dtype=torch.bool))

@@ -108,3 +108,11 @@ def page(context: playwright.BrowserContext, studio: Served) -> Iterator[playwri
     opened.goto(f"{studio.url}/")
     yield opened
     context.watched.check(studio.url)
+
+
+@pytest.fixture
+def desk(page: playwright.Page, studio: Served):
+    """A person at the start screen."""
+    from tests.browser.desk import Desk
+
+    return Desk(page, studio.url)

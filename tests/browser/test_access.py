@@ -13,10 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
 
 from tests.browser.desk import Desk
-from tests.browser.served import Served
 
 AXE = "axe-core@4.10.3"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -40,11 +38,6 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         file = archive.extractfile("package/axe.min.js")
         assert file is not None
         return file.read().decode()
-
-
-@pytest.fixture
-def desk(page: Page, studio: Served) -> Desk:
-    return Desk(page, studio.url)
 
 
 def start(desk: Desk) -> None:

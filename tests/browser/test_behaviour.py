@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import re
-import time
 import urllib.request
-import zipfile
 
-import mido
+import numpy as np
 import pytest
-from playwright.sync_api import Page
 
-from musictx import shipped
-from tests.browser.conftest import PATIENCE
+from musictx import musicxml, shipped
+from musictx.notes import NOTE, Score
 from tests.browser.desk import Desk, wait_for
-from tests.browser.served import Served
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
-
-
-@pytest.fixture
-def desk(page: Page, studio: Served) -> Desk:
-    return Desk(page, studio.url)
 
 
 def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
@@ -83,47 +72,25 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
     assert download.value.path().read_bytes()[:4] == b"MThd"
 
 
-def hours(many: float) -> bytes:
-    """A MIDI file that lasts so long."""
-    track = mido.MidiTrack([mido.Message("note_on", note=60, velocity=64, time=0)])
-    track.append(mido.Message("note_off", note=60, time=int(many * 3600 * 960)))
-    file = io.BytesIO()
-    mido.MidiFile(tracks=[track]).save(file=file)
-    return file.getvalue()
-
-
-def bomb() -> bytes:
-    """A small archive of a MusicXML document that is large."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("score.xml", b"<score-partwise>" + b" " * 150_000_000)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("content", "sentence"),
     [
-        ("song.mid", lambda: b"this is no MIDI file", r"MIDI"),
-        ("song.mid", lambda: b"", r"empty"),
-        ("song.mid", lambda: ODE[:40], r"truncated"),
-        ("picture.png", lambda: b"\x89PNG\r\n\x1a\n" + bytes(100), r"MIDI"),
-        ("big.mid", lambda: bytes(100 * 2**20), r"16 MB"),
-        ("long.mid", lambda: hours(10), r"10\.0 hours"),
-        ("x.mxl", bomb, r"too large|MB|large"),
-        ("x.musicxml", lambda: b"<!DOCTYPE a [<!ENTITY b 'c'>]><score-partwise/>", r"."),
+        (lambda: b"this is no MIDI file", "MIDI"),
+        (lambda: b"", "empty"),
+        (lambda: ODE[:40], "truncated"),
+        (lambda: bytes(100 * 2**20), "16 MB"),
     ],
 )
-def test_wrong_input_gets_a_sentence_in_the_page(name, content, said, desk, tmp_path):
+def test_wrong_input_gets_a_sentence_in_the_page(content, sentence, desk, tmp_path):
     desk.page.context.watched.expected += [r"status of (400|413|408)", "ERR_CONNECTION"]
-    (tmp_path / name).write_bytes(content())
-    desk.open_file(tmp_path / name)
+    (tmp_path / "song.mid").write_bytes(content())
+    desk.open_file(tmp_path / "song.mid")
     message = desk.page.get_by_role("alert").first
     message.wait_for(timeout=60_000)
     text = message.inner_text()
     assert len(text) < 300
     assert "/tmp" not in text
-    assert "Traceback" not in text
-    assert re.search(said, text), text
+    assert sentence in text
     assert desk.page.evaluate("!musictx.piece")
 
 
@@ -132,11 +99,7 @@ def test_wrong_input_gets_a_sentence_in_the_page(name, content, said, desk, tmp_
     [
         "<img src=x onerror=window.hacked=1>",
         "../../etc/passwd",
-        "..\\..\\windows",
-        "CON",
-        "a" * 300,
         "\u202egnp.exe",
-        "%2e%2e%2f; rm -rf ~; $(touch x) `id`",
         "日本語 ♫ عربى",
     ],
 )
@@ -208,10 +171,8 @@ def test_stop_stops_at_once_and_the_next_take_begins(desk):
     desk.set_slider("Length", 32)
     long = desk.compose()
     desk.until(f"musictx.takes.get({long}).state === 'composing'", seconds=60)
-    began = time.monotonic()
     desk.button("Stop", exact=True).click()
     desk.until(f"musictx.takes.get({long}).state === 'stopped'")
-    assert time.monotonic() - began < 2 * PATIENCE
     desk.set_slider("Length", 1)
     desk.proposals(1)
     desk.composed(desk.compose())
@@ -246,17 +207,6 @@ def test_midi_is_dragged_out_of_the_page(desk):
     assert (kind, name) == ("audio/midi", "Ode to joy.mid")
     with urllib.request.urlopen(address, timeout=30) as answer:
         assert answer.read(4) == b"MThd"
-
-
-def test_what_a_model_cannot_is_said_in_the_page(desk):
-    desk.page.context.watched.expected += ["status of 400"]
-    desk.open_example("Ode to joy")
-    desk.task("Continue")
-    desk.page.locator("details.more summary").click()
-    desk.page.get_by_role("combobox", name="Model").select_option("chorale")
-    desk.page.locator("button.go").click()
-    said = desk.page.get_by_role("alert").first.inner_text()
-    assert "This is one voice, and the model chorale continues four; harmonise it first." in said
 
 
 def test_a_piece_that_another_page_deletes_is_left_with_a_sentence(desk, context):
@@ -295,48 +245,6 @@ def test_a_hidden_page_lets_its_connection_go_and_catches_up(desk, context):
     desk.until("musictx.piece.name === 'Meanwhile'")
 
 
-def test_an_empty_piece_gets_a_tempo_and_buttons_that_are_seen(desk):
-    """What a songwriter meets in the first minutes (every part failed once)."""
-    page = desk.page
-    desk.open_empty()
-    desk.button("Tempo 120, 4/4: change").click()
-    page.get_by_label("Tempo, quarter notes a minute").fill("100")
-    page.get_by_label("Beats of a bar").fill("3")
-    desk.button("Change", exact=True).click()
-    desk.settle()
-    found = desk.server()
-    assert (found["tempos"], found["meters"]) == ([[0, 100]], [[0, 3, 4]])
-    pencil = desk.button("Draw notes")
-    pencil.click()  # the pointer stays on it
-    colours = "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
-    page.wait_for_timeout(200)
-    ink, ground = (sum(map(int, re.findall(r"\d+", c)[:3])) for c in pencil.evaluate(colours))
-    assert abs(ink - ground) > 300
-    desk.button("Redo").focus()
-    page.keyboard.press("?")
-    page.get_by_role("heading", name="Keys").wait_for()
-    page.keyboard.press("Escape")
-    track = page.locator(".track .pick")
-    words = re.sub(r"\s+", " ", track.inner_text()).lower()
-    assert track.get_attribute("aria-label").lower().startswith(words)
-
-
-def test_a_piece_that_was_deleted_comes_back_by_undo(desk):
-    page = desk.page
-    desk.open_example("Au clair de la lune")
-    mine = desk.id
-    # Its chords may be asked for still when it is deleted.
-    page.context.watched.expected += [rf"status of 404.*{mine}/chords"]
-    desk.button("All pieces").click()
-    entry = page.locator(f'a[href="#{mine}"]')
-    entry.locator("..").get_by_role("button", name="Delete").click()
-    entry.wait_for(state="detached")
-    page.locator(".message").get_by_role("button", name="Undo").click()
-    entry.click()
-    desk.until(f"window.musictx?.piece?.id === '{mine}'")
-    assert desk.notes()
-
-
 def test_what_is_pasted_goes_to_the_playhead(desk):
     desk.open_example("Ode to joy")
     before = desk.notes()
@@ -350,9 +258,108 @@ def test_what_is_pasted_goes_to_the_playhead(desk):
     assert min(note[1] for note in new) == pytest.approx(desk.bar(4), abs=1e-3)
 
 
-def test_an_export_that_cannot_be_says_why(desk):
-    desk.page.context.watched.expected += ["status of 400"]
-    desk.open_example("Mozart K545")
-    desk.page.locator("summary[aria-label=Export]").click()
-    desk.page.locator(".menu[open] a").filter(has_text="MusicXML").first.click()
-    desk.page.get_by_role("alert").filter(has_text="on no grid of beats").wait_for()
+def test_a_hymn_has_its_fermatas_title_and_composer_on_paper(desk, tmp_path):
+    rows = [(2.0 * i, 2.0 * i + 2, pitch, 80, 0) for i, pitch in enumerate((62, 64, 66, 62))]
+    notes = np.zeros(len(rows), NOTE)
+    for field, values in zip(("start", "end", "pitch", "velocity", "program"), zip(*rows)):
+        notes[field] = values
+    marks = {"tempos": [(0.0, 120.0)], "ticks_per_quarter": 480}
+    hymn = Score(notes=notes, **marks, title="Evening Hymn", composer="A. Teacher", fermatas=(6.0,))
+    (tmp_path / "hymn.musicxml").write_bytes(musicxml.to_bytes(hymn))
+    desk.open_file(tmp_path / "hymn.musicxml")
+    desk.until("window.musictx?.piece?.notes.size === 4")
+    page = desk.page
+    page.locator("#roll").focus()
+    page.keyboard.press("v")
+    page.locator("#notation svg [data-name='scripts.ufermata']").first.wait_for()
+    page.evaluate(
+        "() => { window.print = () => {}; addEventListener('beforeprint', () => {"
+        " window.printed = [document.getElementById('print').textContent,"
+        " document.querySelectorAll(\"#print [data-name='scripts.ufermata']\").length]; }); }"
+    )
+    page.evaluate("musictx.actions.print()")
+    page.pdf(format="A4")
+    text, fermatas = page.evaluate("window.printed")
+    assert "Evening Hymn" in text
+    assert "A. Teacher" in text
+    assert fermatas == 1
+
+
+#: Names of the buttons and fields of the bars whose edges are cut off or lie below something else;
+#: of a bar that scrolls, but for what is scrolled away.
+CUT = """() => {
+  const seen = (e, x, y) => {
+    for (let up = e.parentElement; up; up = up.parentElement) {
+      const { left, right, top, bottom } = up.getBoundingClientRect();
+      const away = x < left || x > right || y < top || y > bottom;
+      if (away && ["auto", "scroll"].includes(getComputedStyle(up).overflowX)) return true;
+    }
+    const there = document.elementFromPoint(x, y);
+    return there !== null && (e.contains(there) || there.contains(e));
+  };
+  const bars = ":is(#header, #tools, #transport, #proposals, #dock, .ask)";
+  const all = [...document.querySelectorAll(`${bars} :is(button, select, input, a)`)];
+  const cut = all.filter((e) => {
+    const { left, right, top, bottom, width, height } = e.getBoundingClientRect();
+    const [x, y] = [left + width / 2, top + height / 2];
+    if (!e.checkVisibility({ visibilityProperty: true }) || e.disabled) return false;
+    const edges = [[left + 4, y], [right - 4, y], [x, top + 4], [x, bottom - 4]];
+    return !edges.every((edge) => seen(e, ...edge));
+  });
+  return cut.map((e) => e.getAttribute("aria-label") ?? e.textContent);
+}"""
+SIZES = [(1920, 1080), (1440, 850), (1366, 768), (1280, 800), (1100, 700), (1024, 768)]
+SIZES += [(640, 400), (400, 800), (390, 667)]  # one at 200 %, two phones
+
+
+def test_no_button_is_cut_off_or_covered_at_any_size(desk):
+    page = desk.page
+
+    def look(what):
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(100)
+            desk.until("document.getAnimations().length === 0")  # panels have glided away
+            assert page.evaluate(CUT) == [], (what, width, height)
+            assert page.locator("#transport .where").is_visible(), (what, width)
+            if width >= 1024:
+                for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
+                    button = page.locator("#tools").get_by_role("button", name=name)
+                    assert button.is_visible() or what == "nothing", (what, name, width)
+
+    desk.open_example("Ode to joy")
+    look("nothing")
+    page.set_viewport_size({"width": 1440, "height": 850})
+    desk.select_all()
+    look("notes")
+    page.set_viewport_size({"width": 1440, "height": 850})
+    desk.task("Continue")
+    desk.set_slider("Length", 1)
+    desk.composed(desk.compose())
+    for _ in range(2):  # two were looked at, which can be mixed
+        page.keyboard.press("Alt+n")
+    look("proposals")
+
+
+def test_a_click_draws_a_note_as_long_as_the_last_one(desk):
+    page = desk.page
+    desk.open_empty()
+    page.locator("#roll").focus()
+    page.keyboard.press("d")
+
+    def drawn(at: float, pitch: int, to: float | None = None) -> float:
+        page.mouse.move(*desk.spot(at, pitch))
+        page.mouse.down()
+        if to is not None:
+            page.mouse.move(*desk.spot(to, pitch), steps=4)
+        page.mouse.up()
+        desk.settle()
+        found = max(desk.notes())  # the newest
+        return round(found[2] - found[1], 4)
+
+    line = drawn(0.01, 72)  # of the grid: a sixteenth at 120
+    assert line == 0.125
+    assert drawn(0.51, 70, to=1.26) == 0.75
+    assert drawn(1.51, 67) == 0.75
+    page.get_by_label("Grid", exact=True).select_option("2")
+    assert drawn(2.51, 65) == 0.25

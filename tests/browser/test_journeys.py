@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page
 
 import musictx
 from musictx import shipped
@@ -29,11 +28,6 @@ from tests.browser.served import ROOT, Served
 PAGE = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
 JOURNEYS = re.findall(r"^(\d+)\. \*\*(.+?)\*\*", PAGE, flags=re.MULTILINE)
 MOZART = shipped.examples()["mozart_k545"].read_bytes()
-
-
-@pytest.fixture
-def desk(page: Page, studio: Served) -> Desk:
-    return Desk(page, studio.url)
 
 
 def new(before: list[Note], after: list[Note]) -> list[Note]:

@@ -1,5 +1,5 @@
 """The core of the journeys in Firefox and WebKit: draw, select, compose, accept, undo, hear,
-record, notation, harmonise, export, settings.
+record, export, settings.
 
 The tests of Chromium say more; these say that nothing of it is Chromium's alone.
 """
@@ -148,23 +148,6 @@ def test_without_a_way_to_the_loudspeakers_the_page_says_so(studio, tmp_path):
         page.close()
 
 
-def test_bars_are_repeated_with_a_metronome(page):
-    if not page.sounds:
-        pytest.skip("no pulseaudio at hand")
-    open_example(page, "Ode to joy")
-    begin, end = page.evaluate("(b => [b.begin, b.end])(musictx.beats.bar(2.5))")
-    page.evaluate(f"musictx.selection.pickRange(musictx.piece, {{begin: {begin}, end: {end}}})")
-    page.click(button("Repeat the selected bars"))
-    page.click(button("Metronome"))
-    page.press(" ")
-    ask(page, f"musictx.player.position > {end - 0.5}")
-    ask(page, f"musictx.player.position < {begin + 0.5}")
-    assert page.evaluate("musictx.player.position") >= begin - 0.1
-    page.press(" ")
-    for name in ("Repeat the selected bars", "Metronome"):
-        page.click(button(name))
-
-
 def test_recording_by_the_computers_keys(page):
     if not page.sounds:
         pytest.skip("no pulseaudio at hand")
@@ -181,25 +164,6 @@ def test_recording_by_the_computers_keys(page):
     assert [note["pitch"] for note in page.evaluate(NOTES)] == [60, 64, 67]
     page.click(button("Play with the computer"))
     page.evaluate("musictx.mirror.settled()")
-
-
-def test_a_tune_is_harmonised_and_seen_as_notation(page):
-    open_example(page, "Frere jacques")
-    melody = page.evaluate("musictx.piece.notes.size")
-    page.click(seen("[role=radio]", "Harmonise"))
-    page.click("document.querySelector('button.go')")
-    ask(page, "musictx.takes.list.length === 1")
-    page.until("musictx.takes.list[0].state === 'done'", 3 * COMPOSED / 1000)
-    page.click(button("Accept proposal 1"))
-    ask(page, "musictx.shown.take === null")
-    page.evaluate("musictx.mirror.settled()")
-    page.evaluate("musictx.roll.focus()")
-    page.press("v")
-    ask(page, f"document.querySelectorAll('#notation .abcjs-note').length > {melody}")
-    box = "(b => [b.width, b.height])(document.querySelector('#notation svg').getBBox())"
-    assert min(page.evaluate(box)) > 100
-    page.press("v")
-    ask(page, "document.querySelector('#notation').hidden")
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
-from tests.browser.conftest import PATIENCE
 from tests.browser.desk import Desk, wait_for
 
 pytest.importorskip("playwright.sync_api")
@@ -145,26 +142,6 @@ def test_new_music_is_heard_while_it_is_composed(desk):
     desk.page.evaluate("b => compose(['off', b + 2, 64, 0], ['on', b + 3, 67, 90, 0])", begin)
     loud(desk)
     desk.until("musictx.player.position > x", begin + 1.5)
-
-
-def test_the_first_new_note_is_heard_within_two_seconds(desk):
-    """Of a click on Compose, with a model that is warm; a busy machine is given three tries."""
-    desk.open_example("Mozart K545")
-    desk.task("Continue")
-    desk.proposals(1)
-    took = []
-    for _ in range(3):
-        began = time.monotonic()
-        number = desk.compose()
-        loud(desk)
-        took.append(time.monotonic() - began)
-        desk.composed(number)
-        desk.page.evaluate("musictx.player.stop()")
-        silent(desk)
-        if took[-1] < 2 * PATIENCE:
-            break
-    print(f"first note heard after {min(took):.2f} s")
-    assert min(took) < 2 * PATIENCE, took
 
 
 def test_a_midi_keyboard_plays_and_is_recorded(desk):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from hypothesis import strategies as st
+
+from musictx.chorale.grid import Grid
+from musictx.model.transformer import MusicTransformer
+from musictx.tokens.coordinates import token_coordinates
 
 _NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
@@ -43,3 +48,25 @@ def of_score(score) -> tuple[np.ndarray, np.ndarray]:
         tied[first, note["track"]] = False
         tied[first + 1 : last, note["track"]] = True
     return pitches, tied
+
+
+def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:
+    """A network of random weights, far from uniform."""
+    torch.manual_seed(seed)
+    place = {"name": position, "periods": [4]}
+    if position == "two_d":
+        place["coordinates"] = token_coordinates(tokenizer)
+    pitches = token_coordinates(tokenizer)["pitches"]
+    feature = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 16], "pitches": pitches}
+    model = MusicTransformer(
+        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
+        features=[feature] if intervals else [],
+    )  # fmt: skip
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    return model.eval()
+
+
+def voice_of(given: Grid, *voices: int) -> np.ndarray:
+    """(T, 4) bool: all notes of ``voices``."""
+    return np.tile(np.isin(np.arange(4), voices), (len(given), 1))

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -29,7 +27,7 @@ def test_chorales_in_four_parts_are_kept_by_name():
 
 
 @installed
-def test_a_known_chorale_begins_as_it_is_sung():
+def test_bwv_66_6_begins_as_it_is_sung():
     """BWV 66.6 in F sharp minor, with its pickup of two eighths."""
     score = dict(bach.chorales())["bwv66.6"]
     soprano = voice(score, 0)
@@ -43,7 +41,7 @@ def test_a_known_chorale_begins_as_it_is_sung():
 
 
 @installed
-def test_four_voices_in_singable_ranges_one_note_at_a_time():
+def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
     ranges = {0: (57, 83), 1: (50, 77), 2: (43, 74), 3: (33, 67)}
     for name, score in bach.chorales():
         for track, (low, high) in ranges.items():
@@ -51,25 +49,8 @@ def test_four_voices_in_singable_ranges_one_note_at_a_time():
             assert len(notes) > 10, name
             assert low <= notes["pitch"].min() <= notes["pitch"].max() <= high, (name, track)
             assert np.all(notes["start"][1:] >= notes["end"][:-1] - 1e-9), (name, track)
-        assert not score.notes["drum"].any()
-        assert set(score.notes["velocity"].tolist()) == {80}
-        assert set(score.notes["program"].tolist()) == {0}
-        assert len(score.pedals) == 0
-
-
-@installed
-def test_notes_lie_on_the_grid_of_thirty_second_notes():
-    for name, score in bach.chorales():
         steps = score.notes["start"] / 0.075
         assert np.abs(steps - np.round(steps)).max() < 1e-6, name
-
-
-@installed
-def test_chorales_that_come_twice_are_kept_once():
-    pieces = dict(bach.chorales())
-    for twins in ({"bwv398", "bwv197.7-a"}, {"bwv274", "bwv62.6"}):
-        assert len(twins & set(pieces)) == 1
-    assert len({score.content_hash() for score in pieces.values()}) == len(pieces)
 
 
 @installed
@@ -89,16 +70,8 @@ def test_no_two_chorales_share_most_of_their_notes_in_any_key():
                 assert len(notes & others) < 0.85 * len(notes | others), (name, other)
 
 
-def test_without_music21_the_sentence_says_what_to_install(monkeypatch):
+def test_without_music21_the_error_names_what_to_install(monkeypatch):
     monkeypatch.setattr(bach.importlib.util, "find_spec", lambda name: None)
+    bach.chorales.cache_clear()
     with pytest.raises(UserError, match=r'pip install "musictx\[bach\]"'):
-        bach._folder()
-
-
-@installed
-def test_the_files_are_found_without_importing_music21():
-    code = (
-        "import sys; from musictx.chorale import bach; bach._folder();"
-        "assert not {'music21', 'torch', 'matplotlib'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+        bach.chorales()

@@ -11,35 +11,22 @@ import torch
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.harmonise import harmonise
-from musictx.chorale.particles import _effective, _resampled, filtered, whole
-from musictx.chorale.rules import Rules
+from musictx.chorale.particles import filtered
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
-from musictx.sampling.engine import draw
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.vocab import BOS, EOS
+from tests.chorale.parts import small_model, voice_of
 
 #: The model alone.
 WITHOUT = SamplingConfig(top_p=1.0, rules=0.0)
 
 
-def small_model(tokenizer, seed=0, position="two_d", intervals=False):
-    torch.manual_seed(seed)
-    place = {"name": position, "periods": [4]}
-    if position == "two_d":
-        place["coordinates"] = token_coordinates(tokenizer)
-    pitches = token_coordinates(tokenizer)["pitches"]
-    told = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 16], "pitches": pitches}
-    model = MusicTransformer(
-        tokenizer.size, layers=2, width=16, heads=2, feedforward=16, context=96, position=place,
-        features=[told] if intervals else [],
-    )  # fmt: skip
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.4)  # far from uniform
-    return model.eval()
+def faults_of(grid):
+    """With an end that does not close as one more."""
+    faults = voice_leading.faults(grid.pitches, grid.tied)
+    return len(faults) + (not voice_leading.closes(grid.pitches))
 
 
 def melody(pitches):
@@ -55,7 +42,7 @@ def test_the_given_voices_stay(ties, voices):
     struck = np.arange(8)[:, None] == 3  # a note repeated, which tokens without ties cannot say
     given = Grid(joined.pitches, joined.tied & ~struck)
     found = harmonise(
-        small_model(tokenizer), tokenizer, given, fixed=whole(given, voices), particles=5
+        small_model(tokenizer), tokenizer, given, fixed=voice_of(given, *voices), particles=5
     )
     for voice in voices:
         assert np.array_equal(found.grid.pitches[:, voice], given.pitches[:, voice])
@@ -77,7 +64,7 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
 
 
 def test_many_particles_come_near_the_likeliest_of_all():
-    """Two steps, three ids, three free voices: 3^6 ways can be told one by one."""
+    """Two steps, three ids, three free voices: 3^6 ways can be listed."""
     tokenizer = ChoraleTokenizer(low=60, high=61)  # silence and two pitches
     model = small_model(tokenizer, seed=3)
     given = melody([60, 61])
@@ -103,7 +90,7 @@ def test_many_particles_come_near_the_likeliest_of_all():
 @pytest.mark.parametrize("strength", [0.0, 1.2])
 @pytest.mark.parametrize("held", [True, False])
 def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
-    """Two steps of tenor and bass, every way told one by one: p x exp(-strength x faults), the
+    """Two steps of tenor and bass, every way listed: p x exp(-strength x faults), the
     faults counted on whole pieces, against the shares of the particles. Where soprano and alto are
     held, an end that closes is looked for from the first step on."""
     tokenizer = ChoraleTokenizer(low=60, high=64)
@@ -123,13 +110,11 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
         likely = model(rows).double().log_softmax(-1)
     free = torch.arange(8) % 4 >= 2  # of free notes, silence and pitches only are drawn
     likely[:, :-1] -= likely[:, :-1, first:].logsumexp(-1, keepdim=True) * free[:, None]
-    known = likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+    joint = likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
     grids = [tokenizer.decode_grid(piece) for piece in pieces]
-    faults = [
-        len(voice_leading.faults(g.pitches)) + (not voice_leading.closes(g.pitches)) for g in grids
-    ]
+    faults = [faults_of(grid) for grid in grids]
     assert len(set(faults)) > 3
-    target = np.exp(known - strength * np.array(faults))
+    target = np.exp(joint - strength * np.array(faults))
     target /= target.sum()
     found = np.zeros(len(pieces))
     place = {tuple(piece): i for i, piece in enumerate(pieces.tolist())}
@@ -139,7 +124,7 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
             model,
             tokenizer,
             given,
-            fixed=whole(given, (0, 1)),
+            fixed=voice_of(given, 0, 1),
             particles=600,
             sampling=sampling,
             seed=seed,
@@ -152,68 +137,6 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
         assert np.abs(expected - np.bincount(what, found)).sum() / 2 < 0.06
 
 
-def test_without_rules_nothing_is_told_and_the_rules_lower_the_faults(monkeypatch):
-    tokenizer = ChoraleTokenizer(low=48, high=72)
-    model = small_model(tokenizer)
-    tune = melody([60, 62, 64, 65, 67, 65, 64, 62, 60])
-
-    def faults(rules):
-        sampling = SamplingConfig(top_p=1.0, rules=rules)
-        found = [harmonise(model, tokenizer, tune, sampling=sampling, seed=s) for s in range(3)]
-        return sum(len(voice_leading.faults(one.grid.pitches, one.grid.tied)) for one in found)
-
-    lowered = faults(6.0)
-    monkeypatch.setattr(Rules, "costs", lambda *_, **__: pytest.fail("asked without rules"))
-    assert lowered < 0.3 * faults(0.0)
-
-
-def test_without_rules_the_filter_is_the_plain_one():
-    """Bit for bit, in the same order of random numbers: weights are p(given note) alone, draws
-    those of the model; each written here as plainly as can be."""
-    tokenizer = ChoraleTokenizer(low=55, high=70)
-    model = small_model(tokenizer)
-    model.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
-    given, count = melody([60, 67, 62, 69, 60, 68] * 2), 6
-    forced = tokenizer.encode_grid(given).reshape(-1, 4)[:, 0].astype(int)
-    first, resampled = tokenizer.vocabulary.id("silence"), 0
-    for seed in range(3):
-        random = np.random.default_rng(seed)
-        past, weights, total = np.full((count, 1), BOS), np.zeros(count), np.zeros(count)
-        for place in range(4 * len(forced)):
-            with torch.no_grad():
-                logits = model(torch.from_numpy(past))[:, -1].double()
-            likely = logits.log_softmax(-1).numpy()
-            if place % 4 == 0:
-                ids = np.full(count, forced[place // 4])
-                weights += likely[:, ids[0]]
-            else:
-                logits[:, :first] = -torch.inf
-                ids = draw(logits, [random] * count, torch.zeros(count, dtype=torch.bool)).numpy()
-            total += likely[np.arange(count), ids]
-            past = np.hstack([past, ids[:, None]])
-            if place % 4 == 0 and _effective(weights) < 0.5 * count:
-                chosen = _resampled(weights, random)
-                past, total, weights = past[chosen], total[chosen], np.zeros(count)
-                resampled += 1
-        with torch.no_grad():
-            total += model(torch.from_numpy(past))[:, -1].double().log_softmax(-1).numpy()[:, EOS]
-        found = harmonise(model, tokenizer, given, particles=count, sampling=WITHOUT, seed=seed)
-        assert found.ids.tolist() == past[total.argmax(), 1:].tolist()
-    assert resampled
-
-
-def test_particles_follow_the_posterior():
-    """Chosen in proportion to how likely they make the given notes: counted against the sum."""
-    random = np.random.default_rng(0)
-    weights = np.log(np.array([0.1, 0.2, 0.3, 0.4]))
-    counts = np.zeros(4)
-    for _ in range(3000):
-        counts += np.bincount(_resampled(weights + 5.0, random), minlength=4)
-    assert counts / counts.sum() == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.01)
-    assert _effective(np.zeros(8)) == pytest.approx(8)
-    assert _effective(np.array([0.0, -1e9])) == pytest.approx(1)
-
-
 def test_a_seed_is_a_result():
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer)
@@ -222,14 +145,6 @@ def test_a_seed_is_a_result():
     )
     assert np.array_equal(one.ids, same.ids)
     assert not np.array_equal(one.ids, other.ids)
-
-
-def test_the_melody_is_the_highest_voice_in_the_sopranos_range():
-    pitches = np.array([[48, -1, -1, -1], [50, 45, -1, -1], [-1, 52, -1, 40]])
-    found, shift = melody_of(Grid.joined(pitches))
-    assert shift == 12
-    assert found.pitches[:, 0].tolist() == [60, 62, 64]
-    assert (found.pitches[:, 1:] == -1).all()
 
 
 def test_a_melody_too_long_is_refused():
@@ -267,8 +182,7 @@ def test_faults_are_tried_again(monkeypatch):
     def worth(tries, seed):
         monkeypatch.setattr(module + "TRIES_IN_ALL", tries)
         found = harmonise(model, tokenizer, tune, particles=4, seed=seed)
-        counted = Rules(tokenizer, 3.0).faults(found.grid)
-        return -found.nats_per_note * len(found.ids) - 3.0 * counted
+        return -found.nats_per_note * len(found.ids) - 3.0 * faults_of(found.grid)
 
     before, after = ([worth(tries, seed) for seed in range(3)] for tries in (0, 6))
     assert all(a >= b - 1e-4 for a, b in zip(after, before))

@@ -68,7 +68,7 @@ def test_a_file_with_one_split_has_one_split(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         ("[1, 2", "cannot be read as JSON"),
         ("[]", "lists of pieces named train, valid, test"),
@@ -79,30 +79,21 @@ def test_a_file_with_one_split_has_one_split(tmp_path):
         ('{"test": [[[60.5, 60, 60, 20]]]}', "expected MIDI pitches 0 to 127"),
         ("[" * 200_000, "nested too deep"),
         ('{"train": 5}', "train: expected a list of pieces"),
-        ('{"train": null}', "train: expected a list of pieces"),
-        ('{"test": {"a": 1}}', "test: expected a list of pieces"),
-        (f'{{"train": [[[1{"0" * 400}, 2, 3, 4]]]}}', "expected a list of steps"),
         (f'{{"train": [[[1{"0" * 5000}, 2, 3, 4]]]}}', "cannot be read as JSON"),
-        ('{"train": [[[1e999, 2, 3, 4]]]}', "expected MIDI pitches"),
         (f'{{"train": [{"[" * 90}1{"]" * 90}]}}', "expected a list of steps"),
-        ('{"train": ["abc"]}', "expected a list of steps"),
     ],
 )
-def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, said):
+def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, reason):
     file = tmp_path / "bad.json"
     file.write_text(content)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=reason) as error:
         jsb.read(str(file))
     assert "corpus.path=" in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
 
 
-def test_no_file_is_said_so(tmp_path):
-    for path, said in (
-        (None, "missing"),
-        (str(tmp_path / "x"), "no such"),
-        (str(tmp_path), "fold"),
-    ):
-        with pytest.raises(UserError, match=said):
+def test_no_file_is_refused(tmp_path):
+    for path in (None, str(tmp_path / "x"), str(tmp_path)):
+        with pytest.raises(UserError, match=r"corpus\.path"):
             jsb.read(path)

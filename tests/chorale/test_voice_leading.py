@@ -170,21 +170,6 @@ def test_keys_of_scales_and_chords():
     assert keys.estimate(chords("- - - -", 4)) is None
 
 
-def test_rates_take_all_pieces_together():
-    bad = v.assess(chords("C5 G4 E4 C3, D5 A4 F4 D3", 8))  # a bar, with two pairs of parallels
-    good = v.assess(chords("B4 G4 D4 G2, C5 G4 E4 C3", 24))  # three bars
-    together = v.rates([bad, good])
-    assert together["parallel octaves / 100 bars"] == 25
-    every = sum(bad.counts.values()) + sum(good.counts.values())
-    assert together["all faults / 100 bars"] == 25 * every
-    assert together["parallel fifths / 100 bars"] == 25 * bad.counts["parallel fifths"]
-    assert together["ends on a triad in root position, %"] == 100
-    assert together["bass ends a fourth up or a fifth down, %"] == 50
-    assert together["chord changes / bar"] == 0.5
-    with pytest.raises(UserError, match="assessments: none"):
-        v.rates([])
-
-
 @pytest.mark.parametrize(
     ("pitches", "tied", "word"),
     [
@@ -216,22 +201,6 @@ def test_transposed_pieces_have_the_same_faults(pitches, up):
     assert (one.key is None) == (other.key is None)
     if one.key and other.key:
         assert other.key == ((one.key.tonic + up) % 12, one.key.mode)
-
-
-@settings(deadline=None)
-@given(pieces())
-def test_voices_in_order_do_not_cross_and_a_mirror_keeps_pairs(pitches):
-    """Sorted voices never cross. Parallels, a matter of pairs, do not care which voice is which."""
-    silent = (pitches < 0).any(1)
-    ordered = np.where(silent[:, None], -1, -np.sort(-pitches, 1))
-    assert not any(fault.kind == "crossing" for fault in v.faults(ordered))
-    kinds = ("parallel fifths", "parallel octaves")
-    mirrored = [
-        (f.step, tuple(sorted(3 - x for x in f.voices)), f.kind)
-        for f in v.faults(pitches[:, ::-1])
-        if f.kind in kinds
-    ]
-    assert sorted(mirrored) == sorted(f for f in v.faults(pitches) if f.kind in kinds)
 
 
 @settings(deadline=None)

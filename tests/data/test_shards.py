@@ -78,44 +78,11 @@ def test_ids_beyond_uint16_are_refused(tmp_path, ids):
     assert Shards(tmp_path / "s").tokens(0).tolist() == [7, 65535]
 
 
-def interrupt(folder):
-    out = writer(folder).__enter__()
-    out.add(PIECES[1], name="new", split="train")
-    out.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-
-def test_an_interrupted_writer_leaves_nothing(tmp_path):
-    interrupt(tmp_path / "s")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupted_writer_leaves_the_old_shards(folder):
-    interrupt(folder)
-    assert Shards(folder).pieces()[0].name == "a/b.mid"
-    assert os.listdir(folder.parent) == ["s"]
-
-
 def test_new_shards_take_the_place_of_old_ones(folder):
     with writer(folder) as out:
         out.add(PIECES[1], name="new", split="train")
     assert [p.name for p in Shards(folder).pieces()] == ["new"]
     assert os.listdir(folder.parent) == ["s"]
-
-
-def test_a_folder_of_something_else_is_never_replaced(tmp_path):
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match=r"there is something else in this folder"):
-        writer(tmp_path / "s").__enter__()
-    with pytest.raises(UserError, match=r"this is a file"):
-        writer(tmp_path / "s" / "thesis.txt").__enter__()
-    assert (tmp_path / "s" / "thesis.txt").read_text() == "years of work"
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"corpus.shards=.*file is a file, expected a folder"):
-        writer(tmp_path / "file" / "s").__enter__()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
@@ -174,6 +141,7 @@ DAMAGE = {
             *(in_header(tokens=value) for value in ("8", None)),
             *(in_header(pieces=1e9), in_header(corpus=[]), in_header(vocabulary=True)),
         ],
+        f"format {FORMAT + 1}": [in_header(format=FORMAT + 1)],
     },
 }
 
@@ -185,33 +153,17 @@ DAMAGE = {
 def test_whatever_is_damaged_is_refused_on_opening(folder, file, said, change):
     path = folder / file
     path.unlink() if change is None else path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(UserError, match=f"damaged token shards, {said}") as caught:
+    with pytest.raises(UserError, match=said) as caught:
         Shards(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_another_format_version_is_refused(folder):
-    path = folder / "header.json"
-    path.write_bytes(in_header(format=FORMAT + 1)(path.read_bytes()))
-    with pytest.raises(UserError, match=f"format {FORMAT + 1}, this musictx reads format {FORMAT}"):
-        Shards(folder)
-
-
 @pytest.mark.parametrize(
     "change",
-    [
-        {"offset": 1},
-        {"tokens": 9},
-        {"tokens": -1},
-        {"split": "x"},
-        {"seconds": []},
-        {"seconds": float("nan")},
-        {"seconds": -1},
-        {"name": 5},
-        {"begins": "no"},
-    ],
+    [{"offset": 1}, {"tokens": 9}, {"tokens": -1}, {"split": "x"}, {"seconds": []},
+     {"seconds": float("nan")}, {"seconds": -1}, {"name": 5}, {"begins": "no"}],
     ids=str,
-)
+)  # fmt: skip
 def test_a_piece_table_that_was_repaired_after_a_change_is_refused(folder, change):
     """Whoever means harm can make the check sum right again."""
     rows = [json.loads(line) for line in (folder / "pieces.jsonl").read_text().splitlines()]

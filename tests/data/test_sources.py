@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tracemalloc
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import formats, midi
+from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data import corpora
-from musictx.data.prepare import prepare
-from musictx.data.shards import Shards
 from musictx.data.sources import Folder, Maestro
 from musictx.errors import UserError
-from tests.data.helpers import TOKENIZER, run, song, write_songs
+from tests.data.helpers import write_songs
 
 names = st.text(st.sampled_from("ab.-/0 "), min_size=1, max_size=8)
 
@@ -39,18 +35,6 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
         path.write_bytes(b"")
         expected.add(path.relative_to(root).as_posix())
     assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
-
-
-def test_hidden_files_and_links_into_the_folder_are_passed_over(tmp_path):
-    write_songs(tmp_path / "c" / "real", [1])
-    (tmp_path / "c" / "again").symlink_to(tmp_path / "c" / "real")
-    write_songs(tmp_path / "c" / ".hidden", [2])
-    (tmp_path / "c" / "._x.mid").write_bytes(b"macOS")
-    (tmp_path / "c" / "link").symlink_to(tmp_path / "c")
-    (tmp_path / "c" / "gone.mid").symlink_to(tmp_path / "nowhere.mid")
-    (tmp_path / "c" / "other.mid").symlink_to(tmp_path / "c" / "real" / "song-001.mid")
-    listed = [item.name for item in Folder(str(tmp_path / "c")).items()]
-    assert listed == ["other.mid", "real/song-001.mid"]
 
 
 def test_links_to_folders_are_followed_once(tmp_path):
@@ -118,36 +102,7 @@ def test_one_folder_given_twice_or_within_another_is_one(tmp_path):
         assert list(found.items()) == list(alone.items())
 
 
-def test_what_is_wrong_with_one_of_several_is_said(tmp_path):
-    a = str(write_songs(tmp_path / "a", [1]))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"corpus.path=.*empty: no MIDI file in this folder"):
-        Folder([a, str(tmp_path / "empty")])
-    with pytest.raises(UserError, match=r"corpus.path=.*nowhere: there is no such folder"):
-        Folder([a, str(tmp_path / "nowhere")])
-    with pytest.raises(UserError, match=r"corpus.path=\[.*\]: expected one; corpus=jsb"):
-        corpora.find(CorpusConfig(name="jsb", path=[a, a]))
-
-
-def test_pieces_of_two_folders_are_split_by_content(tmp_path):
-    """Each piece is in the split that it has alone: its notes decide, not its folder."""
-    a, b = write_songs(tmp_path / "a", range(40)), write_songs(tmp_path / "b", range(40, 80))
-    together = tmp_path / "together"
-    for folder in (a, b):
-        shutil.copytree(folder, together, dirs_exist_ok=True)
-    report = prepare(
-        CorpusConfig(path=[str(b), str(a)], workers=1), TOKENIZER, tmp_path / "out", progress=False
-    )
-    whole = run(together, tmp_path / "whole")
-    splits = [
-        {piece.hash: piece.split for piece in Shards(one.folder).pieces()}
-        for one in (report, whole)
-    ]
-    assert splits[0] == splits[1]
-    assert len(splits[0]) == 80
-
-
-def test_a_million_files_are_a_stream(monkeypatch):
+def test_many_files_are_a_stream(monkeypatch):
     """A corpus of a million files is never held at once."""
 
     class Entry:
@@ -163,7 +118,7 @@ def test_a_million_files_are_a_stream(monkeypatch):
     class Scan:
         def __init__(self, path: str) -> None:
             inside = Path(path) != Path("/corpus")
-            self.entries = [Entry(f"{i:04}" + ".mid" * inside, not inside) for i in range(1000)]
+            self.entries = [Entry(f"{i:04}" + ".mid" * inside, not inside) for i in range(300)]
 
         def __enter__(self) -> list[Entry]:
             return self.entries
@@ -179,8 +134,8 @@ def test_a_million_files_are_a_stream(monkeypatch):
         count = sum(1 for _ in formats.walk("/corpus", (".mid",)))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert count == 10**6
-    assert peak < 4e6
+    assert count == 90_000
+    assert peak < 1.2e6
 
 
 def test_a_corpus_is_known_by_names_sizes_and_times(tmp_path):
@@ -194,14 +149,6 @@ def test_a_corpus_is_known_by_names_sizes_and_times(tmp_path):
     assert (longer := Folder(str(root)).identity()) not in (first, later)
     path.rename(root / "song-9.mid")
     assert Folder(str(root)).identity() not in (first, later, longer)
-
-
-def test_maestro_without_its_table_is_refused(tmp_path):
-    write_songs(tmp_path, [1])
-    with pytest.raises(UserError, match=r"MAESTRO's table .* is not in this folder"):
-        Maestro(str(tmp_path))
-    (tmp_path / "m.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
-    assert Counter(item.split for item in Maestro(str(tmp_path)).items()) == {"test": 1}
 
 
 HEADER = "canonical_composer,split,year,midi_filename\n"
@@ -248,22 +195,17 @@ def test_other_tables_are_no_split(tmp_path):
     assert Folder(str(tmp_path)).official == {}
 
 
-def test_any_suffix_any_case_any_depth(tmp_path):
-    names = ["A.MID", "b/c/d/e.midi", "b/F.Kar", "b/g.RMI"]
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(midi.to_bytes(song(1)))
-    (tmp_path / "b" / "readme.txt").write_text("no music")
-    assert [item.name for item in Folder(str(tmp_path)).items()] == sorted(names)
-
-
-def test_what_to_do_without_files_is_said(tmp_path):
-    with pytest.raises(UserError, match=r"corpus.path is missing: .*corpus.path=DIR"):
-        Folder(None)
-    with pytest.raises(UserError, match=r"corpus.path=.*nowhere: there is no such folder"):
-        Folder(str(tmp_path / "nowhere"))
-    (tmp_path / "notes.txt").write_text("no music")
-    with pytest.raises(UserError, match=r"corpus.path=.*: no MIDI file in this folder or below"):
-        Folder(str(tmp_path))
-    with pytest.raises(UserError, match=r"this is a file; give the folder it lies in"):
-        Folder(str(tmp_path / "notes.txt"))
+def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
+    a = str(write_songs(tmp_path / "a", [1]))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_text("no music")
+    empty, nowhere = str(tmp_path / "empty"), str(tmp_path / "nowhere")
+    for wrong in (None, empty, nowhere, f"{empty}/notes.txt", [a, empty], [a, nowhere]):
+        with pytest.raises(UserError, match=r"corpus\.path"):
+            Folder(wrong)
+    with pytest.raises(UserError, match=r"corpus\.path=\["):
+        corpora.find(CorpusConfig(name="jsb", path=[a, a]))
+    with pytest.raises(UserError, match="MAESTRO"):
+        Maestro(a)
+    (tmp_path / "a" / "m.csv").write_text("split,midi_filename\ntest,song-001.mid\n")
+    assert [item.split for item in Maestro(a).items()] == ["test"]

@@ -134,7 +134,7 @@ def test_the_command_of_each_task_writes_music(command, grid, here, capsys):
     assert all(here / options[name] in made for name in ("out", "output") if name in options)
     music = [musictx.read(path) for path in made if path.suffix in (".mid", ".musicxml")]
     if words[0] == "compare":
-        assert re.search(r"^ +samples +real +unit$", capsys.readouterr().out, re.MULTILINE)
+        assert re.search(r"^ +samples +real +control +unit$", capsys.readouterr().out, re.MULTILINE)
     elif words[0] == "render":
         assert {path.suffix for path in made} == {".png", ".wav"}
     else:
@@ -197,3 +197,11 @@ def test_every_key_of_the_table_has_a_command_in_the_page():
     keys = keys_of_the_table()
     assert keys
     assert sorted(keys - {key for keys in lists for key in re.findall(r'"([^"]+)"', keys)}) == []
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_the_files_that_developers_are_sent_to_are_there(page):
+    text = (ROOT / page).read_text("utf-8")
+    named = set(re.findall(r"`((?:musictx|tests|scripts|conf|docs)/[\w./]+)`", text))
+    assert named
+    assert {path for path in named if not (ROOT / path).exists() and "NAME" not in path} == set()

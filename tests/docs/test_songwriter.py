@@ -264,10 +264,6 @@ def check(number: int, made: Made) -> None:
         assert np.abs(at - np.round(at)).max() < 0.02
 
 
-def test_there_are_thirty():
-    assert list(TASKS) == [*range(1, 31)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", TASKS)
 def test_each_task_is_done_as_promised(number, files, tmp_path, monkeypatch, capsys):

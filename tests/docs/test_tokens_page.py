@@ -12,7 +12,7 @@ from musictx.errors import ConfigError
 from musictx.notes import NOTE, Score
 from musictx.pedal import fold_sustain
 from musictx.tokens.build import build
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from musictx.tokens.vocab import EOS
 from tests.strategies import scores
 
 pytest.importorskip("miditok")
@@ -62,28 +62,6 @@ def test_miditok_reads_the_same_notes(piece):
     assert sorted(ours) == sorted(theirs)
 
 
-def test_whatever_is_drawn_within_the_grammar_decodes():
-    generator = np.random.default_rng(7)
-    for _ in range(5):
-        state, drawn = REMI.grammar(), []
-        for _ in range(200):
-            allowed = state.allowed()
-            assert not allowed[[PAD, BOS, CUT]].any()
-            token_id = int(generator.choice(np.flatnonzero(allowed)))
-            before, other = state.seconds, state.copy()
-            state.advance(token_id)
-            assert (other.seconds, other.notes) == (before, REMI.grammar(drawn).notes)
-            assert state.seconds >= before
-            if token_id == EOS:
-                assert np.flatnonzero(state.allowed()).tolist() == [EOS]
-                break
-            drawn.append(token_id)
-        # Only the very last note can lack its velocity or length.
-        assert state.notes - 1 <= len(REMI.decode(drawn)) <= state.notes
-    with pytest.raises(ValueError, match="may not follow"):
-        REMI.grammar().advance(int(np.flatnonzero(REMI.is_["Pitch"])[0]))
-
-
 @quick
 @given(scores(pitches=(30, 90), velocities=(1, 127)), st.integers(-9, 9))
 def test_transposing_commutes_with_encoding(piece, semitones):
@@ -95,32 +73,6 @@ def test_transposing_commutes_with_encoding(piece, semitones):
     assert REMI.augment(ids) is ids
     if len(ids):
         assert REMI.augment(ids, semitones=80) is None
-
-
-@quick
-@given(scores(pitches=(30, 90), min_notes=5), st.data())
-def test_a_window_from_inside_a_piece_is_stretched(piece, data):
-    ids = REMI.encode(piece)
-    assume(len(ids) > 4)
-    start = data.draw(st.integers(0, len(ids) - 2))
-    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
-    window = np.concatenate([[CUT], window, [EOS]]).astype(np.uint16)
-    before = REMI.decode(window).notes
-    changed = REMI.augment(window, stretch=1.25)
-    after = REMI.decode(changed).notes
-    assert (changed.dtype, changed[0], changed[-1]) == (np.uint16, CUT, EOS)
-    assert len(after) == len(before)
-    assert np.abs(after["start"] - before["start"] * 1.25).max(initial=0) <= 1 / 32 + 1e-9
-
-
-def test_any_ids_decode():
-    generator = np.random.default_rng(3)
-    for _ in range(10):
-        REMI.decode(generator.integers(0, REMI.size, 60))
-    assert REMI.decode([]) == REMI.decode([PAD, BOS, EOS]) == Score()
-    assert REMI.encode(Score()).shape == (0,)
-    with pytest.raises(ValueError, match="expected 0 to"):
-        REMI.decode([REMI.size])
 
 
 def test_it_is_made_again_from_what_it_says_of_itself():

@@ -1,10 +1,8 @@
 """The wheel holds everything, and works where the checkout is not."""
 
-import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -87,29 +85,6 @@ def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp
     )
     for line in done.stdout.splitlines():
         assert line.startswith(str(installed.parent.parent)), "imported from outside the wheel"
-
-
-def test_the_source_distribution_holds_its_tests_and_all_that_they_read(tmp_path):
-    copy = tmp_path / "copy"
-    for path in CHECKOUT.iterdir():
-        if path.name in ("conf", "docs", "musictx", "scripts", "tests"):
-            shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif path.is_file() and not path.name.startswith("."):
-            copy.mkdir(exist_ok=True)
-            shutil.copy(path, copy)
-    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path)]
-    subprocess.run([*build, str(copy)], check=True, capture_output=True)
-    (archive,) = tmp_path.glob("musictx-*.tar.gz")
-    with tarfile.open(archive) as held:
-        names = {name.partition("/")[2] for name in held.getnames()}
-    expected = {
-        path.relative_to(copy).as_posix()
-        for folder in ("conf", "docs", "musictx", "scripts", "tests")
-        for path in (copy / folder).rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
-    expected |= {"pyproject.toml", "constraints.txt", "Makefile", "CITATION.cff", "README.md"}
-    assert not expected - names, "add it to MANIFEST.in"
 
 
 def test_the_entry_point_is_the_command(wheel):

@@ -98,9 +98,7 @@ def test_other_tokenizers_train_and_generate_through_the_same_code(
     assert len(midi.read(tmp_path / "out" / "tune 0-continued-0-1.mid")) > 0
 
 
-@pytest.mark.parametrize(
-    "position", ["none", "sinusoidal", "learned", "huang_shared", "shaw", "transformer_xl", "two_d"]
-)
+@pytest.mark.parametrize("position", ["learned", "transformer_xl", "two_d"])
 def test_other_positions_train_evaluate_and_generate_by_one_switch(position, folder, tmp_path):
     """Past the context too: 100 tokens where the model has seen 64."""
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"]

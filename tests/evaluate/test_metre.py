@@ -78,13 +78,15 @@ def test_likeness_of_bars(tune, bars, meter):
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
 
 
-def test_bars_that_repeat_are_alike():
-    bar = [(0, 2, 60), (4, 2, 64), (8, 4, 67), (14, 2, 71)]
-    tune = [(n + 16 * k, length, p + 12 * (k % 2)) for k in range(8) for n, length, p in bar]
-    assert m.bar_likeness(played(tune), 3) == pytest.approx(1.0)
-    other = [(n, length, p + (n // 16) % 2) for n, length, p in tune]
-    assert m.bar_likeness(played(other), 1) < 0.5
-    assert math.isnan(m.bar_likeness(played(tune), 100))
+@given(tunes, st.integers(2, 14))
+def test_the_nearest_of_the_other_bars(tune, first):
+    """Bars from ``first`` for two bars, each to the likest one outside of them."""
+    piece, start = played(tune), 2.0 * first
+    alike, bars = m.bars_alike(piece), {n // 16 for n, _, _ in tune}
+    inside = [bar for bar in (first, first + 1) if bar in bars]
+    others = [bar for bar in bars if bar not in inside]
+    wanted = [max(alike[bar, other] for other in others) for bar in inside] if others else []
+    assert m.nearest_bars(piece, start, start + 4.0).tolist() == pytest.approx(wanted)
 
 
 def test_a_change_of_meter_and_tempo():

@@ -1,4 +1,4 @@
-"""The numbers against plain definitions: loops over pieces, models whose answers are known."""
+"""The numbers against plain definitions: loops over pieces, models whose answers are given."""
 
 import json
 import math
@@ -9,18 +9,21 @@ import pytest
 import torch
 from torch import nn
 
+from musictx.bundle import Bundle
 from musictx.data.shards import Shards
 from musictx.data.writer import Writer
 from musictx.errors import UserError
-from musictx.evaluate.nll import evaluate, lengths
+from musictx.evaluate.nll import evaluate, lengths, log_likelihood
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
 from musictx.tokens.vocab import BOS, CUT, EOS
+from tests.data.helpers import TOKENIZER, song, write_shards
 
 V = 20
 
 
 def shards_of(folder, pieces, split="validation"):
-    """A shard folder of lists of ids; notes and seconds are made-up but known numbers."""
+    """A shard folder of lists of ids; notes and seconds are made up."""
     with Writer(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
         for i, ids in enumerate(pieces):
             writer.add(
@@ -50,7 +53,7 @@ def real_model(context=8, seed=0, dropout=0.4):
     return model.eval()
 
 
-class Told(nn.Module):
+class Stub(nn.Module):
     """A model whose logits are a function of the ids (B, T) it is given."""
 
     def __init__(self, function, context=8):
@@ -105,16 +108,6 @@ def test_equals_a_plain_loop(tmp_path, window, stride, batch):
     assert result.bits_per_second == pytest.approx(nats / math.log(2) / (tokens / 10), rel=1e-6)
 
 
-def test_a_uniform_model_gives_exactly_log_v(tmp_path):
-    result = evaluate(
-        Told(lambda ids: torch.zeros(*ids.shape, V)),
-        shards_of(tmp_path / "s", random_pieces([3, 8, 21])),
-    )
-    assert result.nats_per_token == pytest.approx(math.log(V), abs=1e-6)
-    assert result.nats_per_end == pytest.approx(math.log(V), abs=1e-6)
-    assert result.perplexity == pytest.approx(V, rel=1e-5)
-
-
 def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
     """Pieces that count upwards from 4: the next id is the last one plus 1, padding or not."""
 
@@ -123,10 +116,11 @@ def test_perfect_prediction_scores_accuracy_one_and_no_nats(tmp_path):
         return 100.0 * nn.functional.one_hot(following, V).float()
 
     pieces = [range(4, 4 + n) for n in (1, 2, 5, 7)]
-    result = evaluate(Told(oracle), shards_of(tmp_path / "s", pieces), batch=4)
+    result = evaluate(Stub(oracle), shards_of(tmp_path / "s", pieces), batch=4)
     assert result.accuracy == 1.0
     assert result.nats_per_token == pytest.approx(0.0, abs=1e-9)
     assert result.nats_per_end > 50, "the ends were not predicted, and must not be counted"
+    assert json.loads(json.dumps(result.to_dict()))["accuracy"] == 1.0
 
 
 def test_dropout_is_off_gradients_are_off_and_the_mode_comes_back(tmp_path):
@@ -146,19 +140,7 @@ def test_progress_counts_the_windows(tmp_path):
     assert done == [(3, 8), (6, 8), (8, 8)]
 
 
-def test_result_as_json_and_table_states_the_protocol(tmp_path):
-    result = evaluate(real_model(), shards_of(tmp_path / "s", random_pieces([20])), stride=4)
-    told = json.loads(json.dumps(result.to_dict()))
-    assert told["window"] == 8
-    assert told["stride"] == 4
-    assert told["first_token_scored"] is True
-    assert told["end_counted"] is False
-    assert told["context_carried"] is False
-    for words in ("nats per token", "stride 4", "first token scored", "padding not counted"):
-        assert words in str(result)
-
-
-def test_an_empty_split_is_told(tmp_path):
+def test_an_empty_split_is_refused(tmp_path):
     shards = shards_of(tmp_path / "s", random_pieces([20]), split="train")
     with pytest.raises(
         UserError, match=r"split=test: no piece of this corpus .*train 1.*corpus.test"
@@ -166,7 +148,7 @@ def test_an_empty_split_is_told(tmp_path):
         evaluate(real_model(), shards, "test")
 
 
-def test_a_stride_that_leaves_tokens_out_is_told(tmp_path):
+def test_a_stride_that_leaves_tokens_out_is_refused(tmp_path):
     shards = shards_of(tmp_path / "s", random_pieces([20]))
     with pytest.raises(UserError, match="stride=9: expected 1 to window=8"):
         evaluate(real_model(), shards, stride=9)
@@ -178,3 +160,41 @@ def test_a_window_by_default_holds_whole_notes():
     assert lengths(model, 20, 10) == (20, 10)
     with pytest.raises(UserError, match="window=512: expected a multiple of 5"):
         lengths(model, 512)
+
+
+def bundle_of(context, tmp_path):
+    torch.manual_seed(0)
+    shape = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16}
+    model = MusicTransformer(TOKENIZER.size, **shape, context=context, dropout=0.3)
+    return Bundle(model.train(), TOKENIZER, {}, tmp_path)
+
+
+def test_a_piece_that_fits_is_read_whole_as_evaluate_reads_it(tmp_path):
+    bundle, score = bundle_of(128, tmp_path), song(1)
+    it = log_likelihood(bundle, score)
+    assert np.array_equal(it.ids, TOKENIZER.encode(score))
+    shards = Shards(write_shards(tmp_path / "s", [it.ids], [it.ids]))
+    assert it.total / len(it.ids) == pytest.approx(
+        evaluate(bundle.model, shards).nats_per_token, abs=1e-5
+    )
+    assert it.total == pytest.approx(it.nats.sum())
+    assert bundle.model.training, "the mode comes back"
+
+
+def test_a_longer_piece_has_half_a_context_before_every_token(tmp_path):
+    bundle, context = bundle_of(8, tmp_path), 8
+    it = log_likelihood(bundle, song(2))
+    ids = [int(i) for i in it.ids]
+    model = bundle.model.eval()
+    for at in range(len(ids)):
+        # Windows begin every half a context; a token is scored by the first that reaches it.
+        start = max(0, -(-(at + 1 - context) // (context // 2)) * (context // 2))
+        read = torch.tensor([[CUT if start else BOS, *ids[start:at]]])
+        with torch.no_grad():
+            chance = model(read)[0, -1].double().log_softmax(-1)[ids[at]]
+        assert it.nats[at] == pytest.approx(-float(chance), abs=1e-5)
+
+
+def test_a_piece_without_a_note_is_refused(tmp_path):
+    with pytest.raises(UserError, match="score: none of its 0 notes"):
+        log_likelihood(bundle_of(8, tmp_path), Score())

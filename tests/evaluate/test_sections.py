@@ -1,14 +1,12 @@
 """Sections: those of markers, and those that are put together from random phrases."""
 
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from musictx.evaluate.metre import bars_alike
 from musictx.evaluate.sections import Section, sections
 from musictx.notes import Score
 
@@ -33,12 +31,12 @@ def song(plan, bars, seed, changed=0, empty=0):
 
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(
-    st.sampled_from(["AABA", "ABAC", "AABBA", "ABACABA", "ABCACBB"]),
+    st.sampled_from(["AABA", "ABAC", "AABBA", "ABACABA", "ABCACBB", "ABCDEF"]),
     st.sampled_from([(8, 2), (8, 0), (4, 1), (4, 0)]),
     st.integers(0, 3),
     st.integers(0, 10**6),
 )
-def test_what_returns_is_known_by_its_first_time(plan, size, empty, seed):
+def test_what_returns_has_the_name_of_its_first_time(plan, size, empty, seed):
     bars, changed = size
     names = [""] * (empty + bars * len(plan))
     for section in sections(song(plan, bars, seed, changed, empty)):
@@ -47,14 +45,10 @@ def test_what_returns_is_known_by_its_first_time(plan, size, empty, seed):
     for one, name in zip(rows, plan):
         for other, its in zip(rows, plan):
             assert (one == other) == (name == its), rows
+    assert "" not in names
 
 
-def test_sections_of_eight_bars_are_whole():
-    got = sections(song("AABA", 8, 1, changed=2))
-    assert got == [Section(8 * n, 8 * n + 8, name) for n, name in enumerate("AABA")]
-
-
-def test_drums_tell_sections_only_where_most_bars_have_nothing_else():
+def test_drums_decide_sections_only_where_most_bars_have_nothing_else():
     """However many strokes there are: those below are others in each bar, and never return."""
     tune = song("AABA", 8, 1, changed=2)
     strokes = song("ABCD", 8, 2).notes.copy()
@@ -80,13 +74,6 @@ def test_bars_of_rest_do_not_move_sections(rests):
     assert not set(names[:8]) & set(names[16:24])
 
 
-def test_a_piece_that_goes_on_anew_has_no_section_twice():
-    got = sections(song("ABCDEF", 4, 3))
-    assert len({section.name for section in got}) == len(got)
-    assert [s.stop for s in got[:-1]] == [s.begin for s in got[1:]]
-    assert (got[0].begin, got[-1].stop) == (0, 24)
-
-
 def test_markers_that_name_sections_count_and_others_do_not():
     piece = song("AABA", 4, 0)
     texts = [(0.0, "Intro"), (0.0, "C:maj"), (7.99, "Verse 1"), (12.0, "N"), (16.0, "a tempo"),
@@ -99,19 +86,3 @@ def test_markers_that_name_sections_count_and_others_do_not():
 def test_short_pieces_are_one_section_at_most(bars):
     piece = song("A", bars, 0) if bars else Score()
     assert sections(piece) == [Section(0, bars, "A")][: min(bars, 1)]
-
-
-def test_bars_are_alike_as_their_cosine_says():
-    piece = song("AB", 3, 5, empty=1)
-    alike, notes = bars_alike(piece), piece.notes
-    tables = [
-        {(round(t % 2 * 8), p % 12) for t, p in zip(notes["start"], notes["pitch"]) if t // 2 == n}
-        for n in range(7)
-    ]
-    for one, row in zip(tables, alike):
-        for other, value in zip(tables, row):
-            if not one or not other:
-                assert value == 0
-            elif len(one) == len(other) == 8:  # else a table counts some onset twice
-                assert value == pytest.approx(len(one & other) / 8)
-    assert [len(list(g)) for _, g in groupby(alike.diagonal().round(9))] == [1, 6]

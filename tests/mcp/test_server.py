@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 
 
 def talk(tmp_path, *calls):
-    """The server's tools and the answers to ``calls``, each with the progress that was told."""
+    """The server's tools and the answers to ``calls``, each with the progress that was reported."""
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import get_default_environment
 
@@ -28,15 +28,15 @@ def talk(tmp_path, *calls):
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
             for name, arguments, patience in calls:
-                told = []
+                reports = []
 
-                async def hear(done, total, message, told=told):
-                    told.append((done, total, message))
+                async def hear(done, total, message, reports=reports):
+                    reports.append((done, total, message))
 
                 answer = None
                 with anyio.move_on_after(patience):
                     answer = await client.call_tool(name, arguments, progress_callback=hear)
-                answers.append((answer, told))
+                answers.append((answer, reports))
         return tools, answers
 
     return anyio.run(all_of_it)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -16,9 +17,13 @@ VOCAB = 40
 every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), schemes.GRID])
 
 
-def build(scheme: str = "huang", seed: int = 0, shared: bool = False, **more) -> MusicTransformer:
+def build(
+    scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
+) -> MusicTransformer:
+    """A model with this position scheme, by name or with its options."""
     torch.manual_seed(seed)
-    position = schemes.position(scheme, VOCAB, shared=shared)
+    named = isinstance(scheme, str)
+    position = schemes.position(scheme, VOCAB, shared=shared) if named else scheme
     sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
     model = MusicTransformer(VOCAB, position=position, **(sizes | more))
     with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start

@@ -1,4 +1,4 @@
-"""Tiny sound fonts made in the test, so that every generator in them is known."""
+"""Tiny sound fonts made in the test, made of a few generators."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import soundfile
 
 from musictx.notes import Score
 from musictx.render import audio
+from musictx.render.soundfont import OURS, SoundFont
 
 Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an instrument
 
-(START, END, LOOP_START) = (0, 1, 2)
-(VIBRATO_CENTS, PITCH_ENVELOPE, CUTOFF, RESONANCE, CUTOFF_ENVELOPE) = (6, 7, 8, 9, 11)
-(PAN, VIBRATO_DELAY, VIBRATO_RATE) = (17, 23, 24)
+(START, END, LOOP_START, CUTOFF, RESONANCE, CUTOFF_ENVELOPE, PAN) = (0, 1, 2, 8, 9, 11, 17)
 (MOD_ATTACK, MOD_DECAY, MOD_SUSTAIN) = (26, 28, 29)
-(DELAY, ATTACK, HOLD, DECAY, SUSTAIN, RELEASE, DECAY_BY_KEY) = (33, 34, 35, 36, 37, 38, 40)
+(DELAY, ATTACK, HOLD, DECAY, SUSTAIN, RELEASE) = (33, 34, 35, 36, 37, 38)
 (INSTRUMENT, KEYS, VELOCITIES, ATTENUATION) = (41, 43, 44, 48)
 (COARSE, FINE, SAMPLE, LOOP, KEY_CENTS, EXCLUSIVE, ROOT) = (51, 52, 53, 54, 56, 57, 58)
 
@@ -128,6 +127,13 @@ def _list(name: bytes, chunks: list[tuple[bytes, bytes]]) -> bytes:
     return _chunk(b"LIST", name + b"".join(_chunk(*c) for c in chunks))
 
 
-def sound_of(score: Score, **options: object) -> np.ndarray:
-    """The whole sound, (n, 2) float32, not yet scaled; options as of ``audio.blocks``."""
-    return np.concatenate(list(audio.blocks(score, **options)))
+def sound_of(
+    score: Score, font: Path = OURS, *, rate: int = 44100, reverb: bool = False, **options: object
+) -> np.ndarray:
+    """The whole sound, (n, 2) float32, not yet scaled; without ``reverb`` nothing goes to the
+    room."""
+    if not reverb:
+        options["mix"] = dict.fromkeys(np.unique(score.notes["track"]).tolist(), (1.0, 0.0, 0.0))
+    blocks = audio.blocks(score, SoundFont(font), sample_rate=rate, **options)
+    sound = np.concatenate(list(blocks))
+    return sound if reverb else sound[: len(sound) - round(audio.REVERB_SECONDS * rate)]

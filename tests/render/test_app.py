@@ -41,11 +41,15 @@ def test_sound_and_picture_lie_beside_the_file_and_are_named(song, capsys):
     assert capsys.readouterr().out.split("\n")[:2] == [str(path) for path in paths]
 
 
-def test_only_what_is_wanted_is_written_where_it_is_wanted(song, tmp_path):
+def test_only_what_is_wanted_is_written_where_and_with_what_it_is_wanted(song, tmp_path):
     out = tmp_path / "some" / "where"
     assert [p.suffix for p in run(files=[str(song)], wav=False, out=str(out))] == [".png"]
     assert names(out) == ["My song no. 1.png"]
-    assert [p.suffix for p in run(files=[str(song)], png=False, out=str(out))] == [".wav"]
+    usual = run(files=[str(song)], png=False, out=str(out))[0]
+    font = f.build(tmp_path / "tiny.sf2", [f.sine()])
+    other = run(files=[str(song)], png=False, soundfont=str(font), out=str(tmp_path / "b"))[0]
+    assert (usual.name, other.name) == ("My song no. 1.wav",) * 2
+    assert usual.read_bytes() != other.read_bytes()
     assert names(song.parent) == ["My song no. 1.mid"]
 
 
@@ -63,11 +67,13 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
-def test_the_reusable_part_keeps_dots_in_names_and_marks_the_seam(tmp_path):
-    paths = render.render_score(SCORE, tmp_path / "take 1.5", seam=0.5)
-    assert [p.name for p in paths] == ["take 1.5.wav", "take 1.5.png"]
-    plain = render.render_score(SCORE, tmp_path / "plain", wav=False, title="take 1.5")
-    assert plain[0].read_bytes() != paths[1].read_bytes()
+def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
+    note = "<note>{}<pitch><step>C</step><octave>4</octave></pitch><duration>4</duration></note>"
+    parts = "<part-list/><part id='P1'><measure>{}</measure></part>"
+    music = parts.format(note.format("") + note.format("<cue/>"))
+    (tmp_path / "x.musicxml").write_text(f"<score-partwise>{music}</score-partwise>")
+    run(files=[str(tmp_path / "x.musicxml")], png=False)
+    assert "cue notes" in capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +112,6 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song
         run(**options)
     assert names(tmp_path) == before
     assert names(song.parent) == [song.name]
-
-
-def test_another_font_can_be_chosen(song, tmp_path):
-    font = f.build(tmp_path / "tiny.sf2", [f.sine()])
-    own = run(files=[str(song)], png=False, soundfont=str(font), out=str(tmp_path / "a"))[0]
-    usual = run(files=[str(song)], png=False, out=str(tmp_path / "b"))[0]
-    assert own.read_bytes() != usual.read_bytes()
 
 
 def test_music_is_rendered_from_python_under_the_name_that_is_given(song, tmp_path):

@@ -30,29 +30,6 @@ def read(path):
         return frames.reshape(-1, 2), file.getframerate()
 
 
-@pytest.mark.parametrize("reverb", [False, True])
-def test_block_boundaries_make_no_difference(reverb, font, monkeypatch):
-    notes = np.concatenate([SCORE.shifted(7.3 * k).notes for k in range(3)])
-    score = Score(notes=notes)
-    found = []
-    for seconds in (1.0, 7.0):
-        monkeypatch.setattr(audio, "BLOCK_SECONDS", seconds)
-        found.append(f.sound_of(score, soundfont=font, reverb=reverb, sample_rate=22050))
-    one, seven = found
-    assert len(one) > 19 * 22050  # six blocks and two
-    assert np.array_equal(one, seven)
-
-
-def test_the_sum_of_two_pieces_is_the_piece_of_both(font):
-    options = {"soundfont": font, "reverb": False, "sample_rate": 8000}
-    halves = [f.sound_of(SCORE.with_notes(SCORE.notes[k::2]), **options) for k in (0, 1)]
-    whole = f.sound_of(SCORE, **options)
-    total = np.zeros_like(whole)
-    for half in halves:
-        total[: len(half)] += half
-    assert np.abs(total - whole).max() < 1e-6
-
-
 def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_path):
     notes = [(0.0, 1.0, 69, 127, 0, False, 0)] * 20  # twenty times full scale
     paths = [audio.write(Score(notes=notes), tmp_path / n, soundfont=font) for n in ("a.wav", "b")]
@@ -63,23 +40,9 @@ def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.wav", "b", "x.sf2"]
 
 
-@pytest.mark.parametrize("rate", [8000, 48000])
-def test_the_sample_rate_is_the_one_asked_for(rate, font, tmp_path):
-    frames, found = read(audio.write(SCORE, tmp_path / "a.wav", soundfont=font, sample_rate=rate))
-    assert found == rate
-    assert len(frames) / rate == pytest.approx(SCORE.duration + 1, abs=1.6)
-
-
-def test_silence_stays_silent(tmp_path):
-    font = f.build(tmp_path / "x.sf2", [f.Sound(np.zeros(3000))])
-    frames, _ = read(audio.write(SCORE, tmp_path / "a.wav", soundfont=font))
-    assert len(frames) > 0
-    assert not frames.any()
-
-
 def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
     score = Score(notes=[(2.0, 2.1, 60, 90, 0, False, 0), (9.0, 9.1, 60, 90, 0, False, 0)])
-    samples = f.sound_of(score, soundfont=font)  # with reverberation
+    samples = f.sound_of(score, font, reverb=True)
     assert np.abs(samples[: 2 * 44100]).max() < 1e-6
     assert np.abs(samples[6 * 44100 : 9 * 44100]).max() < 1e-6
     assert np.abs(samples[9 * 44100 :]).max() > 0.01
@@ -88,8 +51,8 @@ def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
 
 def test_reverberation_is_light_and_fades_out(font):
     score = Score(notes=[(0.0, 1.0, 69, 90, 0, False, 0)])
-    dry = f.sound_of(score, soundfont=font, reverb=False)
-    wet = f.sound_of(score, soundfont=font)
+    dry = f.sound_of(score, font)
+    wet = f.sound_of(score, font, reverb=True)
     added = wet.copy()
     added[: len(dry)] -= dry
     power = [float(np.mean(x[22050:44100].astype(float) ** 2)) for x in (dry, added)]
@@ -118,7 +81,7 @@ def test_the_room_is_the_plain_convolution_however_it_is_cut():
 
 def test_very_soft_music_is_raised_only_so_far(font, tmp_path):
     score = Score(notes=[(0.0, 1.0, 69, 3, 0, False, 0)])
-    peak = np.abs(f.sound_of(score, soundfont=font)).max()
+    peak = np.abs(f.sound_of(score, font, reverb=True)).max()
     frames, _ = read(audio.write(score, tmp_path / "a.wav", soundfont=font))
     assert np.abs(frames.astype(int)).max() == pytest.approx(peak * audio.MAX_GAIN * 32767, abs=1)
 
@@ -127,24 +90,12 @@ def test_a_pedal_holds_notes(font):
     notes = [(0.0, 0.2, 69, 90, 0, False, 0)]
     plain = Score(notes=notes)
     held = Score(notes=notes, pedals=[(0.1, 127, 0), (2.0, 0, 0)])
-    sounds = [f.sound_of(s, soundfont=font, reverb=False) for s in (plain, held)]
+    sounds = [f.sound_of(s, font) for s in (plain, held)]
     assert np.abs(sounds[0][44100 * 17 // 10 :]).max(initial=0) < 1e-4
     assert np.abs(sounds[1][44100 * 17 // 10 : 44100 * 19 // 10]).max() > 0.1
 
 
-def test_a_piece_without_notes_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"^a\.wav: nothing to render, the piece has no notes$"):
-        audio.write(Score(), tmp_path / "a.wav")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_piece_longer_than_a_wav_file_is_refused(tmp_path):
-    score = Score(notes=[(30000.0, 30001.0, 60, 80, 0, False, 0)])
-    with pytest.raises(UserError, match=r"30001 seconds of sound, more than 3600"):
-        audio.write(score, tmp_path / "a.wav")
-
-
-def test_what_cannot_be_written_or_played_is_said_and_leaves_nothing(font, tmp_path):
+def test_what_cannot_be_written_or_played_is_refused_and_leaves_nothing(font, tmp_path):
     with pytest.raises(UserError, match=r"a\.wav: cannot be written"):
         audio.write(SCORE, font / "a.wav", soundfont=font)
     (tmp_path / "b.wav").mkdir()
@@ -157,14 +108,14 @@ def test_what_cannot_be_written_or_played_is_said_and_leaves_nothing(font, tmp_p
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "text.sf2", "x.sf2"]
 
 
-def test_our_own_piano_sounds_the_notes_that_are_written():
+def test_the_included_piano_sounds_the_notes_that_are_written():
     """Twelve notes over the keyboard: the energy lies at the harmonics of each, but for the knock
     of the hammers and for overtones that the strings' stiffness makes sharp."""
     keys = np.arange(28, 100, 6)
     score = Score(
         notes=[(i * 1.5, i * 1.5 + 1.0, int(k), 80, 0, False, 0) for i, k in enumerate(keys)]
     )
-    samples = f.sound_of(score, reverb=False).mean(axis=1)
+    samples = f.sound_of(score).mean(axis=1)
     assert np.all(np.isfinite(samples))
     for i, key in enumerate(keys):
         part = samples[round((i * 1.5 + 0.05) * 44100) :][: 1 << 15]
@@ -179,38 +130,25 @@ def test_our_own_piano_sounds_the_notes_that_are_written():
         assert abs(strongest - round(strongest)) < 0.03 * round(strongest), key
 
 
-def test_programs_and_drums_of_the_installed_font_sound_sane():
-    programs = range(0, 128, 6)
-    parts = [(60, p, False) for p in programs] + [(key, 0, True) for key in range(35, 82, 3)]
-    notes = [(i * 0.5, i * 0.5 + 0.3, k, 90, p, d, i) for i, (k, p, d) in enumerate(parts)]
-    samples = f.sound_of(Score(notes=notes), sample_rate=16000, reverb=False)
-    assert np.all(np.isfinite(samples))
-    assert np.abs(samples.mean(axis=0)).max() < 1e-3  # no direct current
-    for i, part in enumerate(parts):
-        peak = np.abs(samples[i * 8000 : i * 8000 + 4000]).max()
-        assert 0.02 < peak < 1, part
+def test_block_boundaries_make_no_difference(font, monkeypatch):
+    score = Score(notes=np.concatenate([SCORE.shifted(7.3 * k).notes for k in range(3)]))
+    sounds = []
+    for seconds in (1.0, 7.0):
+        monkeypatch.setattr(audio, "BLOCK_SECONDS", seconds)
+        sounds.append(f.sound_of(score, font, reverb=True, rate=22050))
+    assert len(sounds[0]) > 19 * 22050  # six blocks and two
+    assert np.array_equal(*sounds)
 
 
-def test_a_mix_makes_tracks_louder_and_moves_them(font):
+def test_a_mix_makes_tracks_louder_moves_them_and_gives_each_its_reverberation(font):
     notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
-    options = {"soundfont": font, "reverb": False}
-    plain = f.sound_of(Score(notes=notes), **options)
-    mixed = f.sound_of(Score(notes=notes), mix={0: (0.5, 0.0, 1.0), 1: (1.0, 1.0, 1.0)}, **options)
-    first, second = slice(0, 22050), slice(5 * 44100, None)
-    assert np.allclose(mixed[first], plain[first] / 2, atol=1e-6)
-    left, right = np.abs(mixed[second]).max(axis=0)
-    assert left < 1e-3 * right
-    assert right > 0.01
-
-
-def test_each_track_of_a_mix_has_its_own_reverberation(font):
-    notes = [(0.0, 0.5, 69, 90, 0, False, 0), (5.0, 5.5, 69, 90, 0, False, 1)]
-    options = {"soundfont": font}
-    plain, dry = (f.sound_of(Score(notes=notes), reverb=on, **options) for on in (True, False))
-    mix = {0: (1.0, 0.0, 0.0), 1: (1.0, 0.0, 2.0)}
-    mixed = f.sound_of(Score(notes=notes), mix=mix, **options)
-    first, second = slice(0, 4 * 44100), slice(5 * 44100, len(dry))
-    room = plain[: len(dry)] - dry
-    assert np.abs(room[first]).max() > 1e-3
-    assert np.allclose(mixed[first], dry[first], atol=1e-6)
+    score, first = Score(notes=notes), slice(0, 4 * 44100)
+    dry, plain = (f.sound_of(score, font, reverb=on) for on in (False, True))
+    second, room = slice(5 * 44100, len(dry)), plain[: len(dry)] - dry
+    mix = {0: (0.5, 0.0, 0.0), 1: (1.0, 0.0, 2.0)}
+    mixed = f.sound_of(score, font, reverb=True, mix=mix)
+    assert np.abs(room[second]).max() > 1e-3
+    assert np.allclose(mixed[first], dry[first] / 2, atol=1e-6)
     assert np.allclose(mixed[second] - dry[second], 2 * room[second], atol=1e-5)
+    right = f.sound_of(score, font, reverb=True, mix={1: (1.0, 1.0, 0.0)})[second]
+    assert np.abs(right[:, 0]).max() < 1e-3 * np.abs(right[:, 1]).max()

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from musictx.errors import UserError
-from musictx.midi.names import part_names
 from musictx.notes import Score
 from musictx.render import pianoroll
 from musictx.render.pianoroll import DRUM_LINE, TOP, Layout
@@ -124,19 +122,6 @@ def test_any_title_and_many_parts_stay_on_the_page(title):
     assert picture[:TOP, -10:].min() > 250
     assert picture[:TOP, :40].min() > 250
     assert picture[:TOP, 40:].min() < 100
-
-
-def test_a_place_that_cannot_be_written_is_a_user_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"a\.png"):
-        pianoroll.draw(Score(), tmp_path / "file" / "a.png")
-
-
-def test_parts_are_called_by_their_tracks_names_where_those_differ():
-    parts = [(0, 0, False), (1, 0, False), (2, 0, False), (3, 40, False), (4, 0, True)]
-    names = {0: "Soprano", 1: "Alto", 2: "Alto", 3: "a" * 50}
-    labels = list(part_names(parts, names).values())
-    assert labels == ["Soprano", "piano 2", "piano 3", "a" * 19 + "…", "drums"]
 
 
 def times(notes, meters=((0.0, 4, 4),)):

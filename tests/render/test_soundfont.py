@@ -9,8 +9,7 @@ import soundfile
 
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from musictx.render.soundfont import OURS, SoundFont
-from musictx.render.vorbis import decode
+from musictx.render.soundfont import OURS, SoundFont, decode
 from tests.render import fonts as f
 
 
@@ -29,7 +28,7 @@ def test_preset_generators_add_to_instrument_generators(tmp_path):
     assert zone.pan == pytest.approx(0.75)
 
 
-def test_presets_add_to_the_defaults_of_what_an_instrument_leaves_unsaid(tmp_path):
+def test_presets_add_to_the_defaults_of_an_instrument(tmp_path):
     zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.CUTOFF: -3500, f.INSTRUMENT: 0}])
     assert zone.cutoff == 10000
     zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.RELEASE: 12000, f.INSTRUMENT: 0}])
@@ -119,13 +118,6 @@ def test_a_file_that_is_no_sound_font_gets_one_sentence(spoil, why, tmp_path):
         SoundFont(path)
 
 
-def test_a_missing_file_gets_one_sentence(tmp_path):
-    with pytest.raises(
-        UserError, match=r"^soundfont=.*SF2 or SF3 file .*none\.sf2: cannot be opened"
-    ):
-        SoundFont(tmp_path / "none.sf2")
-
-
 def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
     """SF3 counts bytes of the file where SF2 counts frames, and its loops from each recording."""
     sounds = [f.sine(), f.sine(882.0)]
@@ -144,17 +136,10 @@ def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
         assert (a.astype(float) - b).std() < 0.1 * a.std()
 
 
-def test_decoding_clips_and_takes_the_first_channel():
-    loud = 1.3 * np.sin(np.arange(8000) / 30)
-    found = decode(f.ogg(np.stack((loud, 0 * loud), 1)), 8000)
-    assert len(found) == 8000
-    assert np.abs(found - np.clip(loud * 32768, -32768, 32767)).max() < 0.1 * 32768
-
-
 def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
-    whole = f.ogg(f.sine().frames)
+    whole = f.ogg(np.stack((f.sine().frames, np.zeros(2205)), 1))  # the first channel counts
     assert not len(decode(whole, 2204))
-    assert len(decode(whole, 2205)) == 2205
+    assert np.abs(decode(whole, 2205) - 32768 * f.sine().frames).max() < 3000
     assert not len(decode(b"OggS" + bytes(100), 10000))
     assert not len(decode(b"", 10000))
     opus = io.BytesIO()
@@ -180,7 +165,7 @@ def test_recordings_decode_to_no_more_than_a_font_may_hold(tmp_path):
     assert len(SoundFont(path, Limits(font_mb=1)).zones(0)) == 1
 
 
-def test_our_own_font_is_small_and_plays_every_program_on_every_key():
+def test_the_included_font_is_small_and_plays_every_program_on_every_key():
     assert OURS.stat().st_size < 5_000_000
     assert "MIT license" in OURS.with_name(OURS.name + ".LICENSE").read_text()
     sums = OURS.parents[1] / "vendor" / "SHA256SUMS"
@@ -193,16 +178,6 @@ def test_our_own_font_is_small_and_plays_every_program_on_every_key():
             assert all(font.sounding(program, False, key, velocity) for velocity in (1, 64, 127))
     assert all(font.sounding(0, True, key, 90) for key in range(35, 82))
     assert font.zones(40) != font.zones(0)
-
-
-@pytest.mark.parametrize("program", [0, 20, 48, 52, 73])
-def test_loops_of_our_own_font_do_not_click(program):
-    """The step from a loop's end to its start is none that the loop itself does not take."""
-    font = SoundFont(OURS)
-    for sample in {zone.sample for zone in font.zones(program) if zone.looped}:
-        first, last = sample.loop_start - sample.start, sample.loop_end - sample.start
-        loop = font.sound(sample)[first:last].astype(float)
-        assert abs(loop[0] - loop[-1]) <= max(1.5 * np.abs(np.diff(loop)).max(), 100)
 
 
 @pytest.mark.parametrize("rate", [0, 1, 2**31, 2**32 - 1])

@@ -8,6 +8,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.processors import Temperature
+from musictx.tokens.vocab import BOS
 from tests import compiler
 
 V = 12
@@ -41,10 +42,10 @@ def run(model, prompt, *, rows=1, max_tokens=8, seeds=None, **more):
     return torch.stack(steps, dim=1).tolist()
 
 
-def charges(soft, states, vocab, past=None):
-    """(B, V) what a soft constraint takes off, zeros where it says that this is nothing."""
-    found = soft(states, np.zeros((len(states), 1), np.int64) if past is None else past)
-    return np.zeros((len(states), vocab)) if found is None else found
+def nats(penalty, state, vocab, ids=(BOS,)):
+    """(V,) what a penalty of one row takes off, zeros where it says that this is nothing."""
+    found = penalty(state, np.asarray(ids, np.int64))
+    return np.zeros(vocab) if found is None else found
 
 
 class Only(Constraint):

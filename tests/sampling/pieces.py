@@ -9,8 +9,9 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
-from musictx.sampling import music
+from musictx.sampling import composer
 from musictx.sampling.primer import NOTHING
+from musictx.tokens.build import build
 
 #: Tokens whose notes are told while they are drawn.
 TOKENIZERS = {
@@ -52,7 +53,7 @@ def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None,
     if sampling is not None:
         more["sampling"] = sampling
     bundle = Bundle(model, tokenizer, {"note_limits": note_limits}, Path())
-    return music.continuations(bundle, primers, GenerateConfig(**more), **others)
+    return composer.continuations(bundle, primers, GenerateConfig(**more), **others)
 
 
 def continue_each(model, tokenizer, primers, **more):
@@ -83,3 +84,23 @@ def rows(result):
     """What a score holds, for comparing: (start, pitch, velocity) in milliseconds."""
     notes = result.notes if isinstance(result, Score) else result
     return [(round(n["start"] * 1000), int(n["pitch"]), int(n["velocity"])) for n in notes]
+
+
+#: Notes in bars, of few pitches, and their ids.
+BARS = build("notes", low=60, high=63, velocity_bins=2, controls=True)
+DRUMS = 128
+
+
+def note_ids(place, part, pitch=60, length=3):
+    """The ids of a note of ``part``, 128 for drums, at ``place``."""
+    if part == DRUMS:
+        words = [("place", place), ("drums", 0), ("drum", pitch), ("none", 0), ("velocity", 1)]
+    else:
+        words = [("place", place), ("program", part), ("pitch", pitch), ("length", length)]
+        words += [("velocity", 1)]
+    return [BARS.vocabulary.id(*word) for word in words]
+
+
+def line_ids(numerator=4):
+    words = [("bar", 0), ("numerator", numerator), ("denominator", 2), ("section", 0), ("place", 0)]
+    return [BARS.vocabulary.id(*word) for word in words]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from musictx.errors import UserError
 from musictx.sampling import drummers
-from musictx.sampling.bar_fill import BarPart
+from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import DRUM_PART
-from tests.sampling.test_bar_fill import NETWORK, TOKENS, as_counts, gap, versions
-from tests.sampling.test_bar_fill import song as waltz
+from musictx.tokens.stream import DRUM_PART
+from tests.sampling.test_bar_infill import NETWORK, TOKENS, as_counts, gap, versions
+from tests.sampling.test_bar_infill import song as waltz
 
 #: One drum of each kind: kick, snare, hat, crash.
 FOUR = np.array([36, 38, 42, 49])
@@ -34,19 +34,23 @@ def test_stroke_by_stroke_they_say_what_a_bar_of_theirs_says(seed, weight):
     played, drummer = random.random((4, 6)) < rates, Drummer(rates, weight, FOUR)
     said, step, after = 0.0, 0, -1
     for at, kind in sorted((at, kind) for kind, at in np.argwhere(played).tolist()):
-        nats = drummer.places(step, after)
-        nats[step:-1] += [drummer.stroke(n, after if n == step else -1) for n in range(step, 6)]
+        nats = drummer.log_prob_onset(step, after)
+        nats[step:-1] += [
+            drummer.log_prob_hit(n, after if n == step else -1) for n in range(step, 6)
+        ]
         said += nats[at]
         if weight == 1:  # the ways to go on are all there are
             ways = nats[step + (after == FOUR[-1]) :]
             assert np.exp(ways).sum() == pytest.approx(1.0)
         after = after if at == step else -1
-        may = np.where(after < FOUR, drummer.drums(at, after), -np.inf)
-        said += may[kind] - drummer.stroke(at, after)
+        may = np.where(after < FOUR, drummer.log_prob_drum(at, after), -np.inf)
+        said += may[kind] - drummer.log_prob_hit(at, after)
         if weight == 1:
-            assert normalised(may)[kind] == pytest.approx(may[kind] - drummer.stroke(at, after))
+            assert normalised(may)[kind] == pytest.approx(
+                may[kind] - drummer.log_prob_hit(at, after)
+            )
         step, after = at, int(FOUR[kind])
-    said += drummer.places(step, after)[-1]
+    said += drummer.log_prob_onset(step, after)[-1]
     assert said == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
 
 
@@ -58,7 +62,7 @@ def test_new_drums_are_those_of_the_drummer_and_all_else_is_as_it_was():
     table = np.zeros((2, 4, 96))
     for number, some in enumerate(([], [Drummer(rates, 4.0, tones)])):
         options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
-        (made,) = versions(BarPart(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
+        (made,) = versions(BarInfill(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
         assert made.done
         old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
         assert as_counts(old) == as_counts(kept.notes[kept.notes["start"] < 16.0 - 1e-6])
@@ -90,7 +94,7 @@ def test_each_version_has_another_drummer():
 
 def test_a_style_is_written_and_read():
     rates = np.round(np.random.default_rng(0).random((4, 24)) * 9) / 9
-    back = drummers.read(drummers.written(rates))
+    back = drummers.from_text(drummers.to_text(rates))
     assert back.shape == (4, 96)
     at = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
     np.testing.assert_allclose(back[:, at], rates)
@@ -98,7 +102,7 @@ def test_a_style_is_written_and_read():
 
 
 def test_a_style_that_is_not_known_is_refused_with_those_that_are():
-    styles = {"usual": [drummers.written(np.zeros((4, 24)))], "rock": [], "jazz": []}
+    styles = {"usual": [drummers.to_text(np.zeros((4, 24)))], "rock": [], "jazz": []}
     with pytest.raises(UserError, match="style=polka: expected one of rock, jazz"):
         drummers.of_style(styles, "polka", TABLE)
     with pytest.raises(UserError, match="this model knows no styles"):

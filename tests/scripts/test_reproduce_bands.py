@@ -33,18 +33,10 @@ def song(bars=41, meter=(4, 4)):
     return clock.with_notes(rows)
 
 
-def test_snapped_strokes_stay_where_they_are():
-    once, steady = bands.snapped(drummer())
-    assert 0.8 < steady < 1
-    at = Beats(once).quarters(once.notes["start"])
-    assert np.allclose(at * 2, np.round(at * 2), atol=1e-6)
-    assert set(once.notes["pitch"].tolist()) == {42, 36}
-    twice, steady = bands.snapped(once)
-    assert twice == once
-    assert steady > 0.99
-
-
 def test_strokes_lie_on_the_bars_of_the_song():
+    once, _ = bands.snapped(drummer())
+    assert bands.snapped(once)[0] == once
+    assert bands.performance("7_rock_90_beat_4-4", drummer(bars=12)) is None
     one = bands.performance("7_rock_90_beat_4-4", drummer())
     assert one is not None
     assert one.bars == 16
@@ -55,15 +47,6 @@ def test_strokes_lie_on_the_bars_of_the_song():
     assert np.allclose(at, 4 * np.arange(1, 41), atol=1e-6)
     assert np.array_equal(made.notes[~made.notes["drum"]], given.notes)
     assert made == bands.drummed("001", given, [one])
-
-
-def test_what_does_not_suit_is_left_alone():
-    assert bands.performance("7_rock_90_fill_4-4", drummer()) is None
-    assert bands.performance("7_jazz_90_beat_4-4", drummer()) is None
-    assert bands.performance("7_rock_90_beat_4-4", drummer(bars=12)) is None
-    waltz = song(meter=(3, 4))
-    one = bands.performance("7_rock_90_beat_4-4", drummer())
-    assert bands.drummed("001", waltz, [one]) == waltz
 
 
 def test_the_bass_is_one_line_below_all():

@@ -56,12 +56,3 @@ def test_every_row_asked_for_is_trained_measured_and_kept(chorales, tmp_path, mo
     before = (runs / "jsb.csv").read_text()
     reproduce.main(**words)  # what is trained is not trained again
     assert (runs / "jsb.csv").read_text() == before
-
-
-def test_a_validation_between_two_rows_of_training_has_the_tokens_of_the_row_before():
-    log = [
-        {"train/tokens": "2000000", "val/loss": ""},
-        {"train/tokens": "", "val/loss": "0.6"},
-        {"train/tokens": "3000000", "val/loss": "0.5"},
-    ]
-    assert reproduce.curve(log) == ([2.0, 3.0], [0.6, 0.5])

@@ -58,49 +58,6 @@ def test_a_folder_is_made(tmp_path):
         assert score.meters["numerator"][0] == 3
 
 
-def scales(tracks, seed, count=40):
-    """A score whose tracks are random walks, each note alone in its track."""
-    random = np.random.default_rng(seed)
-    notes = []
-    for track, program in enumerate(tracks):
-        pitches = 60 + np.cumsum(random.integers(-2, 3, count)).clip(-20, 20)
-        notes += [
-            (0.5 * i, 0.5 * i + 0.4, int(pitch) - 12 * track, 64, program, False, track)
-            for i, pitch in enumerate(pitches)
-        ]
-    return Score(notes=notes, tempos=[(0.0, 120.0)], ticks_per_quarter=480)
-
-
-def test_scores_of_mutopia(tmp_path):
-    files = {
-        "lieder/lc1": scales([0, 68], 1),
-        "mutopia/pd/voices/A__w1__w1": scales([0, 0, 0], 2),
-        "mutopia/pd/voices/A__w2__edition": scales([0, 68], 1),  # the song of the other folder
-        "mutopia/by/ensemble/B__w3__x__score": scales([40, 68], 3),
-        "mutopia/by/ensemble/B__w3__x__viola": scales([41], 4),
-        "mutopia/by/ensemble/C__solo__solo": scales([41], 5),
-        "mutopia/by-sa/keyboard/D__w4__w4": scales([0, 0], 6),
-        "mutopia/pd/keyboard/D__w5__w5": scales([6, 6], 7),
-    }
-    for name, score in files.items():
-        path = tmp_path / f"{name}.mid"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        musictx.write(score, path)
-    songs.main(tmp_path / "out", lieder=tmp_path / "lieder", mutopia=tmp_path / "mutopia")
-    made = {path.stem: musictx.read(path) for path in (tmp_path / "out").glob("*.mid")}
-    programs = {name: set(score.notes["program"].tolist()) for name, score in made.items()}
-    assert programs == {
-        "lieder-lc1": {0, 73},
-        "mutopia-A__w1__w1": {48, 73},
-        "mutopia-B__w3__x__score": {40, 65},
-        "mutopia-C__solo__solo": {41},
-        "mutopia-D__w5__w5": {0},
-    }
-    # The highest voice is the melody.
-    melody = made["mutopia-A__w1__w1"].notes
-    assert melody["pitch"][melody["program"] == 73].mean() > melody["pitch"].mean()
-
-
 def test_editions_of_a_work_are_on_one_side_of_the_split():
     names = [f"A__w{n}__{edition}" for n in range(200) for edition in ("x", "y__z-1")]
     sides = [songs.split("mutopia", name) for name in names]

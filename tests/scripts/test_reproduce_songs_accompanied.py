@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from musictx.evaluate.harmony import ChordSpan, chord_tones
 from musictx.notes import Score
-from scripts.reproduce.songs_accompanied import bass_tones, measured, shifted
+from scripts.reproduce.songs_accompanied import ChordSpan, bass_tones, measured
 
 CHORDS = [
     ChordSpan(0.0, 2.0, frozenset({0, 4, 7})),
@@ -22,13 +21,6 @@ def notes(*rows, track=0):
 def test_the_bass_of_each_chord():
     assert bass_tones(notes((0, 0.5, 48), (0, 0.5, 50), (2.1, 3, 50), (3, 4, 53)), CHORDS) == 0.5
     assert math.isnan(bass_tones(notes((4.5, 5, 48)), CHORDS))
-
-
-def test_shifted_chords_hold_shifted_notes():
-    line = Score(notes((0, 2, 60), (2, 4, 65)))
-    up = line.with_notes(notes((0, 2, 63), (2, 4, 68)))
-    assert chord_tones(line, CHORDS) == chord_tones(up, shifted(CHORDS, 3)) == 1.0
-    assert chord_tones(line, shifted(CHORDS, 1)) == 0.0
 
 
 def test_clashes_are_counted_against_the_melody_alone():

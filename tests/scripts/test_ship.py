@@ -46,12 +46,6 @@ def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
     assert made.model.config.attention == "auto"
 
 
-def test_a_rehearsal_says_so(ship):
-    numbers = bundle.load(ship(windows=2)).card["numbers"]
-    assert "A REHEARSAL" in numbers["measured on"]
-    assert not any("quarter" in name for name in numbers if name.startswith("windows"))
-
-
 def test_bytes_and_divided_logits(ship, model, tmp_path):
     place = tmp_path / "scripts" / "ships" / "piano.yaml"
     place.write_text(yaml.safe_dump(yaml.safe_load(place.read_text()) | {"dtype": "int8"}))

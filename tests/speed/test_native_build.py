@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from musictx import bundle, shipped
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
 from musictx.speed import native
 from musictx.speed.native import build, library
+from scripts import wheels
 from tests.attention import cases
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +51,7 @@ def test_no_compiler_is_said_with_what_to_do(unbuilt, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     q = torch.randn(1, 1, 4, 4)
-    expected = r"no C\+\+ compiler .* is installed; install one, .* CXX, or use attention=chunked"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match=r"no C\+\+ compiler .*CXX.*attention=chunked"):
         cases.directly(native)(q, q, q, Terms(0.5))
     monkeypatch.setenv("CXX", "nonesuch -O3")
     monkeypatch.setattr(library, "_outcome", None)
@@ -75,9 +76,7 @@ def test_a_cache_that_cannot_be_written_is_named(unbuilt, monkeypatch, tmp_path)
     monkeypatch.setenv("CXX", str(compiler_that(tmp_path, "exit 1")))
     (tmp_path / "file").touch()
     monkeypatch.setenv("MUSICTX_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(
-        UserError, match=r"cannot write to the folder .*file/cache .* MUSICTX_CACHE"
-    ):
+    with pytest.raises(UserError, match=r"file/cache .*MUSICTX_CACHE"):
         library.load()
 
 
@@ -97,6 +96,13 @@ def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatc
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     monkeypatch.setenv("MUSICTX_COMPILE", "1")
     assert build.prebuilt(source) is None
+
+
+@pytest.mark.parametrize("name", shipped.models())
+def test_the_step_of_a_wheel_has_the_features_of_every_included_model(name):
+    model = bundle.load(name).model
+    forms = [feature.native() for feature in model.features]
+    assert {(form.struct, form.header) for form in forms} <= set(wheels.feature_headers())
 
 
 def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):

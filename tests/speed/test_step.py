@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,72 +13,34 @@ import torch
 from torch import Tensor
 
 from musictx import chorale
-from musictx.attention.positions import PositionScheme
 from musictx.model import KVCache, MusicTransformer
-from musictx.model.features import Feature, with_tokens
+from musictx.model.features import with_tokens
 from musictx.model.grouped import GroupCache
 from musictx.model.rounding import restored, rounded
-from musictx.sampling import engine
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.packed import byte_panels
-from musictx.speed.step import NativeStep, why_not
+from musictx.speed.step import NativeStep
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.features import test_conditions, test_lookahead, test_motif_memory
-from tests.speed import steps
-from tests.speed.steps import SCHEMES, V, ordinary, prefilled
+from tests.speed.steps import (
+    CLOSE,
+    CLOSE_IN_BYTES,
+    ROUNDED,
+    SCHEMES,
+    V,
+    make,
+    of_bytes,
+    ordinary,
+    prefilled,
+    same,
+    stepped,
+)
 
-#: Relative to the norm of the logits: in float32; of bytes, whose inputs are rounded to 1 part in
-#: 65,000 of the largest, so that of the keys and values that they make one in a hundred numbers
-#: falls to the next whole one; and where what it is compared with does not round keys and values.
-#: A wrong slot or scale is off by 0.1 and more.
-CLOSE, CLOSE_IN_BYTES, ROUNDED = 1e-5, 3e-3, 2e-2
 EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
 pytestmark = compiler.needed
-
-
-def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
-    model = steps.make(scheme)
-    if more:
-        model = MusicTransformer(**{**model.config.plain(), **more}).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
-    return model
-
-
-def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
-    """Logits after ids prompt - 1, prompt, ..., by steps in C++."""
-    with torch.no_grad():
-        cache = model.new_cache(rows=len(ids), capacity=window)
-        found = [model(ids[:, :prompt], cache=cache)[:, -1]]
-        step = NativeStep(model, cache, rows=len(ids), capacity=window)
-        found += [step(token).clone() for token in ids[:, prompt:].unbind(1)]
-    return torch.stack(found, dim=1)
-
-
-def same(got: Tensor, want: Tensor, close: float = CLOSE) -> None:
-    assert (got - want).norm() < close * want.norm()
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_equals_the_forward_pass(scheme: str) -> None:
-    """80 tokens: more than a panel of keys, and than the context and every table."""
-    model = make(scheme)
-    ids = torch.randint(V, (2, 80))
-    want = model(ids).detach()[:, 6:]
-    same(stepped(model, ids, 7, 80), want)
-
-
-def of_bytes(model: MusicTransformer) -> MusicTransformer:
-    """The model with the weights that a folder of bytes would give it."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.copy_(restored(*rounded(parameter)))
-    return model
 
 
 @pytest.fixture
@@ -108,11 +71,24 @@ def test_weights_that_were_bytes_are_held_as_bytes(rows: int, monkeypatch: Any) 
     assert len(packed) == 5 * model.config.layers + 1  # the tables of distances too
 
 
-@pytest.mark.parametrize("window", [11, 64, 70, 150])
-@pytest.mark.parametrize("scheme", SCHEMES)
+#: Each scheme with two windows: full within a word of four slots or at its end, within a panel of
+#: keys or beyond, and longer than all ids.
+WINDOWS = [
+    (scheme, (11, 64, 70, 150)[(i + j) % 4]) for i, scheme in enumerate(SCHEMES) for j in (0, 1)
+]
+
+
+@pytest.mark.parametrize(("scheme", "window"), WINDOWS)
+def test_it_equals_a_pass_before_and_after_the_window_is_full(scheme: str, window: int) -> None:
+    """150 tokens: more than a panel of keys, and than the context and every table."""
+    model = make(scheme)
+    ids = torch.randint(V, (2, 150))
+    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window))
+
+
+@pytest.mark.parametrize(("scheme", "window"), WINDOWS)
 @pytest.mark.usefixtures("rounding_caches")
 def test_bytes_equal_a_pass_over_rounded_keys_and_values(scheme: str, window: int) -> None:
-    """Before and after the window is full, which ends within a word of four slots or does not."""
     model = of_bytes(make(scheme))
     ids = torch.randint(V, (2, 150))
     same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), CLOSE_IN_BYTES)
@@ -129,14 +105,6 @@ def test_bytes_of_groups_and_in_other_rows() -> None:
         found += [step(token).clone() for token in ids[order, 282:].unbind(1)]
         whole, chosen = (model(x, cache=model.new_cache(3, 400)) for x in (ids, ids[order]))
     same(torch.stack(found, 1), torch.cat([whole[:, 33:282], chosen[:, 282:]], 1), CLOSE_IN_BYTES)
-
-
-@pytest.mark.parametrize("window", [11, 64, 70])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_full_window_slides_by_one(scheme: str, window: int) -> None:
-    model = make(scheme)
-    ids = torch.randint(V, (2, 150))
-    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window))
 
 
 @pytest.mark.parametrize(
@@ -162,59 +130,64 @@ def test_what_is_added_by_places() -> None:
     same(stepped(model, ids, 5, 400), model(ids).detach()[:, 4:])
 
 
-@pytest.mark.parametrize("window", [400, 50])
-@pytest.mark.parametrize(
-    "features",
-    [
-        [{"name": "ages", **GRID}],
-        [{"name": "repeats", **GRID, "pitches": PITCHES}],
-        [{"name": "counterpoint", **GRID, "pitches": PITCHES}],
+def sounds(rows: int) -> Tensor:
+    ids = torch.randint(4, V, (rows, 120))
+    ids[:, 0] = 1
+    return ids
+
+
+def motifs(rows: int) -> Tensor:
+    ids = test_motif_memory.music(rows, 160)
+    ids[:, 0] = 1
+    return ids
+
+
+def given_ahead(rows: int) -> Tensor:
+    return torch.tensor([test_conditions.window(seed, rest=60) for seed in range(rows)])
+
+
+VOICES = {**GRID, "pitches": PITCHES}
+SOUNDS = {"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]]}
+CONDITIONS = {"name": "conditions", **test_conditions.GIVEN}
+#: (how many ids there are, ids for a number of rows, the features)
+FEATURES: list[tuple[int, Callable[[int], Tensor], list[dict[str, Any]]]] = [
+    (VOCAB, music, [{"name": "ages", **GRID}]),
+    (VOCAB, music, [{"name": "repeats", **VOICES}]),
+    (VOCAB, music, [{"name": "counterpoint", **VOICES}]),
+    (
+        VOCAB,
+        music,
         [{"name": "intervals", "inputs": [1, 4, 30], "outputs": [1, 3, 40], "pitches": PITCHES}],
+    ),
+    (
+        VOCAB,
+        music,
         [
             {"name": "token_noise", "share": 0.5, "pitches": PITCHES},
             {"name": "intervals", "inputs": [], "outputs": [2], "pitches": PITCHES},
             {"name": "ages", **GRID},
         ],
-        [
-            {"name": "repeats", **GRID, "pitches": PITCHES},
-            {"name": "calibration", **GRID, "phases": 4},
-        ],
-    ],
-    ids=str,
-)
-def test_features_of_voices(features: list[dict[str, Any]], window: int) -> None:
-    model = make(vocab_size=VOCAB, features=features)
-    ids = music(3)
-    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
+    ),
+    (VOCAB, music, [{"name": "repeats", **VOICES}, {"name": "calibration", **GRID, "phases": 4}]),
+    (V, sounds, [SOUNDS]),
+    (V, sounds, [SOUNDS | {"recent": 3}]),
+    (V, sounds, [SOUNDS | {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}]),
+    (test_motif_memory.VOCAB, motifs, [{"name": "echoes", **test_motif_memory.GIVEN}]),
+    (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 0}]),
+    (test_conditions.VOCAB, given_ahead, [CONDITIONS | {"chords": 2}]),
+]
 
 
-@pytest.mark.parametrize("window", [400, 50])
-@pytest.mark.parametrize(
-    "more", [{}, {"recent": 3}, {"recent": 2, "chords": 2, "resets": [[22, 24, 0]]}], ids=str
-)
-def test_what_sounds(more: dict[str, int], window: int) -> None:
-    model = make(features=[{"name": "sounding", **EVENTS, "loudness": [[20, 24, 1]], **more}])
-    ids = torch.randint(4, V, (3, 120))
-    ids[:, 0] = 1
-    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
-
-
-@pytest.mark.parametrize("window", [400, 50])
-def test_what_followed_the_last_time(window: int) -> None:
-    feature = {"name": "echoes", **test_motif_memory.GIVEN}
-    model = make(vocab_size=test_motif_memory.VOCAB, features=[feature])
-    ids = test_motif_memory.music(3, 160)
-    ids[:, 0] = 1
-    same(stepped(model, ids, 2, window), ordinary(model, ids, 2, window))
-
-
-@pytest.mark.parametrize("window", [200, 60])
-@pytest.mark.parametrize("chords", [0, 2])
-def test_what_is_asked_and_known_ahead(chords: int, window: int) -> None:
-    told = {"name": "conditions", **test_conditions.GIVEN, "chords": chords}
-    model = make(vocab_size=test_conditions.VOCAB, features=[told])
-    ids = torch.tensor([test_conditions.window(seed, rest=60) for seed in range(4)])
-    same(stepped(model, ids, 20, window), ordinary(model, ids, 20, window))
+@pytest.mark.parametrize("window", [400, 55])
+@pytest.mark.parametrize(("vocab_size", "pieces", "features"), FEATURES)
+def test_features(
+    vocab_size: int,
+    pieces: Callable[[int], Tensor],
+    features: list[dict[str, Any]],
+    window: int,
+) -> None:
+    model, ids = make(vocab_size=vocab_size, features=features), pieces(3)
+    same(stepped(model, ids, 3, window), ordinary(model, ids, 3, window))
 
 
 def of_groups(position: str = "huang", **more: Any) -> MusicTransformer:
@@ -278,12 +251,6 @@ def assert_rows_are_alone(model: MusicTransformer, start: Any, ids: Tensor) -> N
             assert torch.equal(many[row], step(token[row : row + 1])[0])
 
 
-def test_a_row_of_groups_is_bit_for_bit_the_row_alone() -> None:
-    model, ids = of_groups(), windows(6, 90)
-    start = grouped(model, ids[:1, :7])
-    assert_rows_are_alone(model, start, ids[:, 7:])
-
-
 def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
     cache = model.new_cache(rows=len(ids), capacity=400)
     assert isinstance(cache, GroupCache)
@@ -292,12 +259,14 @@ def grouped(model: MusicTransformer, ids: Tensor) -> GroupCache:
     return cache
 
 
-def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone() -> None:
-    told = {"name": "sounding", **EVENTS, "loudness": [], "chords": 2}
-    model = make("shaw", features=[told])
-    ids = torch.randint(V, (7, 90))
-    start = prefilled(model, ids[:1, :3], 4)
-    assert_rows_are_alone(model, start, ids[:, 3:])
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_a_row_of_a_batch_is_bit_for_bit_the_row_alone(in_groups: bool) -> None:
+    if in_groups:
+        model, ids = of_groups(), windows(6, 90)
+        assert_rows_are_alone(model, grouped(model, ids[:1, :7]), ids[:, 7:])
+    else:
+        model, ids = make("shaw", features=[SOUNDS | {"chords": 2}]), torch.randint(V, (7, 90))
+        assert_rows_are_alone(model, prefilled(model, ids[:1, :3], 4), ids[:, 3:])
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -379,80 +348,3 @@ def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, in_bytes: bool)
         for row, step in enumerate(alone):
             assert torch.equal(got[row], step(token[row : row + 1])[0])
         torch.testing.assert_close(got, own(token), rtol=1e-3, atol=1e-3)
-
-
-class Own(PositionScheme):
-    def rotate(self, q, k, query_positions, key_positions):
-        return -q, -k
-
-
-class Wider(MusicTransformer):
-    pass
-
-
-class Even(Feature):
-    """Raises the logits of even ids after even ones; in torch alone."""
-
-    name = "even"
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.more = torch.nn.Parameter(torch.ones(size // 2))
-
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        return ids % 2 == 0
-
-    def score(self, logits: Tensor, x: Tensor, seen: Tensor) -> Tensor:
-        return logits + seen[..., None] * torch.zeros_like(logits[0, 0]).index_copy(
-            0, torch.arange(0, 2 * len(self.more), 2), self.more
-        )
-
-
-def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsys) -> None:
-    model = make(features=[{"name": f"{__name__}:Even"}])
-    assert model.features[0].more.mean() > 1
-    for _ in range(2):
-        assert "even has no form in C++" in str(why_not(model))
-        assert engine.chosen("auto", model) == "growing"
-    assert capsys.readouterr().err.count("the feature even has no form in C++") == 1
-
-
-def test_what_it_does_not_know_is_said(monkeypatch) -> None:
-    assert why_not(make()) is None
-    own = make()
-    own.position = Own(own.position.sizes)
-    assert "position schemes" in str(why_not(own))
-    assert "float64 on cpu" in str(why_not(make().double()))
-    assert "not Wider" in str(why_not(Wider(**make().config.plain())))
-    with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
-        NativeStep(make(), prefilled(make(), torch.ones(1, 2).long(), 4), rows=2, capacity=4)(
-            torch.ones(3).long()
-        )
-    monkeypatch.setattr(build, "built", lambda *_: pytest.fail("built twice in a process"))
-    assert why_not(make()) is None
-
-
-@pytest.mark.parametrize("change", ["in place", "behind", "replaced", "buffer"])
-def test_weights_are_packed_again_where_they_changed(change: str) -> None:
-    model = of_bytes(make("huang"))
-
-    def stepped() -> tuple[object, torch.Tensor]:
-        step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
-        return step._packed, step(torch.ones(1).long()).clone()
-
-    pack, before = stepped()
-    assert stepped()[0] is pack
-    up = model.blocks[0].feedforward[0]
-    if change == "in place":
-        with torch.no_grad():
-            up.bias[3] += 1
-    elif change == "behind":  # of the count of changes
-        up.bias.data[3] += 1
-    elif change == "replaced":
-        up.bias = torch.nn.Parameter(up.bias.detach() + 1)
-    else:
-        model.register_buffer("new", torch.ones(1))
-    again, after = stepped()
-    assert again is not pack
-    assert torch.equal(before, after) == (change == "buffer")
-    assert stepped()[0] is again

@@ -37,8 +37,8 @@ def changes(draw, document: Document) -> Change:
     chosen = draw(st.lists(st.sampled_from(left), unique=True, max_size=5)) if left else []
     first = document.next_id
     added = [(first + i, *draw(NOTES), draw(of)) for i in range(draw(st.integers(0, 4)))]
-    known = left + [row[0] for row in added]
-    locked = draw(st.lists(st.sampled_from(known), unique=True, max_size=5)) if known else []
+    numbers = left + [row[0] for row in added]
+    locked = draw(st.lists(st.sampled_from(numbers), unique=True, max_size=5)) if numbers else []
     half = len(locked) // 2
     pedals = st.lists(st.tuples(SECONDS, st.integers(0, 127), of), max_size=3).map(tuple)
     tempos = st.lists(st.tuples(SECONDS, st.floats(10, 400)), max_size=3).map(tuple)

@@ -50,7 +50,7 @@ def song() -> Score:
     )
 
 
-class Told:
+class Published:
     """What was published: (session, kind, data), and a way to wait for it."""
 
     def __init__(self) -> None:
@@ -70,13 +70,13 @@ class Told:
     def wait(self, session, number, states=OVER) -> dict:
         """The first message about the take in one of these states."""
 
-        def found():
+        def message():
             mine = (d for s, k, d in self.all if (s, k) == (session.id, "take"))
             return next((d for d in mine if d["id"] == number and d["state"] in states), None)
 
         with self.changed:
-            assert self.changed.wait_for(found, 30), self.all[-3:]
-            return found()
+            assert self.changed.wait_for(message, 30), self.all[-3:]
+            return message()
 
     def of(self, session, kind) -> list[dict]:
         return [data for s, k, data in self.all if (s, k) == (session.id, kind)]
@@ -84,16 +84,16 @@ class Told:
 
 @contextlib.contextmanager
 def composing(folder, **options):
-    """(composer, new session, told) in ``folder``."""
+    """(composer, new session, published) in ``folder``."""
     config = StudioConfig(folder=str(folder), browser=False, device="cpu", **options)
-    sessions, told = Sessions(folder, config.limits), Told()
-    composer = Composer(sessions, told, config)
+    sessions, published = Sessions(folder, config.limits), Published()
+    composer = Composer(sessions, published, config)
 
     def session(score=None):
         return sessions.create(exchange.document_of(song() if score is None else score, "song"))
 
     try:
-        yield composer, session, told
+        yield composer, session, published
     finally:
         composer.close()
         assert not composer._thread.is_alive()
@@ -104,14 +104,14 @@ def take_of(composer, session, number) -> dict:
 
 
 def finished(studio, session, **request) -> dict:
-    composer, _, told = studio
+    composer, _, published = studio
     take = composer.submit(session, request)
     assert take["state"] in ("waiting", "composing")
-    end = told.wait(session, take["id"])
+    end = published.wait(session, take["id"])
     assert end["state"] == "done", end["error"]
     return take_of(composer, session, take["id"])
 
 
-def heard(notes) -> Counter:
-    """Notes by what is heard, to the half millisecond of a file's ticks."""
+def rounded(notes) -> Counter:
+    """Notes by start, end, pitch and velocity, to the half millisecond of a file's ticks."""
     return Counter((round(n[0], 2), round(n[1], 2), *map(int, n[2:4])) for n in notes)

@@ -23,5 +23,5 @@ def only_tiny(tiny, monkeypatch):
 
 @pytest.fixture
 def studio(tmp_path):
-    with composing(tmp_path / "studio") as found:
-        yield found
+    with composing(tmp_path / "studio") as studio:
+        yield studio

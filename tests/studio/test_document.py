@@ -1,7 +1,6 @@
 """Operations on a document: what they do, what undoes them, what is refused."""
 
 import copy
-import dataclasses
 import json
 
 import pytest
@@ -85,42 +84,43 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
     ("data", "sentence"),
     [
         ([], "expected a JSON object"),
-        ({"notes": []}, "no part is called 'notes'"),
-        ({"accept": [[1, 1]]}, "no part is called 'accept'"),
-        ({"remove": 3}, "remove: expected a list"),
+        ({"notes": []}, "notes: there is no such part"),
+        ({"accept": [[1, 1, 0, 0]]}, "accept: "),
+        ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
-        ({"remove": ["0"]}, "remove, number of a note: expected a whole number"),
-        ({"remove": [True]}, "remove, number of a note: expected a whole number"),
+        ({"remove": ["one"]}, "remove.0='one': "),
+        ({"remove": [0.5]}, "remove.0=0.5: "),
         ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
         ({"change": [NOTE]}, "change: there is no note 2"),
         ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
         ({"add": [[0, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
         ({"add": [NOTE, NOTE]}, "numbered from 2 on without gaps"),
-        ({"add": [NOTE[:5]]}, "add: expected rows of 6 numbers"),
+        ({"add": [NOTE[:5]]}, "add.0.5: it is missing"),
         ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
-        ({"add": [[2, -1, 0.5, 60, 80, 0]]}, "add, seconds: expected a number from 0 to 86400"),
-        ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add, seconds: expected a number"),
-        ({"add": [[2, 10**400, 1, 60, 80, 0]]}, "add, seconds: expected a number from 0 to 86400"),
+        ({"add": [[2, -1, 0.5, 60, 80, 0]]}, "add.0.1=-1: "),
+        ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add.0.2=nan: "),
+        ({"add": [[2, 10**400, 1, 60, 80, 0]]}, "add.0.1=1000"),
         ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),
-        ({"add": [[2, 0, 1, 128, 80, 0]]}, "add, pitch: expected a whole number from 0 to 127"),
-        ({"add": [[2, 0, 1, 60, 0, 0]]}, "add, velocity: expected a whole number from 1 to 127"),
+        ({"add": [[2, 0, 1, 128, 80, 0]]}, "add.0.3=128: expected less than or equal to 127"),
+        ({"add": [[2, 0, 1, 60, 0, 0]]}, "add.0.4=0: expected greater than or equal to 1"),
         ({"add": [[2, 0, 1, 60, 80, 4]]}, "there are notes on track 4, which is missing"),
         ({"lock": [9]}, "lock: there is no note 9"),
         ({"remove": [0], "lock": [0]}, "lock: there is no note 0"),
         ({"lock": [0], "unlock": [0]}, "locked and unlocked at once"),
         ({"tracks": []}, "there are notes on track 0, which is missing"),
         ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
-        ({"tracks": [[0]]}, "tracks: expected rows with id"),
-        ({"tracks": [TRACK | {"program": 128}]}, "tracks, program: expected a whole number"),
-        ({"tracks": [TRACK | {"name": 3}]}, "tracks, name: expected text"),
+        ({"tracks": [{}]}, "tracks.0.id: it is missing"),
+        ({"tracks": [TRACK | {"program": 128}]}, "tracks.0.program=128: "),
+        ({"tracks": [TRACK | {"name": 3}]}, "tracks.0.name=3: "),
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
-        ({"tempos": [[0, 0]]}, "tempos, quarter notes a minute: expected a number from"),
-        ({"meters": [[0, 0, 4]]}, "meters, beats of a bar: expected a whole number"),
-        ({"keys": [[0, 8, False]]}, "keys, sharps: expected a whole number from -7 to 7"),
-        ({"pedals": [[0, 128, 0]]}, "pedals, value: expected a whole number"),
+        ({"tempos": [[0, 0]]}, "tempos.0.1=0: "),
+        ({"tempos": [[0, 3.5]]}, "tempos: at 0 s 3.5, expected 3.6 to 6e+07"),
+        ({"meters": [[0, 300, 4]]}, "meters.0.1=300: "),
+        ({"keys": [[0, 200, False]]}, "keys.0.1=200: "),
+        ({"pedals": [[0, 128, 0]]}, "pedals.0.1=128: "),
         ({"name": "\n\t"}, "name: expected at least a letter"),
-        ({"name": 3}, "name: expected text"),
+        ({"name": 3}, "name=3: "),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
@@ -131,24 +131,18 @@ def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
     assert document == two_notes()
 
 
+def test_numbers_may_be_written_in_other_ways():
+    written = {"add": [["2", 0, "0.5", 60.0, 80, 0]], "tracks": [{"id": 0}]}
+    plain = {"add": [[2, 0.0, 0.5, 60, 80, 0]], "tracks": [TRACK]}
+    assert repr(parse(written)) == repr(parse(plain))
+
+
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
     document, few = two_notes(), StudioLimits(notes=2)
     with pytest.raises(Refused, match="3 notes are more than the studio takes, 2"):
         document.check(parse({"add": [NOTE]}), few)
     document.check(parse({"add": [NOTE], "remove": [0]}), few)
     document.check(parse({"change": [[0, *NOTE[1:]]]}), few)
-
-
-def test_pedals_of_a_track_that_leaves_go_with_it_and_come_back():
-    document = two_notes()
-    document.tracks += (Track(1, "", 0, False),)
-    document.pedals = ((0.0, 127, 0), (0.5, 127, 1))
-    before = copy.deepcopy(document)
-    change = document.check(Change(tracks=document.tracks[:1]), LIMITS)
-    back = document.apply(change)
-    assert document.pedals == ((0.0, 127, 0),)
-    document.apply(back)
-    assert music(document) == music(before)
 
 
 def test_a_proposal_is_accepted_as_one_operation():
@@ -199,33 +193,6 @@ def test_a_track_that_new_ones_leave_empty_goes_and_comes_back():
     emptied = {"number": 1, "notes": [], "removes": [0, 1], "tracks": []}
     document.apply(document.accepting(5, emptied, "x"))
     assert document.tracks == before.tracks
-
-
-def test_another_proposal_of_the_same_take_takes_the_place_of_the_first():
-    document = two_notes()
-    bass = {"id": 1, "name": "bass", "program": 33, "drum": False}
-    first = {"number": 1, "notes": [[0, 1, 50, 80, 0], [0, 1, 40, 70, 1]], "removes": [0]}
-    second = {"number": 2, "notes": [[0, 1, 51, 80, 0], [0, 1, 41, 70, 1]], "removes": [0]}
-    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
-    document.apply(Change(remove=(3,), add=((4, 5.0, 6.0, 70, 80, 0),)))  # edited meanwhile
-    document.apply(Change(add=((5, 5.0, 6.0, 30, 80, 1),)))
-    between = copy.deepcopy(document)
-    back = document.apply(document.accepting(4, second | {"tracks": [bass]}, "x"))
-    assert document.notes == {
-        1: (1.0, 2.0, 62, 80, 0),
-        4: (5.0, 6.0, 70, 80, 0),
-        5: (5.0, 6.0, 30, 80, 1),
-        6: (0, 1, 51, 80, 0),
-        7: (0, 1, 41, 70, 2),  # the first's bass has other notes by now
-    }
-    assert {row[:4] for row in document.accepted} == {(4, 2, 6, 2)}
-    again = copy.deepcopy(document)
-    document.apply(document.accepting(4, first | {"tracks": [bass]}, "x"))
-    assert [track.id for track in document.tracks] == [0, 1, 2]  # the emptied one is used again
-    document.apply(document.accepting(9, second | {"tracks": []}, "another take"))
-    assert {row[:4] for row in document.accepted} == {(4, 1, 8, 2), (9, 2, 10, 2)}
-    again.apply(back)
-    assert music(again) == music(between)
 
 
 def sounding(document: Document) -> list[tuple]:
@@ -302,4 +269,4 @@ def test_names_are_one_short_line_without_tricks(text):
 def test_an_empty_change_says_nothing_and_a_whole_list_that_is_empty_does():
     assert Change().json() == {}
     assert Change(keys=()).json() == {"keys": ()}
-    assert dataclasses.replace(Change(), tracks=()).json() == {"tracks": []}
+    assert Change(tracks=()).json() == {"tracks": ()}

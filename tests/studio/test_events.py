@@ -1,4 +1,4 @@
-"""What open pages are told while things happen."""
+"""What open pages receive while things happen."""
 
 import asyncio
 import json
@@ -11,15 +11,15 @@ ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 
 async def events(stream, count: int) -> list[tuple[str, object]]:
-    found, kind = [], ""
+    received, kind = [], ""
     async with asyncio.timeout(10):
-        while len(found) < count:
+        while len(received) < count:
             line = (await stream.content.readline()).decode()
             if line.startswith("event: "):
                 kind = line[7:].strip()
             if line.startswith("data: "):
-                found.append((kind, json.loads(line[6:])))
-    return found
+                received.append((kind, json.loads(line[6:])))
+    return received
 
 
 def test_pages_are_told_what_happens_from_any_thread(tmp_path):

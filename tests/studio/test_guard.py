@@ -9,7 +9,7 @@ from musictx.errors import UserError, WriteError
 from musictx.studio.guard import HEADERS, Guard
 from tests.studio.studios import asked, made, with_studio
 
-#: Host header, {} for the port -> whether it is the studio, told to listen on 192.168.7.7.
+#: Host header, {} for the port -> whether it is the studio, that listens on 192.168.7.7.
 HOSTS = {
     "127.0.0.1:{}": True,
     "localhost:{}": True,
@@ -29,7 +29,7 @@ HOSTS = {
     ":{}": False,
 }
 EVIL = "https://evil.example"
-#: Headers of a POST, {} for the studio's own host -> whether it may.
+#: Headers of a POST, {} for the studio's host host -> whether it may.
 SENDERS = [
     ({"X-Musictx": "1"}, True),
     ({"Origin": "http://{}"}, True),
@@ -77,9 +77,9 @@ def test_only_requests_to_its_own_names_are_answered(tmp_path):
 def test_only_its_own_page_may_change_anything(tmp_path):
     async def script(client):
         session = (await made(client))["id"]
-        own = f"127.0.0.1:{client.port}"
+        host = f"127.0.0.1:{client.port}"
         for headers, good in SENDERS:
-            headers = {name: value.format(own) for name, value in headers.items()}
+            headers = {name: value.format(host) for name, value in headers.items()}
             for method, path in (
                 ("POST", "/api/sessions"),
                 ("POST", f"/api/sessions/{session}/takes/1/accept"),
@@ -96,7 +96,7 @@ def test_only_its_own_page_may_change_anything(tmp_path):
                 ("none", "/api/sessions", 200),  # typed into the browser
             ):
                 assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
-            for origin, wanted in ((f"http://{own}", 200), ("http://evil.example", 403)):
+            for origin, wanted in ((f"http://{host}", 200), ("http://evil.example", 403)):
                 # Of browsers that send no Sec-Fetch-Site.
                 sent = {"Origin": origin}
                 assert await with_headers(client, "GET", "/api/sessions", sent) == wanted

@@ -17,7 +17,7 @@ import musictx
 from musictx import chord_sheet, shipped
 from musictx.beats import Beats
 from musictx.chorale import app as harmonise
-from musictx.chorale.gap import Gap
+from musictx.chorale.tune import Gap
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import METER, NOTE, TEMPO, Score
@@ -79,25 +79,25 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     assert len(source.score) == len(document.notes)
     same = outcome(source, source.score, 0.0, Tracks(source, piano))
 
-    kept = source.task.known
-    found = outcome(source, kept, 0.0, Tracks(source, piano))
-    assert found.notes == [*source.cut]  # of notes held into it, what is before it
+    kept = source.task.given
+    result = outcome(source, kept, 0.0, Tracks(source, piano))
+    assert result.notes == [*source.cut]  # of notes held into it, what is before it
     assert all(end == request.begin for _, end, *_ in source.cut)
     cut = set(source.replaced)
     assert len(cut) == len(source.cut)
     assert not cut or task == "replace"
     # A note that is as before comes anew: another proposal may have taken it away.
-    assert (same.removes, same.tracks) == (found.removes, [])
+    assert (same.removes, same.tracks) == (result.removes, [])
     after = copy.deepcopy(document)
-    for number, one in enumerate((found, same), 1):
+    for number, one in enumerate((result, same), 1):
         proposal = {"notes": one.notes, "removes": one.removes, "tracks": [], "number": number}
         after.apply(after.accepting(1, proposal, ""))
     assert [row[1:] for row in _rows(after)] == [row[1:] for row in _rows(document)]
     assert np.allclose(
         [row[0] for row in _rows(after)], [row[0] for row in _rows(document)], atol=EARLY + NEAR
     )
-    assert len(found.removes) == len(source.score) - len(kept) + len(cut)
-    assert not set(found.removes) & document.locked
+    assert len(result.removes) == len(source.score) - len(kept) + len(cut)
+    assert not set(result.removes) & document.locked
     inside = [
         number
         for number, (start, _, _, _, track) in document.notes.items()
@@ -105,7 +105,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
         and request.begin + NEAR < start < request.end - EARLY - NEAR
         and number not in document.locked
     ]
-    gone = set(found.removes) - cut
+    gone = set(result.removes) - cut
     if task == "replace":
         assert set(inside) <= gone
     for number in gone:
@@ -120,8 +120,8 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     notes = [(start, end, pitch, 70, 0, False, 0) for start, end, pitch in rows]
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
     source = prepare(document, Request("replace", 2.0, 4.0), piano, 0)
-    found = outcome(source, source.task.known, 0.0, Tracks(source, piano))
-    document.apply(document.accepting(1, vars(found) | {"number": 1}, ""))
+    result = outcome(source, source.task.given, 0.0, Tracks(source, piano))
+    document.apply(document.accepting(1, vars(result) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
 
@@ -138,15 +138,15 @@ def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_fol
     result = source.score.with_notes(
         np.concatenate([source.score.notes, np.array(rows, source.score.notes.dtype)])
     )
-    found = outcome(source, result, 7.0, Tracks(source, piano))
-    assert [row[:4] for row in found.notes] == [(5.1, 5.6, 60, 70), (6.0, 6.4, 62, 70)]
-    assert [row[4] for row in found.notes] == [0, 3]  # on its track, on a new one
-    assert [track["id"] for track in found.tracks] == [3]
+    result = outcome(source, result, 7.0, Tracks(source, piano))
+    assert [row[:4] for row in result.notes] == [(5.1, 5.6, 60, 70), (6.0, 6.4, 62, 70)]
+    assert [row[4] for row in result.notes] == [0, 3]  # on its track, on a new one
+    assert [track["id"] for track in result.tracks] == [3]
     expected = [
         number for number, note in document.notes.items()
         if 5.0 - 1e-6 <= note[0] < 7.0 and note[4] in (0, 1) and number not in document.locked
     ]  # fmt: skip
-    assert found.removes == sorted(expected)
+    assert result.removes == sorted(expected)
 
 
 @pytest.mark.parametrize("task", ["replace", "vary"])
@@ -161,12 +161,12 @@ def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
     with pytest.raises(Refused, match="all notes selected in bars 3 to 4 are locked; unlock some"):
         prepare(document, request, piano, 0)
     for track in chosen:
-        document.locked = {number for number, own in inside.items() if own != track}
+        document.locked = {number for number, of in inside.items() if of != track}
         source = prepare(document, request, piano, 0)
         assert source.config.tracks == str(track + 1)
         assert task == "vary" or "locked" not in source.score.names.values()
-    some = next(number for number, own in inside.items() if own in chosen)
-    document.locked = {number for number, own in inside.items() if own in chosen} - {some}
+    some = next(number for number, of in inside.items() if of in chosen)
+    document.locked = {number for number, of in inside.items() if of in chosen} - {some}
     if task == "replace":
         assert prepare(document, request, piano, 0).config.tracks == str(inside[some] + 1)
     else:  # 0.6 of one note, to the next whole one, are all
@@ -254,9 +254,9 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     for name in ("piano", "song"):
         model = Models(StudioConfig()).chosen(name, "new")
         assert set(model.steering) == set(CONTROLS)  # the card of a model that comes along says it
-    for told in Models(StudioConfig()).json():  # in a line what it is for, not what it is made of
-        assert 20 < len(told["sentence"]) < 200
-        assert re.search(r"chorale|piano|song", told["sentence"])
+    for entry in Models(StudioConfig()).json():  # in a line what it is for, not what it is made of
+        assert 20 < len(entry["sentence"]) < 200
+        assert re.search(r"chorale|piano|song", entry["sentence"])
     shutil.copytree(model.folder, tmp_path / "mine")
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n\n(- .*\n)+\n", "", card.read_text())
@@ -338,7 +338,7 @@ def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
     model = Models(StudioConfig()).chosen("song", "accompany")
     assert model.chords
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
-    assert annotated(source.task.known) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
+    assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
 
 
 def test_chords_without_notes_are_accompanied_as_the_command_does():
@@ -354,19 +354,19 @@ def test_chords_without_notes_are_accompanied_as_the_command_does():
     assert model.name == "song"
     source = prepare(document, request, model, seed)
     assert (source.request.begin, source.request.end) == (0.0, 4 * 3 * 60 / 96)
-    found = []
+    result = []
 
     class Heard:
         def event(self, *_): ...
         def step(self, _): ...
         def finished(self, number, sample):
-            found.append(outcome(source, sample.score, np.inf, Tracks(source, model)))
+            result.append(outcome(source, sample.score, np.inf, Tracks(source, model)))
 
     performing.perform(source, musictx.load("song"), Heard())
     (made,) = musictx.accompany(source.score, "song", seed=4)
     assert [(round(note["start"], 6), note["pitch"]) for note in made.score.notes] == [
-        (start, pitch) for start, _, pitch, *_ in found[0].notes
+        (start, pitch) for start, _, pitch, *_ in result[0].notes
     ]
-    assert found[0].notes
+    assert result[0].notes
     with pytest.raises(Refused, match="no notes yet"):
         prepare(document, replace(request, task="replace"), model, 1)

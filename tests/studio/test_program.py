@@ -43,9 +43,11 @@ def server(folder):
     )
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line)
-        assert found, line or process.stderr.read()
-        yield process, found[1]
+        address = re.fullmatch(
+            r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line
+        )
+        assert address, line or process.stderr.read()
+        yield process, address[1]
     finally:
         process.kill()
         process.communicate()
@@ -99,38 +101,9 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_said(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_aiohttp_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(UserError, match=r"pip install 'musictx\[studio\]'"):
+@pytest.mark.parametrize("package", ["aiohttp", "pydantic"])
+def test_without_a_package_it_says_what_to_install(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"needs {package}: pip install 'musictx\[studio\]'"):
         program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
     assert not (tmp_path / "s").exists()
-
-
-def test_the_page_opens_in_a_browser_with_windows_alone(monkeypatch):
-    opened = []
-
-    class Windows:
-        def open(self, address):
-            opened.append(address)
-
-    monkeypatch.setattr(program.webbrowser, "get", Windows)
-    program._open("http://127.0.0.1:7870/")
-    assert opened == ["http://127.0.0.1:7870/"]
-    monkeypatch.setattr(program.webbrowser, "get", lambda: program.webbrowser.GenericBrowser("w3m"))
-    monkeypatch.setattr(program.webbrowser.GenericBrowser, "open", lambda *_: opened.append("w3m"))
-    program._open("x")
-
-    def none():
-        raise program.webbrowser.Error("could not locate runnable browser")
-
-    monkeypatch.setattr(program.webbrowser, "get", none)
-    program._open("x")
-    assert len(opened) == 1
-
-
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("0.0.0.0", "localhost"), ("box", "box")],
-)
-def test_the_address_is_one_that_a_browser_here_reaches(host, name):
-    assert program._name(host) == name

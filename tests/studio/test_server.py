@@ -111,14 +111,14 @@ def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(tmp_path, data, sta
             for i in range(0, len(data), 1 << 20):
                 yield data[i : i + (1 << 20)]
 
-        for body in (io.BytesIO(data), pieces()):  # told how large it is, or not
+        for body in (io.BytesIO(data), pieces()):  # with its length, or without
             query = {"name": "x.mid"}
             async with client.post("/api/sessions", params=query, data=body) as answer:
                 assert answer.status == status
-                said = (await answer.json())["error"]
-            assert sentence in said
-            assert str(tmp_path) not in said
-            assert "\n" not in said
+                error = (await answer.json())["error"]
+            assert sentence in error
+            assert str(tmp_path) not in error
+            assert "\n" not in error
         assert await asked(client, "GET", "/api/sessions") == []
 
     with_studio(tmp_path, script)
@@ -139,10 +139,10 @@ def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(tmp_path):
         plain = "Not played as it is written: cue notes left out."
         for data, remark in ((ODE, None), (ODE[:-60], damaged), (CUE, plain)):
             async with client.post("/api/sessions", data=data) as answer:
-                found = await answer.json()
-            assert found["notes"]
-            assert (found["remark"] or "").startswith(remark or "")
-            assert (found["remark"] is None) == (remark is None)
+                piece = await answer.json()
+            assert piece["notes"]
+            assert (piece["remark"] or "").startswith(remark or "")
+            assert (piece["remark"] is None) == (remark is None)
 
     with_studio(tmp_path, script)
 
@@ -155,9 +155,9 @@ def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
     async def script(client):
         async with client.post("/api/sessions", data=ODE) as answer:
             assert answer.status == 400
-            said = (await answer.json())["error"]
+            error = (await answer.json())["error"]
             assert "62 notes, more than 61; cut it, or start musictx studio with limits.notes=" in (
-                said
+                error
             )
 
     with_studio(tmp_path, script, limits=StudioLimits(notes=61))
@@ -169,7 +169,7 @@ def test_too_many_notes_are_refused_and_a_body_may_come_in_pieces(tmp_path):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("musictx.studio.bodies.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("musictx.studio.app.BODY_SECONDS", 0.1)
 
     async def script(client):
         async def slow():
@@ -211,9 +211,9 @@ def test_hostile_names_become_neither_paths_nor_headers(tmp_path, name):
         async with client.session.get(url) as answer:
             assert answer.status == 200
             assert "Set-Cookie" not in answer.headers
-            told = answer.headers["Content-Disposition"]
-            assert told.startswith('attachment; filename="')
-            assert told.count('"') == 2
+            disposition = answer.headers["Content-Disposition"]
+            assert disposition.startswith('attachment; filename="')
+            assert disposition.count('"') == 2
             assert midi.read(await answer.read()).notes["pitch"].tolist()
 
     with_studio(tmp_path, script)
@@ -260,21 +260,21 @@ def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
 
         for query, sentence in (
             ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
-            ({"begin": "x"}, "begin=x: expected seconds"),
-            ({"end": "nan"}, "end=nan: expected seconds"),
+            ({"begin": "x"}, "begin='x': expected a valid number"),
+            ({"end": "nan"}, "end='nan': expected a finite number"),
             ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
-            ({"take": "five"}, "take=five: expected a whole number"),
-            ({"from": "1", "to": "2"}, "from: expected begin=, end=, take= or proposal="),
+            ({"take": "five"}, "take='five': expected a valid integer"),
+            ({"from": "1", "to": "2"}, "from: there is no such part"),
         ):
-            said, _ = await file("x.mid", 400, **query)
-            assert sentence in json.loads(said)["error"]
+            error, _ = await file("x.mid", 400, **query)
+            assert sentence in json.loads(error)["error"]
         await file("x.mid", 404, take="6")
         notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
         slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
         free = await made(client, midi.to_bytes(slow))
         path = f"/api/sessions/{free['id']}"
-        said = json.loads((await file("x.musicxml", 400))[0])["error"]
-        assert said.endswith("has no notation; quantise it, or export it as MIDI")
+        error = json.loads((await file("x.musicxml", 400))[0])["error"]
+        assert error.endswith("has no notation; quantise it, or export it as MIDI")
         nothing = await made(client)
         path = f"/api/sessions/{nothing['id']}"
         assert len(midi.read((await file("x.mid"))[0])) == 0
@@ -333,17 +333,17 @@ def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(tmp_pa
 
 def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
     """A long sound may not hold up the next one, nor the end of the studio."""
-    told = []
+    begun = []
 
     def endless(score, path, *, limits, on_block, mix):
-        told.append("begun")
+        begun.append("begun")
         while True:
             on_block()
 
     async def script(client):
         path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
         waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
-        while not told:
+        while not begun:
             await asyncio.sleep(0.01)
         waiting.cancel()
         async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
@@ -361,8 +361,8 @@ def test_a_proposal_is_accepted_once_undone_and_known(tmp_path):
         waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
         assert waiting["state"] == "waiting"
         many = asks | {"samples": 9}
-        said = await asked(client, "POST", f"{path}/takes", 400, json=many)
-        assert said["error"].startswith("samples=9: expected")
+        error = await asked(client, "POST", f"{path}/takes", 400, json=many)
+        assert error["error"].startswith("samples=9: expected")
         await asked(client, "DELETE", f"{path}/takes/1", 204)
         assert client.composer.cancelled == [(session["id"], 1)]
 
@@ -405,8 +405,8 @@ def test_twenty_clients_at_once_lose_nothing(tmp_path):
         shared = (await made(client, ODE))["id"]
 
         async def one(number):
-            own = (await made(client, name=str(number)))["id"]
-            for name in (own, shared):
+            alone = (await made(client, name=str(number)))["id"]
+            for name in (alone, shared):
                 path = f"/api/sessions/{name}"
                 for _ in range(2):
                     while True:
@@ -417,7 +417,7 @@ def test_twenty_clients_at_once_lose_nothing(tmp_path):
                             if answer.status == 200:
                                 break
                             assert answer.status == 409
-            return len((await asked(client, "GET", f"/api/sessions/{own}"))["notes"])
+            return len((await asked(client, "GET", f"/api/sessions/{alone}"))["notes"])
 
         assert await asyncio.gather(*map(one, range(20))) == [2] * 20
         notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]

@@ -8,7 +8,6 @@ import weakref
 import pytest
 
 from musictx.studio import sessions as room
-from musictx.studio import store
 from musictx.studio.change import Change
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -46,25 +45,6 @@ def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
     shutil.copytree(tmp_path / "deleted" / session.id, tmp_path / session.id)
     sessions.delete(sessions.get(session.id))
     assert len(list((tmp_path / "deleted").glob(f"{session.id}*/piece.sqlite"))) == 2
-
-
-def test_the_list_is_kept_while_databases_are_and_leaves_out_what_is_no_session(
-    tmp_path, monkeypatch
-):
-    sessions = Sessions(tmp_path, LIMITS)
-    first, second = (sessions.create(Document(name=name)) for name in "ab")
-    for name in ("Not one", ".hidden", "empty"):
-        shutil.copytree(first.folder, tmp_path / name)
-    (tmp_path / "empty" / "piece.sqlite").write_bytes(b"")
-    assert [line["id"] for line in sessions.list()] == [second.id, first.id]
-    read = []
-    summary = store.summary
-    monkeypatch.setattr(
-        store, "summary", lambda path: read.append(path.parent.name) or summary(path)
-    )
-    first.do(Change(name="c"), 0)
-    assert [line["id"] for line in sessions.list()] == [first.id, second.id]
-    assert second.id not in read
 
 
 def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):

@@ -25,10 +25,10 @@ from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.models import TASKS, Models
+from musictx.studio.performing import TakeEvents
 from musictx.studio.request import Request, command_line, parse
-from musictx.studio.take_events import TakeEvents
 from musictx.studio.takes import Proposal, Take
-from tests.studio.composers import finished, heard, song
+from tests.studio.composers import finished, rounded, song
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -54,7 +54,7 @@ REQUESTS = [
 def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_file(
     request_, studio, monkeypatch, capsys
 ):
-    composer, new_session, told = studio
+    composer, new_session, published = studio
     session = new_session()
     session.do(Change(lock=(20, 21)), 0)
     before = session.copy()
@@ -67,7 +67,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
             assert kept["proposals"][data["proposal"]["number"] - 1]["state"] == "done"
             written.append((session.folder / "takes" / name).exists())
 
-    told.look = look
+    published.look = look
     take = finished(studio, session, seed=5, revision=1, **request_)
     count = request_.get("samples", 1)
     assert written == [True] * count
@@ -91,17 +91,17 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         document = session.copy()
         document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
         if request_["task"] in ("replace", "vary"):
-            assert heard(row[1:] for row in document.rows()) == heard(again.notes.tolist())
+            assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())
         elif request_["task"] == "continue":
             took = {n for n in before.notes if n not in document.notes}
             assert all(before.notes[n][0] >= request_.get("end", before.duration) for n in took)
-            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+            assert rounded(proposal["notes"]) <= rounded(again.notes.tolist())
         elif request_["task"] == "accompany":
             assert not proposal["removes"]
-            assert heard(proposal["notes"]) <= heard(again.notes.tolist())
+            assert rounded(proposal["notes"]) <= rounded(again.notes.tolist())
             assert {row[4] for row in proposal["notes"]} == {t["id"] for t in proposal["tracks"]}
         elif request_["task"] == "harmonise":
-            assert heard(proposal["notes"]) == heard(again.notes.tolist())
+            assert rounded(proposal["notes"]) == rounded(again.notes.tolist())
             assert [t["name"] for t in proposal["tracks"]] == ["Soprano", "Alto", "Tenor", "Bass"]
         else:  # after the end, from a bar line on
             begin = min(row[0] for row in proposal["notes"])
@@ -109,7 +109,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
             assert len(proposal["notes"]) == len(again)
         locked = {before.notes[n] for n in (20, 21)} & set(document.notes.values())
         assert len(locked) == 2 or request_["task"] == "harmonise"
-    notes = [d for d in told.of(session, "note") if d["proposal"] == 1]
+    notes = [d for d in published.of(session, "note") if d["proposal"] == 1]
     assert take["at_end"] == (not notes)
     if request_["task"] != "harmonise":
         events = [event for data in notes for event in data["events"]]
@@ -245,27 +245,27 @@ def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
     words = shlex.split(line.replace("PATH/TO", str(tmp_path / "runs")))
-    found = compose("generate", words[2:]).model.path
-    assert shipped.locate(found) == tmp_path / "runs" / "mine" / "model"
+    path = compose("generate", words[2:]).model.path
+    assert shipped.locate(path) == tmp_path / "runs" / "mine" / "model"
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.integers(60, 62)), max_size=30))
 def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played):
-    """What it is given at first is what those that listen were told until then."""
+    """What it is given at first is what was published until then."""
     take = Take(1, "new", "", 0, "", 0, 0, None, {}, "", None, proposals=[Proposal(1)])
     begins = SimpleNamespace(placed=lambda seconds: seconds)
     track = SimpleNamespace(of=lambda key: key)
     session = SimpleNamespace(id="s")
     job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
-    told: list = []
-    events_of_take = TakeEvents(None, job, lambda _, kind, data: told.extend(data["events"]))
+    published: list = []
+    events_of_take = TakeEvents(None, job, lambda _, kind, data: published.extend(data["events"]))
     for seconds, on, pitch in played:
         events_of_take.event(0, Event(seconds / 10, on, pitch, 80, 0))
-        begun = [(at, pitch) for kind, at, pitch, *_ in told if kind == "on"]
+        begun = [(at, pitch) for kind, at, pitch, *_ in published if kind == "on"]
         assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
     events_of_take._flush()
     open_ = [pitch for _, end, pitch, *_ in take.proposals[0].notes if end is None]
     counted = Counter()
-    for kind, _, pitch, *_ in told:
+    for kind, _, pitch, *_ in published:
         counted[pitch] = counted[pitch] + 1 if kind == "on" else max(0, counted[pitch] - 1)
     assert Counter(open_) == +counted

@@ -71,7 +71,7 @@ def changes(draw, document, kinds):
     )
 
 
-def heard(notes):
+def parts_of(notes):
     """What counts of notes, by pitch and program, in the order of their beginnings."""
     program = np.where(notes["drum"], 0, notes["program"])
     return sorted(zip(notes["pitch"].tolist(), program.tolist(), notes["drum"].tolist()))
@@ -92,9 +92,9 @@ def test_what_is_changed_is_in_the_file(data, more):
         document.apply(more.draw(changes(document, [*KINDS, "tempo", "beats"])))
     made = original.written(document, data)
     wanted, back = exchange.score_of(document), midi.read(made.data)
-    assert heard(back.notes) == heard(wanted.notes)
-    found, expected = np.sort(back.notes["start"]), np.sort(wanted.notes["start"])
-    np.testing.assert_allclose(found, expected, atol=0.006)
+    assert parts_of(back.notes) == parts_of(wanted.notes)
+    kept, expected = np.sort(back.notes["start"]), np.sort(wanted.notes["start"])
+    np.testing.assert_allclose(kept, expected, atol=0.006)
     assert [text for _, text in back.markers] == [text for _, text in wanted.markers]
     assert sorted(text for _, text in back.lyrics) == sorted(text for _, text in wanted.lyrics)
     if not made.losses and len(back):
@@ -138,7 +138,7 @@ class Kept:
     def rows(self, rows: list[tuple], track: int) -> list[tuple]:
         """Those of the messages of a MIDI track that stay."""
         open_notes: dict[tuple[int, int], bool] = {}
-        found = []
+        kept = []
         for tick, message in rows:
             place = track * 16 + getattr(message, "channel", 0)
             if message.type in ("note_on", "note_off"):
@@ -157,8 +157,8 @@ class Kept:
                 stays &= not ("program" in other and message.type == "program_change")
                 stays &= not ("volume" in other and control == 7)
             if stays:
-                found.append((tick, message))
-        return found
+                kept.append((tick, message))
+        return kept
 
     def meta(self, tick: int, message: mido.MetaMessage, track: int) -> bool:
         parts = [place for place in self.places if place // 16 == track]
@@ -206,8 +206,8 @@ def test_messages_of_what_is_not_changed_stay_where_they_are(data, more):
             continue
         channels = {getattr(message, "channel", -1) for _, message in rows}
         for channel in channels:  # such as a track of a type 0 file that two parts part from
-            own = [row for row in rows if getattr(row[1], "channel", -1) == channel]
-            assert any(is_within(own, track) for track in after)
+            rows_of_channel = [row for row in rows if getattr(row[1], "channel", -1) == channel]
+            assert any(is_within(rows_of_channel, track) for track in after)
     while done:
         document.apply(done.pop())
     assert original.written(document, data)[0::2] == (data, [])

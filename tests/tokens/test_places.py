@@ -14,17 +14,17 @@ from musictx.beats import Beats
 from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.grid import in_time
-from musictx.notes import NOTE, Pulse, Score
-from musictx.tokens import events as ev
-from musictx.tokens.bars import PER_SECOND, STEPS
-from musictx.tokens.group_ids import BAR, CHORD, DRUM_PART, PLACED, write
-from musictx.tokens.groups import GroupTokenizer
+from musictx.notes import NOTE as SCORE_NOTE
+from musictx.notes import Pulse, Score
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
 from tests.strategies import scores
 from tests.tokens.grids import gridded
 
 quick = settings(deadline=None, max_examples=100)
-BARS = GroupTokenizer()
+BARS = BarTokenizer()
 EVENTS = [PerformanceTokenizer(tracks="programs"), PerformanceTokenizer(low=21, high=108)]
 #: Half of the way between the two places that lie farthest apart.
 NEAR_STEPS = 1.5 + 1e-5
@@ -72,7 +72,7 @@ def by_pitch(notes: np.ndarray, starts: np.ndarray) -> dict[tuple, list[float]]:
     return {key: sorted(values) for key, values in found.items()}
 
 
-def check_round_trip(tokenizer: GroupTokenizer, score: Score) -> None:
+def check_round_trip(tokenizer: BarTokenizer, score: Score) -> None:
     """All notes come back, at most half a line of the grid from where they were."""
     back = tokenizer.decode(tokenizer.encode(score)).notes
     clock = Beats(score)
@@ -105,7 +105,7 @@ def test_notes_before_the_first_beat_of_late_music_are_a_pick_up(score):
 def test_what_is_before_the_first_bar_of_late_music_stands_in_a_bar_before_it():
     """The file of the fault: a note at tick 0, all others 40 ticks late."""
     starts = np.arange(64) / 4 + np.where(np.arange(64), 40 / 960, 0.0)
-    notes = np.zeros(64, NOTE)
+    notes = np.zeros(64, SCORE_NOTE)
     notes["start"], notes["end"], notes["velocity"] = starts, starts + 0.2, 64
     notes["pitch"] = 60 + np.arange(64) % 12
     score = in_time(Score(notes, tempos=[(0.0, 120.0)], ticks_per_quarter=480))
@@ -134,52 +134,42 @@ def test_events_stay_within_half_a_step(score, tokenizer):
 
 # ------------------------------------------------------------- what the vocabulary does not have
 
-GROUP = {"line": 0, "place": 0, "part": 0, "tone": 60, "length": 24, "bin": 3}
+BAR_OF_FOUR, NOTES = {"numerator": 4, "exponent": 2, "cut": 0}, {"part": 0, "velocity_bin": 3}
+NOTES |= {"start": 0, "pitch": 60, "length": 24}
 WRONG = [
-    *({name: -1} for name in ("line", "place", "tone", "length", "bin")),
-    {"part": 129},
-    {"part": -2},
-    {"line": 1},
-    {"place": 192},
-    {"tone": 128},
-    {"length": 193},
-    {"length": 0},
-    {"bin": 9},
-    {"part": CHORD, "tone": 13},
-    {"part": CHORD, "length": 99},
-    {"part": DRUM_PART, "tone": 200},
-    {"part": DRUM_PART, "bin": 0},
-    {"place": 2**16},
+    *({name: -1} for name in ("start", "pitch", "length", "velocity_bin")),
+    *({"start": at} for at in (96, 2**16)),
+    *({"part": part} for part in (129, -2)),
+    {"pitch": 128},
+    *({"length": length} for length in (0, 193)),
+    {"velocity_bin": 9},
+    *({"part": CHORD, **one} for one in ({"pitch": 13}, {"length": 99})),
+    *({"part": DRUM_PART, **one} for one in ({"pitch": 200}, {"velocity_bin": 0})),
+    *({"numerator": n} for n in (0, 33)),
+    *({"exponent": n} for n in (6, -1)),
+    {"cut": 192},
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_group_outside_the_vocabulary_is_no_other_group(wrong):
-    bars = np.array([(4, 2, 0)], BAR)
-    right = np.array([tuple(GROUP[name] for name in PLACED.names)], PLACED)
-    assert BARS.decode(write(bars, right, BARS.vocabulary)).notes["pitch"].tolist() == [60]
-    for name, value in wrong.items():
-        right[name] = value
-    with pytest.raises(ValueError, match="expected"):
-        write(bars, right, BARS.vocabulary)
+def stream_of(**changed: int) -> NoteStream:
+    """One note in one bar."""
+    rows = BAR_OF_FOUR | NOTES | changed
+    bars, notes = (np.array([tuple(rows[n] for n in t.names)], t) for t in (BAR, NOTE))
+    return NoteStream(bars, notes)
 
 
-@pytest.mark.parametrize("bar", [(0, 2, 0), (33, 2, 0), (4, 6, 0), (4, -1, 0), (4, 2, 192)])
-def test_a_bar_outside_the_vocabulary_is_no_other_bar(bar):
-    with pytest.raises(ValueError, match="expected"):
-        write(np.array([bar], BAR), np.empty(0, PLACED), BARS.vocabulary)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"step": -1}, {"pitch": 128}, {"pitch": -1}, {"bin": 33}, {"bin": 0}, {"program": 128}],
-    ids=str,
-)
-def test_an_event_outside_the_vocabulary_is_no_other_event(wrong):
-    table = PerformanceTokenizer(tracks="programs").vocabulary
-    event = {"step": 5, "what": ev.ON, "program": 0, "pitch": 60, "bin": 4, "order": 0} | wrong
-    with pytest.raises(ValueError, match="expected"):
-        ev.write(np.array([tuple(event[n] for n in ev.EVENT.names)], ev.EVENT), table)
+def test_what_is_outside_the_vocabulary_is_nothing_else():
+    assert BARS.decode(BARS.write(stream_of())).notes["pitch"].tolist() == [60]
+    for wrong in WRONG:
+        with pytest.raises(ValueError, match="expected"):
+            BARS.write(stream_of(**wrong))
+    right = {"start": 5, "pitch": 60, "velocity_bin": 4, "part": 0, "length": 9}
+    for wrong in ({"pitch": 128}, {"pitch": -1}, {"velocity_bin": 33}, {"velocity_bin": 0},
+                  {"part": 129}, {"start": -1}):  # fmt: skip
+        row = right | wrong
+        notes = np.array([tuple(row[name] for name in NOTE.names)], NOTE)
+        with pytest.raises(ValueError, match="expected"):
+            EVENTS[0].write(NoteStream(notes=notes))
 
 
 def test_voices_out_of_range_are_silent():

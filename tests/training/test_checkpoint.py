@@ -47,15 +47,6 @@ def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp
     assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
 
 
-@pytest.mark.parametrize(
-    "content", [5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}]
-)
-def test_another_file_of_torch_is_refused(content, tmp_path):
-    torch.save(content, tmp_path / "last.ckpt")
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
-        checkpoint.read(tmp_path / "last.ckpt")
-
-
 class Trojan:
     def __reduce__(self):
         return print, ("I ran",)
@@ -64,23 +55,25 @@ class Trojan:
 def test_a_file_that_would_run_something_is_refused(tmp_path, capsys):
     path = tmp_path / "last.ckpt"
     torch.save({"format": 1, "model": Trojan()}, path)
-    with pytest.raises(UserError, match=r"not a checkpoint of musictx train.*another out="):
-        checkpoint.read(path)
+    refused(path)
     path.write_bytes(pickle.dumps(Trojan()))
-    with pytest.raises(UserError, match="not a checkpoint"):
-        checkpoint.read(path)
+    refused(path)
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("content", [b"", b"not a checkpoint at all", None])
-def test_a_damaged_or_missing_file_gets_one_sentence(content, tmp_path):
+def refused(path):
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(path)
+
+
+def test_a_damaged_or_missing_file_or_another_of_torch_s_is_one_sentence(tmp_path):
     path = tmp_path / "last.ckpt"
-    if content is None:
-        whole = write(path).read_bytes()
-        content = whole[: len(whole) // 2]
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of musictx train"):
-        checkpoint.read(path)
+    whole = write(path).read_bytes()
+    for content in (b"", b"not a checkpoint at all", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        refused(path)
+    for other in (5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}):
+        torch.save(other, path)
+        refused(path)
     path.unlink()
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint of musictx train"):
-        checkpoint.read(path)
+    refused(path)

@@ -28,21 +28,23 @@ def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
     return Bundle(net, tokenizer, {}, Path())
 
 
-@pytest.mark.parametrize("position", ["huang", "two_d", "sinusoidal"])
+SOUNDING = {"features": [{"name": "sounding", "recent": 2}]}
+
+
 @pytest.mark.parametrize(
-    ("before", "asked"),
+    ("position", "before", "asked", "features"),
     [
-        ({}, {"controls": True}),
-        ({"low": 21, "high": 108}, {"tracks": "programs"}),
-        ({"low": 40, "controls": True}, {"tracks": "programs"}),
-        ({}, {"tracks": "programs", "controls": True}),
+        ("huang", {}, {"controls": True}, SOUNDING),
+        ("two_d", {"low": 21, "high": 108}, {"tracks": "programs"}, {}),
+        ("sinusoidal", {"low": 40, "controls": True}, {"tracks": "programs"}, SOUNDING),
+        ("two_d", {}, {"tracks": "programs", "controls": True}, SOUNDING),
+        ("huang", {"low": 40, "controls": True}, {"tracks": "programs"}, {}),
     ],
 )
-@pytest.mark.parametrize("features", [{}, {"features": [{"name": "sounding", "recent": 2}]}])
 def test_old_ids_are_scored_as_before(position, before, asked, features):
     loaded = trained(before, position, **features)
-    told = [{"name": "sounding", "chords": 2}]
-    further = {"features": told, "gates": True, "first_values": True}
+    more = [{"name": "sounding", "chords": 2}]
+    further = {"features": more, "gates": True, "first_values": True}
     config = TrainConfig(
         tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
     )

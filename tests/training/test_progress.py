@@ -36,12 +36,6 @@ def test_without_a_terminal_there_are_plain_lines_with_everything():
     assert "val/loss" in lines[-1]
 
 
-def test_lines_come_at_most_as_often_as_said():
-    out = io.StringIO()
-    fit(fake_training(), callbacks=[Progress(every=60.0, file=out)])
-    assert out.getvalue() == ""
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -132,12 +132,6 @@ def test_a_run_that_a_callback_ended_is_not_that_without_the_callback(tmp_path):
     assert folder.finished(config(max_steps=20)) is None
 
 
-def test_a_refused_resume_names_the_way_to_train_on(tmp_path):
-    begin(tmp_path / "run", config())
-    with pytest.raises(UserError, match=rf"init={tmp_path}/run"):
-        begin(tmp_path / "run", config(lr=2e-3))
-
-
 def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
     program = (
         "import sys, time; from pathlib import Path\n"
@@ -179,10 +173,3 @@ def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
 def test_a_damaged_status_counts_as_none(tmp_path, text):
     (tmp_path / run_folder.STATUS).write_text(text)
     assert RunFolder(tmp_path).status() == {}
-
-
-def test_a_lock_below_a_file_is_one_sentence(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError) as caught, one_process(tmp_path / "file" / ".lock"):
-        pass
-    assert caught.value.status == 2

@@ -23,9 +23,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.function import Chunked
-from musictx.attention.chunked.pieces import Pieces
-from musictx.attention.chunked.plan import Call, Local, is_aligned, shares
+from musictx.attention.chunked.passes import Chunked
+from musictx.attention.chunked.plan import Call, Local, Pieces, is_aligned
 from musictx.attention.labels import widened
 from musictx.attention.operators import without_autocast
 from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, one_axis, refusal
@@ -88,6 +87,5 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         compute = Chunked.apply
         if torch.compiler.is_dynamo_compiling():  # it cannot follow two views of one memory
             compute = torch.compiler.disable(compute)
-        inputs = (content, position, k, v, table, bias, values)
-        out, _ = compute(*inputs, call, shares(content, call.widest(keys)))
+        out, _ = compute(content, position, k, v, table, bias, values, call)
     return out.to(dtype)

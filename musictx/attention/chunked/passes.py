@@ -1,14 +1,15 @@
-"""The forward and the backward pass over the blocks, and what is dropped on the way."""
+"""The forward and the backward pass over the blocks, dropout, and the autograd functions."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from musictx.attention.chunked.plan import Buffer, Call, Plan, QueryBlock, Views
+from musictx.attention.operators import twice, without_autocast
 
 #: Logits and the logarithms of sums are counted in bits: 2^x is faster than e^x.
 BITS = 1 / math.log(2)
@@ -29,13 +30,6 @@ class Inputs(NamedTuple):
     table: Tensor | None
     bias: Tensor | None
     values: Tensor | None
-
-    def of(self, heads: slice) -> Inputs:
-        """The same memory, these heads only."""
-        content, position, k, v, *tables = self
-        of_position = None if position is None else position[:, heads]
-        of_tables = (None if x is None else x[heads] for x in tables)
-        return Inputs(content[:, heads], of_position, k[:, heads], v[:, heads], *of_tables)
 
 
 def _logits(
@@ -101,10 +95,11 @@ def forward(inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor) -> None:
     plan = Plan(content, k, call)
     buffer = Buffer(plan)
     generator = plan.generator()
-    for rows in plan.groups():
-        qs, ks, vs = (plan.tokens(x, rows) for x in (content, k, v))
-        ps = qs if position is None else plan.tokens(position, rows)
-        tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
+    for rows, heads in plan.tiles():
+        tile = rows, heads
+        qs, ks, vs = (plan.tokens(x, tile) for x in (content, k, v))
+        ps = qs if position is None else plan.tokens(position, tile)
+        tables, biases, adds = (plan.tables(x, tile) for x in (table, bias, values))
         for block in plan.blocks(rows):
             here = slice(block.first, block.stop)
             views = buffer.seen(len(qs), block)
@@ -123,9 +118,9 @@ def forward(inputs: Inputs, call: Call, out: Tensor, log_sum: Tensor) -> None:
                 views.clear_around_keys()
                 mixed.baddbmm_(views.by_distance, adds[:, plan.distances(block)])
             mixed /= total.masked_fill(empty, 1.0) * _kept_share(call.dropout)
-            out[rows, :, here] = mixed.view(-1, plan.heads, *mixed.shape[1:])
+            out[rows, heads, here] = mixed.view(-1, plan.heads, *mixed.shape[1:])
             log = (highest + total.log2()).masked_fill_(empty, float("inf"))
-            log_sum[rows, :, here] = log.view(-1, plan.heads, log.shape[1])
+            log_sum[rows, heads, here] = log.view(-1, plan.heads, log.shape[1])
 
 
 def backward(
@@ -143,10 +138,11 @@ def backward(
     buffer, second = Buffer(plan), Buffer(plan)
     generator = plan.generator()
     third = Buffer(plan) if generator is not None and values is not None else buffer
-    for rows in plan.groups():
-        qs, ks, vs, ups = (plan.tokens(x, rows) for x in (content, k, v, upstream))
-        ps = qs if position is None else plan.tokens(position, rows)
-        tables, biases, adds = (plan.tables(x, rows) for x in (table, bias, values))
+    for rows, heads in plan.tiles():
+        tile = rows, heads
+        qs, ks, vs, ups = (plan.tokens(x, tile) for x in (content, k, v, upstream))
+        ps = qs if position is None else plan.tokens(position, tile)
+        tables, biases, adds = (plan.tables(x, tile) for x in (table, bias, values))
         dks, dvs = torch.zeros_like(ks), torch.zeros_like(vs)
         dtables, dbiases, dadds = (
             None if x is None else torch.zeros_like(x) for x in (tables, biases, adds)
@@ -158,7 +154,7 @@ def backward(
             queries, up = qs[:, here] * (call.scale * BITS), ups[:, here]
             places = queries if position is None else ps[:, here] * (call.scale * BITS)
             weights = _logits(plan, views, block, queries, places, ks, tables, biases)
-            weights.sub_(log_sum[rows, :, here].reshape(len(qs), -1, 1)).exp2_()
+            weights.sub_(log_sum[rows, heads, here].reshape(len(qs), -1, 1)).exp2_()
             if adds is not None:
                 dweights = other.by_key
                 torch.bmm(up, adds[:, far].transpose(1, 2), out=other.by_distance)
@@ -180,7 +176,7 @@ def backward(
             if dadds is not None:
                 dropped_views.clear_around_keys()
                 dadds[:, far].baddbmm_(dropped_views.by_distance.transpose(1, 2), up)
-            dweights -= inner[rows, :, here].reshape(len(qs), -1, 1)
+            dweights -= inner[rows, heads, here].reshape(len(qs), -1, 1)
             dlogits = weights.mul_(dweights)  # exactly 0 in every masked cell
             dks[:, seen].baddbmm_(dlogits.transpose(1, 2), queries)
             dqs = torch.bmm(dlogits, ks[:, seen])
@@ -193,15 +189,63 @@ def backward(
                         dqs.baddbmm_(dproduct, tables[:, far])
                     else:
                         dps = torch.bmm(dproduct, tables[:, far]) * call.scale
-                        dposition[rows, :, here] = dps.view(-1, plan.heads, *dps.shape[1:])
+                        dposition[rows, heads, here] = dps.view(-1, plan.heads, *dps.shape[1:])
                 if dbiases is not None:
                     dbiases[:, far].add_(dproduct.sum(1))
-            dq[rows, :, here] = (dqs * call.scale).view(-1, plan.heads, *dqs.shape[1:])
+            dq[rows, heads, here] = (dqs * call.scale).view(-1, plan.heads, *dqs.shape[1:])
         dks /= BITS
         if dtables is not None:
             dtables /= BITS
-        dk[rows], dv[rows] = dks.view_as(dk[rows]), dvs.view_as(dv[rows])
+        dk[tile], dv[tile] = dks.view_as(dk[tile]), dvs.view_as(dv[tile])
         for total, part in zip(totals, (dtables, dbiases, dadds)):
             if total is not None and part is not None:
                 part = part[:, : total.shape[1]]
-                total += part.reshape(-1, *total.shape).sum(0)
+                total[heads] += part.reshape(-1, plan.heads, *part.shape[1:]).sum(0)
+
+
+class Chunked(torch.autograd.Function):
+    """Takes what :class:`Inputs` names, then the :class:`Call`; gives the output (B, H, Tq, D) and
+    the log of each row's sum of weights (B, H, Tq), in float32 at least."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor, Tensor]:
+        inputs, call = Inputs(*arguments[:-1]), arguments[-1]
+        content, v = inputs.content, inputs.v
+        dtype = torch.promote_types(content.dtype, torch.float32)
+        out = torch.empty(*content.shape[:3], v.shape[3], dtype=dtype, device=content.device)
+        log_sum = torch.empty(content.shape[:3], dtype=dtype, device=content.device)
+        forward(inputs, call, out, log_sum)
+        return out, log_sum
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.call = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*tensors, *output)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        return (*ChunkedGradients.apply(upstream, *ctx.saved_tensors, ctx.call), None)
+
+
+class ChunkedGradients(torch.autograd.Function):
+    """Takes the gradient of the output, what :class:`Chunked` was given and gave, and the call;
+    gives the gradients of the inputs, ``None`` for what is not there."""
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor | None, ...]:
+        upstream, *saved, out, log_sum, call = arguments
+        inputs = Inputs(*saved)
+        options = {"dtype": out.dtype, "device": out.device}
+        empty: list[Any] = [x if x is None else torch.empty(x.shape, **options) for x in inputs]
+        gradients = Inputs(*empty)
+        with without_autocast(upstream.device):
+            backward(inputs, call, out, log_sum, upstream, gradients)
+        pairs = zip(gradients, inputs)
+        return tuple(None if d is None or x is None else d.to(x.dtype) for d, x in pairs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Nothing is kept."""
+
+    backward = staticmethod(twice)

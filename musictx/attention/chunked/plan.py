@@ -7,45 +7,72 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.pieces import Pieces
 from musictx.attention.terms import Positions, Span, as_tensor
 
 BLOCK = 128  # queries at a time; 64 to 256 differ little
-#: Logits held at once, in numbers: batch rows are taken together as long as they fit. On CPUs they
-#: should stay in the cache, on other devices few large steps beat many small ones.
+#: Logits held at once, in numbers: heads and batch rows are taken together as long as they fit. On
+#: CPUs they should stay in the cache, on other devices few large steps beat many small ones.
 BUDGET, DEVICE_BUDGET = 2**20, 2**26
 SPARE = 33  # numbers that a row may have more than there are distances
-
-
-def _divisor(number: int, most: int) -> int:
-    """The greatest divisor of ``number`` up to ``most``, at least 1."""
-    return max(n for n in range(1, number + 1) if number % n == 0 and (n <= most or n == 1))
-
-
-def heads_at_once(q: Tensor, keys: int) -> int:
-    """How many heads to take together: a divisor of all, H.
-
-    On CPUs as many as keep one block's logits within :data:`BUDGET`, but two for each thread, which
-    share the work of a product by heads.
-    """
-    heads = q.shape[1]
-    if q.device.type != "cpu":
-        return heads
-    fit = BUDGET // (min(BLOCK, q.shape[2]) * (keys + 1))
-    enough = max(1, fit, 2 * torch.get_num_threads())
-    return _divisor(heads, enough)
-
-
-def shares(q: Tensor, keys: int) -> list[slice]:
-    """Which heads of queries (B, H, Tq, D) are taken together, where a block meets ``keys`` at
-    most. The same for both passes, because every share drops different weights."""
-    several = heads_at_once(q, keys)
-    return [slice(head, head + several) for head in range(0, q.shape[1], several)]
 
 
 def is_aligned(causal: bool, offset: int, queries: int, keys: int) -> bool:
     """Causal attention of the last tokens to all tokens: no distance below 0 counts."""
     return causal and offset >= 0 and offset + queries == keys
+
+
+class Pieces(NamedTuple):
+    """Ids of the pieces of queries (B, Tq) and keys (B, Tk), and where each query's piece lies.
+
+    ``oldest`` and ``newest`` (B, Tq) are its first and its last key, Tk and -1 if it has none.
+    ``run`` (B, Tq): no key of another piece lies between them. ``longest``: from first to last key
+    of a piece there are at most so many. Pieces may lie in any order; only where they are runs are
+    the keys of a block few. The three are None on other devices than the CPU, where to look would
+    be to wait: there every block meets all keys, and a mask hides the others.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    oldest: Tensor | None
+    newest: Tensor | None
+    run: Tensor | None
+    longest: int
+
+    @classmethod
+    def of(cls, queries: Tensor | None, keys: Tensor | None) -> Pieces | None:
+        """None without ids."""
+        if queries is None or keys is None:
+            return None
+        count = keys.shape[1]
+        queries, keys = queries.contiguous(), keys.contiguous()
+        if keys.device.type != "cpu":
+            return cls(queries, keys, None, None, None, count)
+        ids, order = torch.sort(keys, dim=1, stable=True)  # keys of one piece in their order
+        begin = torch.searchsorted(ids, queries)
+        end = torch.searchsorted(ids, queries, right=True)
+        none = begin == end
+        oldest = order.gather(1, begin.clamp(max=count - 1)).masked_fill(none, count)
+        newest = order.gather(1, (end - 1).clamp(min=0)).masked_fill(none, -1)
+        length = (newest - oldest + 1).clamp(min=0)
+        run = length == end - begin
+        return cls(queries, keys, oldest, newest, run, int(length.max()))
+
+    def reach(self, rows: slice, first: int, stop: int) -> tuple[int, int]:
+        """The keys start..upto-1 among which are all that any of these queries may see."""
+        if self.oldest is None or self.newest is None:
+            return 0, self.keys.shape[1]
+        oldest, newest = self.oldest[rows, first:stop], self.newest[rows, first:stop]
+        return int(oldest.min()), int(newest.max()) + 1
+
+    def hidden(self, rows: slice, first: int, stop: int, start: int, upto: int) -> Tensor | None:
+        """Which of the keys start..upto-1 are of another piece than the query, (g, m, w); None if
+        none is."""
+        here = rows, slice(first, stop)
+        if self.oldest is not None and self.newest is not None and self.run is not None:
+            one = self.run[here].all() and self.oldest[here].max() <= start
+            if one and self.newest[here].min() >= upto - 1:
+                return None
+        return self.queries[here][:, :, None] != self.keys[rows, None, start:upto]
 
 
 class Local(NamedTuple):
@@ -67,10 +94,6 @@ class Call(NamedTuple):
     local: Local | None
     pieces: Pieces | None
     relative: bool
-
-    def of(self, share: int) -> Call:
-        """The call for the share of heads of this number, which drops different weights."""
-        return self._replace(seed=self.seed + share)
 
     def widest(self, keys: int) -> int:
         """Of ``keys`` in all how many a block of queries meets at most, about."""
@@ -159,26 +182,46 @@ def _narrowed(
     return start, max(min(upto, after), start + 1)
 
 
+#: The batch rows and the heads that are taken together, an index of (B, H, ...).
+Tile = tuple[slice, slice]
+
+
 class Plan:
-    """Sizes that forward and backward share; walks through the blocks."""
+    """Sizes that forward and backward share; walks through the tiles and their blocks."""
 
     def __init__(self, q: Tensor, k: Tensor, call: Call) -> None:
-        self.batch, self.heads, self.queries = q.shape[:3]
+        self.batch, self.all_heads, self.queries = q.shape[:3]
         self.keys = k.shape[2]
         self.call = call
         self.aligned = is_aligned(call.causal, call.offset, self.queries, self.keys)
         self.device = q.device
         self.dtype = torch.promote_types(q.dtype, torch.float32)
         self.block = min(BLOCK, self.queries)
+        self.heads = self._heads_at_once()
         one_row = self.heads * self.block * (self.keys + 1)
         budget = BUDGET if self.device.type == "cpu" else DEVICE_BUDGET
         self.group = max(1, min(self.batch, budget // one_row))
         corner = torch.full((self.block, self.block), float("-inf"), dtype=self.dtype)
         self.later = corner.triu(1).to(self.device)
 
-    def groups(self) -> list[slice]:
+    def _heads_at_once(self) -> int:
+        """How many heads to take together: a divisor of all.
+
+        On CPUs as many as keep one block's logits within :data:`BUDGET`, but two for each thread,
+        which share the work of a product by heads.
+        """
+        if self.device.type != "cpu":
+            return self.all_heads
+        fit = BUDGET // (self.block * (self.call.widest(self.keys) + 1))
+        most = max(1, fit, 2 * torch.get_num_threads())
+        return max(n for n in range(1, min(most, self.all_heads) + 1) if self.all_heads % n == 0)
+
+    def tiles(self) -> list[Tile]:
+        """All heads of all rows."""
+        heads = (slice(h, h + self.heads) for h in range(0, self.all_heads, self.heads))
         starts = range(0, self.batch, self.group)
-        return [slice(b, min(b + self.group, self.batch)) for b in starts]
+        rows = [slice(b, min(b + self.group, self.batch)) for b in starts]
+        return [(some_rows, some_heads) for some_heads in heads for some_rows in rows]
 
     def blocks(self, rows: slice) -> list[QueryBlock]:
         return [
@@ -252,16 +295,17 @@ class Plan:
         highest = self.queries - block.stop + block.start
         return slice(highest, highest + block.width)
 
-    def tokens(self, x: Tensor, rows: slice) -> Tensor:
-        """(B, H, T, D) -> (g * H, T, D) of the batch rows taken together, in working precision."""
-        return x[rows].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
+    def tokens(self, x: Tensor, tile: Tile) -> Tensor:
+        """(B, H, T, D) -> (g * h, T, D) of the rows and heads of ``tile``, in working precision."""
+        return x[tile].to(self.dtype).reshape(-1, x.shape[2], x.shape[3])
 
-    def tables(self, x: Tensor | None, rows: slice) -> Tensor | None:
-        """(H, distances, ...) -> (g * H, distances + SPARE, ...): the same table for each batch
+    def tables(self, x: Tensor | None, tile: Tile) -> Tensor | None:
+        """(H, distances, ...) -> (g * h, distances + SPARE, ...): the same table for each batch
         row, and zeros for the distances that only places without a key would have."""
         if x is None:
             return None
-        count = rows.stop - rows.start
+        rows, heads = tile
+        x, count = x[heads], rows.stop - rows.start
         spare = x.new_zeros(1, dtype=self.dtype).expand(len(x), SPARE, *x.shape[2:])
         return torch.cat([x.to(self.dtype), spare], dim=1).repeat(count, *[1] * (x.dim() - 1))
 

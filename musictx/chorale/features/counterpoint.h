@@ -10,12 +10,12 @@ struct Counterpoint : Feature {
   const float *moves, *notes;  // (voices, voices - 1, successions), (voices, vocabulary)
   int64_t voices;
 
-  void score(const Known& known, const None&, const float*, float* logits, int64_t vocabulary) const {
+  void score(const History& past, const None&, const float*, float* logits, int64_t vocabulary) const {
     const auto pitch = [&](int64_t back) {
-      const int64_t id = back <= known.place ? known.back(back) : -1;
+      const int64_t id = back <= past.place ? past.back(back) : -1;
       return id < 0 ? -1 : pitches[id];
     };
-    const int64_t own = pitch(voices - 1), voice = known.place % voices;
+    const int64_t own = pitch(voices - 1), voice = past.place % voices;
     add(logits, notes + voice * vocabulary, vocabulary);
     for (int64_t n = 1; own >= 0 && n <= voice; n++) {
       const float* scored = moves + (voice * (voices - 1) + n - 1) * successions;

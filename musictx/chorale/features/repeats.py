@@ -23,7 +23,8 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.chorale.features.note_ages import runs
 from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
-from musictx.model.features.base import Feature, NativeForm, Options, joined
+from musictx.model.features.base import NativeForm, Options, joined
+from musictx.model.features.predicted import Predicted
 from musictx.tokens.vocab import Tokenizer
 
 #: Passages longer than so many steps are all alike.
@@ -48,9 +49,16 @@ class Match(NamedTuple):
 
 
 class RepeatState(NamedTuple):
-    """The matches of all voices and of the next voice, and the last note of the next voice."""
+    """The matches of all voices and of the next voice after each of (B, T) ids.
 
-    matches: tuple[Match, Match]
+    ids    (B, T, 2): what would follow, 0 where there is no match
+    trust  (B, T, 2): class of the passage's length;  field  (B, T): 0
+    last   (B, T): the last note of the next voice
+    """
+
+    ids: Tensor
+    trust: Tensor
+    field: Tensor
     last: Tensor
 
 
@@ -61,7 +69,7 @@ class RepeatOptions(Options):
     )
 
 
-class Repeats(Feature):
+class Repeats(Predicted):
     """Embeddings and scores of what the matches predict.
 
     pitches   the pitch of each id, as ranges [first, stop, value]; others have none
@@ -74,6 +82,7 @@ class Repeats(Feature):
     """
 
     name = "repeats"
+    classes = CLASSES
     options = RepeatOptions
     pitches: Tensor
 
@@ -111,38 +120,37 @@ class Repeats(Feature):
                 match = Match(match.ids * kept, match.steps * kept)
             matches.append(match)
         last = F.pad(every, (back, 0), value=-1)[:, -count - back :][:, :count]
-        return RepeatState((matches[0], matches[1]), last.masked_fill(places < back + 1, -1))
+        trust = torch.stack([length_class(match.steps) for match in matches], 2)
+        return RepeatState(
+            torch.stack([match.ids for match in matches], 2),
+            trust,
+            torch.zeros_like(ids),
+            last.masked_fill(places < back + 1, -1),
+        )
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
         old = self.pitches[seen.last.clamp(min=0)].masked_fill(seen.last < 0, -1)
-        for kind, match in enumerate(seen.matches):
-            then = self.pitches[match.ids]
-            row = (then - old + self.span + 1).masked_fill((then < 0) | (old < 0), 0)
-            vector = F.embedding(row, self.intervals[kind]) * (match.steps > 0)[..., None]
-            x = x + (F.embedding(length_class(match.steps), self.lengths[kind]) + vector).to(
-                x.dtype
-            )
+        then = self.pitches[seen.ids]
+        row = (then - old[..., None] + self.span + 1).masked_fill(
+            (then < 0) | (old < 0)[..., None], 0
+        )
+        for kind, table in enumerate(self.intervals):
+            trust = seen.trust[..., kind]
+            vector = F.embedding(row[..., kind], table) * (trust > 0)[..., None]
+            x = x + (F.embedding(trust, self.lengths[kind]) + vector).to(x.dtype)
         return x
-
-    def score(self, logits: Tensor, x: Tensor, seen: RepeatState) -> Tensor:
-        for kind, match in enumerate(seen.matches):
-            by_length = F.linear(x, self.scores[kind]).float()
-            score = by_length.gather(-1, length_class(match.steps)[..., None])
-            score = score * (match.steps > 0)[..., None]
-            logits = logits.scatter_add(-1, match.ids[..., None], score)
-        return logits
 
     def native(self) -> NativeForm:
         return NativeForm(
             Path(__file__).with_name("repeats.h"),
             "Repeats",
             {
+                "classes": CLASSES,
                 "pitches": self.pitches,
                 "lengths": self.lengths,
                 "intervals": self.intervals,
                 "voices": self.voices,
                 "span": self.span,
-                "classes": CLASSES,
                 "most": MOST_STEPS,
                 "shortest_all": SHORTEST["all"],
                 "shortest_own": SHORTEST["voice"],

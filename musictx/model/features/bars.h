@@ -1,24 +1,24 @@
 // For one new id what bars.py computes, and what it is compared with.
 #pragma once
 #include "group_keys.h"
+#include "predicted.h"
 
 namespace {
 
-struct Bars : Feature {
+struct Bars : Gated {
   // As constants of bars.py.
   static constexpr int64_t LAGS[] = {1, 2, 4, 8}, COUNT = 6, FARTHEST = 32, NOTES = 16, CLASSES = 6;
 
-  struct Seen {
-    int64_t ids[COUNT] = {}, trust[COUNT] = {}, field = 0, meter = 0;
+  struct Seen : Predictions<COUNT> {
+    int64_t meter = 0;
   };
-  // scores: by field, distance and trust
   GroupTable of;
   const int64_t *meter_of, *back_of;  // by id
-  const float *in_meter, *stood, *gates, *trusted;
-  int64_t bar_id, size;
+  const float* in_meter;
+  int64_t bar_id;
 
-  void read(const Known& known, Seen& seen) const {
-    const Groups groups(of, known);
+  void read(const History& past, Seen& seen) const {
+    const Groups groups(of, past);
     seen = {};
     seen.field = groups.field;
     if (!groups.whole) return;
@@ -30,14 +30,14 @@ struct Bars : Feature {
     const Span span = groups.span(groups.key[last] + 1, bar);
     int64_t line = last;
     while (line >= 0 && !groups.line(line)) line--;
-    const int64_t said = line < 0 ? 0 : back_of[groups.at(line)[3]];
+    const int64_t repeated = line < 0 ? 0 : back_of[groups.at(line)[3]];
     for (int64_t c = 0; c < COUNT; c++) {
-      const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : said;
+      const int64_t lag = c < 4 ? LAGS[c] : c == 4 ? best : repeated;
       if (!lag || lag > lags) continue;
       const Span then{span.least - lag * BAR, span.below - lag * BAR};
-      const int64_t found = first_from(groups.key, then.least);
-      if (found < groups.whole && then.has(groups.key[found]))
-        seen.ids[c] = groups.at(found)[groups.field];
+      const int64_t index = first_from(groups.key, then.least);
+      if (index < groups.whole && then.has(groups.key[index]))
+        seen.ids[c] = groups.at(index)[groups.field];
       else if (!groups.field)
         seen.ids[c] = bar_id;
       if (seen.ids[c])
@@ -60,20 +60,9 @@ struct Bars : Feature {
     }
     return notes;
   }
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
-    for (int64_t c = 0; c < COUNT; c++) {
-      const int64_t row = c * CLASSES + seen.trust[c];
-      const float* from = stood + std::min(seen.ids[c], size - 1) * width;
-      if (seen.ids[c])
-        for (int64_t i = 0; i < width; i++) x[i] += gates[row] * from[i];
-      add(x, trusted + row * width, width);
-    }
+  void embed(const History& past, const Seen& seen, float* x, int64_t width) const {
+    Gated::embed(past, seen, x, width);
     add(x, in_meter + seen.meter * width, width);
-  }
-  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
-    for (int64_t c = 0; c < COUNT; c++)
-      if (seen.ids[c])
-        logits[seen.ids[c]] += scored[(seen.field * COUNT + c) * CLASSES + seen.trust[c]];
   }
 };
 

@@ -1,11 +1,11 @@
-"""What stood at the same place some bars ago, for notes in groups (tokens/groups.py).
+"""What stood at the same place some bars ago, for notes in groups (tokens/bar_tokens.py).
 
 Music repeats what it played one, two, four or eight bars ago at the same place of the bar. Groups
 are in the order of bar, place, part and pitch, so "what comes next there" is one lookup: the first
 group that many bars ago which comes after what has just been written. The feature gives each id,
 for each distance in bars, the id that would follow if that bar were repeated, and how many of the
 last notes agreed with that distance; the same for the distance, of all up to a limit, with which
-they agreed best, and for the one that the bar line names (``tokens/returns.py``). Learned weights
+they agreed best, and for the one that the bar line names (``tokens/repeats.py``). Learned weights
 by field, distance and agreement score each of these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
@@ -24,8 +24,9 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
-from musictx.tokens.group_ids import RETURNS
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.model.features.predicted import Gated, Predictions
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.repeats import FARTHEST_BARS
 
 #: Distances in bars that are always looked up; after them come the best of 1 to ``FARTHEST_BARS``
 #: and the one of the bar line.
@@ -51,7 +52,7 @@ class BarState(NamedTuple):
     meter: Tensor
 
 
-class Bars(keys.GroupFeature):
+class Bars(keys.GroupFeature, Gated):
     """Embeddings and scores of what stood here before.
 
     size    how many ids there are
@@ -62,6 +63,7 @@ class Bars(keys.GroupFeature):
     """
 
     name = "bars"
+    classes = CLASSES
     products = ("stood",)
     further = ("section",)
     meter: Tensor
@@ -80,7 +82,7 @@ class Bars(keys.GroupFeature):
         super().__init__()
         table = keys.table(size, **{"known": []} | kinds)
         self.keep(**table._asdict(), meter=ranges("meter", size, meter, 0))
-        self.keep(back=(ranges("section", size, section, 0) - RETURNS + 1).clamp(min=0))
+        self.keep(back=(ranges("section", size, section, 0) - REPEATS + 1).clamp(min=0))
         self.bar_id = int(torch.nonzero(self.is_bar)[0])
         self.in_meter = nn.Parameter(torch.zeros(int(self.meter.max()) + 1, width))
         self.stood = nn.Parameter(torch.randn(size, width) * 0.25 * width**-0.5)
@@ -101,8 +103,7 @@ class Bars(keys.GroupFeature):
         opening = (groups.bar + groups.other.long()).gather(1, begins)
 
         # The last complete group of each row, and the key from which on something may follow.
-        last = (number - 1).clamp(min=0)
-        some = number > begins
+        last, some = laid.last, laid.some
         after = torch.where(some, groups.key.gather(1, last) + 1, 0)
         bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
         lags = torch.arange(1, FARTHEST_BARS + 1, device=ids.device)
@@ -115,10 +116,10 @@ class Bars(keys.GroupFeature):
         index = index.view(*least.shape, COUNT)
         key = at(groups.key, index)
         inside = (key < below[..., None] - shift) & (index >= begins[:, :, None, None])
-        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         exists = (trust > 0)[:, :, None]
         line_next = torch.zeros_like(inside)
         line_next[:, :, 0] = ~inside[:, :, 0]
+        following = keys.following(groups, index)
         following = torch.where(inside, following, torch.where(line_next, self.bar_id, 0)) * exists
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         new = laid.new
@@ -177,40 +178,25 @@ class Bars(keys.GroupFeature):
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
         return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)
 
-    def embed(self, x: Tensor, seen: BarState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what stood here before."""
-        each = torch.arange(COUNT, device=x.device)
-        gates = self.gates.flatten()[seen.trust + each * CLASSES]
-        size, flat = len(self.stood), seen.ids.flatten(0, 1)
-        predicted = F.embedding_bag(
-            flat.clamp(max=size - 1),
-            self.stood,
-            mode="sum",
-            per_sample_weights=(gates * (seen.ids > 0)).flatten(0, 1).to(self.stood.dtype),
-        )
-        agreement = F.embedding_bag(
-            (seen.trust + each * CLASSES).flatten(0, 1), self.trust, mode="sum"
-        )
-        more = (predicted + agreement).view_as(x) + F.embedding(seen.meter, self.in_meter)
+    @property
+    def by_class(self) -> Tensor:
+        return self.trust
+
+    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
+        """As :meth:`Gated.embed`, and the meter."""
+        assert isinstance(seen, BarState)
+        more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 
-    def score(self, logits: Tensor, x: Tensor, seen: BarState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the ids of earlier bars."""
-        scores = F.linear(x, self.scores).float().unflatten(-1, (SIZE, COUNT, CLASSES))
-        field = seen.field[..., None, None, None].expand(-1, -1, 1, COUNT, CLASSES)
-        scores = scores.gather(2, field)[:, :, 0]
-        scores = scores.gather(-1, seen.trust[..., None])[..., 0] * (seen.ids > 0)
-        return logits.scatter_add(2, seen.ids, scores)
-
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "meter", "back", "in_meter", "stood", "gates", "trust")
+        names = (*keys.Table._fields, "meter", "back", "in_meter")
         return NativeForm(
             Path(__file__).with_name("bars.h"),
             "Bars",
             {
+                **self.native_fields(),
                 **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
-                "size": len(self.stood),
             },
             scores=self.scores,
         )

@@ -43,8 +43,8 @@ struct Groups {
   std::vector<int64_t> key;  // sorted
   std::vector<Group> each;
 
-  Groups(const GroupTable& of, const Known& known)
-      : of(of), ids(known.ids + 1), whole((known.count - 1) / SIZE), field((known.count - 1) % SIZE) {
+  Groups(const GroupTable& of, const History& past)
+      : of(of), ids(past.ids + 1), whole((past.count - 1) / SIZE), field((past.count - 1) % SIZE) {
     int64_t bar = 0;
     bool ahead = false;
     each.reserve(whole);
@@ -72,23 +72,23 @@ struct Groups {
     return {std::max(after, least), least + wide};
   }
   // Sorted keys of the groups ahead, at each other group the one before it; `is_meter` by id.
-  std::vector<int64_t> known(const int64_t* is_meter) const {
-    std::vector<int64_t> found;
-    found.reserve(whole);
+  std::vector<int64_t> given(const int64_t* is_meter) const {
+    std::vector<int64_t> keys;
+    keys.reserve(whole);
     int64_t count = 0, lead = -whole, before = -1;
     for (int64_t k = 0; k < whole; k++) {
       const auto [bar, other, ahead] = each[k];
       const int64_t* group = at(k);
       const bool line = ahead && is_meter[group[1]], note = ahead && !of.is_known[group[0]];
       count += line;
-      // The k-th bar ahead is the one after the last that is written or told.
+      // The k-th bar ahead is the one after the last that is written or given.
       if (line) lead = std::max(lead, bar - count);
       const int64_t start = (count + 1 + lead) * BAR;
       if (line || (note && count))
         before = std::max(before, line ? start : start + of.within(group));
-      found.push_back(before);
+      keys.push_back(before);
     }
-    return found;
+    return keys;
   }
 };
 

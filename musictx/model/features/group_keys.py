@@ -1,4 +1,4 @@
-"""Sortable keys of compound tokens (tokens/groups.py), for the features that search them.
+"""Sortable keys of compound tokens (tokens/bar_tokens.py), for the features that search them.
 
 A piece in groups is in the order of bar, place, part and tone. A group's key is one whole number
 that encodes all four, so "what comes next at this place of that bar" is one search among sorted
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """What each id says, (size,) each.
 
     place    place + 1, 0 for other ids;  is_bar  whether it begins a bar line;  part, tone  of keys
-    is_known whether it begins a group ahead (tokens/ahead.py)
+    is_known whether it begins a group ahead (tokens/lookahead.py)
     """
 
     place: Tensor
@@ -140,6 +140,16 @@ class Rows(NamedTuple):
     begins: Tensor
     new: slice
 
+    @property
+    def last(self) -> Tensor:
+        """(B, n): the last complete group before each row's."""
+        return (self.number - 1).clamp(min=0)
+
+    @property
+    def some(self) -> Tensor:
+        """(B, n): whether the piece has a complete group."""
+        return self.number > self.begins
+
 
 def rows(ids: Tensor, earlier: Tensor, places: Tensor) -> Rows:
     """The rows of ``ids`` (B, T) and ``earlier`` (B, N), as of :meth:`Feature.read`."""
@@ -210,13 +220,17 @@ def spans(rows: Tensor, after: Tensor, bar: Tensor, of: Table) -> Span:
     return Span(torch.stack(least, 2), torch.stack(below, 2))
 
 
-def given_keys(
-    rows: Tensor, groups: Groups, written: Tensor, of: Table, is_meter: Tensor
-) -> Tensor:
-    """(B, n) sorted keys of the groups ahead, at each other group the one before it.
+def given_keys(laid: Rows, groups: Groups, of: Table, is_meter: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, n) sorted keys of the groups ahead, at each other group the one before it; and (B, n) the
+    bar in which the last complete group stands, counted on from piece to piece.
 
-    written  (B, n): the number of the bar in which the piece stands;  is_meter  (size,) bool
+    is_meter  (size,) bool
     """
+    rows = laid.ids
+    piece = (laid.number == laid.begins).cumsum(1) * NEXT_PIECE
+    written = piece + groups.bar
+    before = piece + groups.bar - of.is_bar[rows[:, :, 1]].long()
+    bar = torch.where(laid.some, written.gather(1, laid.last), before)
     line = groups.ahead & is_meter[rows[:, :, 2]]
     count = line.cumsum(1)
     # The k-th bar ahead is the one after the last that is written or given: so far k + 1 plus
@@ -228,7 +242,13 @@ def given_keys(
     note = groups.ahead & ~line & ~asked
     key = torch.where(note, key + _within(rows, of), key)
     unwritten = (rows[:, :, 1:] == 0).any(-1)
-    return torch.where((line | note) & ~unwritten & (lead >= 0), key, 0).cummax(1).values
+    given = torch.where((line | note) & ~unwritten & (lead >= 0), key, 0).cummax(1).values
+    return given, bar
+
+
+def following(groups: Groups, index: Tensor) -> Tensor:
+    """Of the groups at ``index`` (B, n, 5, ...) the ids by field: of the same shape."""
+    return torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
 
 
 def at(values: Tensor, places: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ struct Harmony : Feature {
   int64_t half(const int64_t* group) const {
     return std::max<int64_t>(of.place[group[0]] - 1, 0) / HALF;
   }
-  void read(const Known& row, Seen& seen) const {
+  void read(const History& row, Seen& seen) const {
     const Groups groups(of, row);
     seen = {};
     const int64_t* written = groups.at(groups.whole);
@@ -53,9 +53,9 @@ struct Harmony : Feature {
     }
     if (groups.whole) look(groups, seen);
   }
-  // The known notes of this half of the bar, of the rest of the bar, of the bar after it, and all.
+  // The given notes of this half of the bar, of the rest of the bar, of the bar after it, and all.
   void look(const Groups& groups, Seen& seen) const {
-    const std::vector<int64_t> known = groups.known(is_meter);
+    const std::vector<int64_t> given = groups.given(is_meter);
     const int64_t last = groups.whole - 1;
     int64_t bar = groups.each[last].bar, here = 0;
     if (groups.field) {
@@ -68,11 +68,11 @@ struct Harmony : Feature {
     const int64_t begin = bar * BAR + (here * HALF + 1) * wide;
     const int64_t bounds[] = {begin, std::min(begin + HALF * wide, end), end, end + BAR};
     for (int64_t s = 0; s + 1 < STRETCHES; s++)
-      take(groups, first_from(known, bounds[s]), first_from(known, bounds[s + 1]),
+      take(groups, first_from(given, bounds[s]), first_from(given, bounds[s + 1]),
            seen.ahead + s * CLASSES);
     take(groups, 0, groups.whole, seen.ahead + (STRETCHES - 1) * CLASSES);
   }
-  // The shares of the time of the known notes among groups `from` to `stop`, by pitch class.
+  // The shares of the time of the given notes among groups `from` to `stop`, by pitch class.
   void take(const Groups& groups, int64_t from, int64_t stop, float* share) const {
     float sum = 0.0f;
     for (int64_t k = from; k < stop; k++)
@@ -83,7 +83,7 @@ struct Harmony : Feature {
       }
     for (int64_t c = 0; c < CLASSES; c++) share[c] /= std::max(sum, 1.0f);
   }
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
     add(x, chords + (seen.quality * (CLASSES + 1) + seen.root) * width, width);
     for (int64_t n = 0; n < STRETCHES * CLASSES; n++)
       for (int64_t i = 0; i < width && seen.ahead[n] != 0.0f; i++)
@@ -106,7 +106,7 @@ struct Harmony : Feature {
     for (int64_t n = first; n < stop; n++)
       for (int64_t i = 0; i < HIDDEN; i++) to[n - first] += by.out[n * HIDDEN + i] * h[i];
   }
-  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
+  void score(const History&, const Seen& seen, const float* scored, float* logits, int64_t) const {
     if (seen.next == ROOT)
       for (int64_t c = 0; c < CLASSES; c++)
         say(of_chord, seen, scored, c, 0, 1, logits + first_root + c);

@@ -1,4 +1,4 @@
-"""The chord in force and the pitch classes of given notes ahead (tokens/groups.py).
+"""The chord in force and the pitch classes of given notes ahead (tokens/bar_tokens.py).
 
 A chord is drawn for a given melody, and notes are drawn under a chord. What counts in both is the
 interval of pitch classes above a root, whatever the key. This feature gives each id the shares of
@@ -21,8 +21,8 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, PARTS, TONES, at
-from musictx.tokens.bars import STEPS
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Tokenizer
 
 #: Pitch classes, and the root of no chord.
@@ -149,7 +149,7 @@ class Harmony(keys.GroupFeature):
         rows, number, begins = laid.ids, laid.number, laid.begins
         of = self.table
         groups = keys.groups(rows, of)
-        last, some = (number - 1).clamp(min=0), number > begins
+        last, some = laid.last, laid.some
 
         # The last whole chord of the piece; chords are written before the notes at their place.
         begun = self.is_chord[rows[:, :, 2]] & (self.place[rows[:, :, 1]] > 0)
@@ -165,7 +165,7 @@ class Harmony(keys.GroupFeature):
         following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
         rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
         wide = (each[:, :, None].expand(-1, -1, keys.SIZE) for each in (root, quality))
-        ahead = self._ahead(rows, groups, of, number, begins)
+        ahead = self._ahead(laid, groups, of)
         every = (each.flatten(1, 2)[:, laid.new] for each in (ahead, *wide, rising, following))
         return HarmonyState(*every)
 
@@ -174,21 +174,17 @@ class Harmony(keys.GroupFeature):
         part = self.part[rows[:, :, 2]]
         return (self.place[rows[:, :, 1]] > 0) & (part > 0) & (part != keys.DRUM_PART)
 
-    def _ahead(
-        self, rows: Tensor, groups: keys.Groups, of: keys.Table, number: Tensor, begins: Tensor
-    ) -> Tensor:
+    def _ahead(self, laid: keys.Rows, groups: keys.Groups, of: keys.Table) -> Tensor:
         """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
-        piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
-        written = piece + groups.bar
-        given_keys = keys.given_keys(rows, groups, written, of, self.is_meter)
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        given_keys, bar = keys.given_keys(laid, groups, of, self.is_meter)
         time = self.steps[rows[:, :, 4]] * (groups.ahead & self._pitched(rows))
         time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
         # Where the next id stands: after the last group, and once its place is written, there.
-        last, some = (number - 1).clamp(min=0), number > begins
+        last, some = laid.last, laid.some
         lines = self.is_bar[rows[:, :, 1]]
-        bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
         place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
         before = torch.where(some & ~groups.other.gather(1, last), place.gather(1, last), 0)
         bar = torch.stack([bar, bar + lines], 2)

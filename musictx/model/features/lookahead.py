@@ -1,4 +1,4 @@
-"""The given notes of the bar that is being written, at each of its ids (tokens/ahead.py).
+"""The given notes of the bar that is being written, at each of its ids (tokens/lookahead.py).
 
 The groups with the given notes of a bar stand bars before it. The feature looks up for each id
 which id would follow if only given notes were written: the next given group of this bar from the
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features import group_keys as keys
 from musictx.model.features.base import NativeForm
 from musictx.model.features.group_keys import BAR, SIZE, at
-from musictx.tokens.ahead import VARIED, WHOLE
+from musictx.model.features.predicted import Gated
 from musictx.tokens.controls import KNOWN
+from musictx.tokens.lookahead import VARIED, WHOLE
 from musictx.tokens.vocab import Tokenizer
 
 #: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
@@ -32,16 +32,17 @@ CLASSES = 4
 class LookaheadState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
-    ids    (B, T): what would follow, 0 where nothing is given
-    state  (B, T): the class of the bar;  field  (B, T): which field of a group is next
+    ids    (B, T, 1): what would follow, 0 where nothing is given
+    trust  (B, T, 1): the class of the bar
+    field  (B, T): which field of a group is next
     """
 
     ids: Tensor
-    state: Tensor
+    trust: Tensor
     field: Tensor
 
 
-class Lookahead(keys.GroupFeature):
+class Lookahead(keys.GroupFeature, Gated):
     """Embeddings and scores of the given notes ahead.
 
     size  how many ids there are;  classes  :data:`CLASSES`
@@ -89,23 +90,16 @@ class Lookahead(keys.GroupFeature):
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> LookaheadState:
         """The lookup after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
         laid = keys.rows(ids, earlier, places)
-        rows, number, begins = laid.ids, laid.number, laid.begins
-        of = self.table
+        rows, of = laid.ids, self.table
         groups = keys.groups(rows, of)
-        piece = (number == begins).cumsum(1) * keys.NEXT_PIECE
-        written = piece + groups.bar
-        given = keys.given_keys(rows, groups, written, of, self.is_meter)
+        given, bar = keys.given_keys(laid, groups, of, self.is_meter)
 
-        last = (number - 1).clamp(min=0)
-        some = number > begins
         lines = self.is_bar[rows[:, :, 1]]
-        bar = torch.where(some, written.gather(1, last), piece + groups.bar - lines.long())
-        within = torch.where(some, groups.key.gather(1, last) % BAR, BAR - 1)
+        within = torch.where(laid.some, groups.key.gather(1, laid.last) % BAR, BAR - 1)
         least, below = keys.spans(rows, bar * BAR + within + 1, bar, of)
         index = torch.searchsorted(given, least.flatten(1)).view_as(least)
         key = at(given, index)
         inside = (key >= least) & (key < below)
-        following = torch.stack([at(groups.ids[:, :, f], index[:, :, f]) for f in range(SIZE)], 2)
         now = torch.where(lines, bar + 1, bar)[:, :, None].expand(-1, -1, SIZE).contiguous()
         now[:, :, 0] = bar
         line = torch.searchsorted(given, (now * BAR).flatten(1)).view_as(now)
@@ -117,35 +111,25 @@ class Lookahead(keys.GroupFeature):
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         line_next = (field == 0) & ~inside & is_given
         following = torch.where(
-            inside & is_given, following, torch.where(line_next, self.bar_id, 0)
+            inside & is_given, keys.following(groups, index), torch.where(line_next, self.bar_id, 0)
         )
         state = torch.where(is_given, kind, 0)
-        return LookaheadState(*(each.flatten(1)[:, laid.new] for each in (following, state, field)))
+        every = (following[..., None], state[..., None], field)
+        return LookaheadState(*(each.flatten(1, 2)[:, laid.new] for each in every))
 
-    def embed(self, x: Tensor, seen: LookaheadState) -> Tensor:
-        """``x`` (B, T, width) and the vectors of what is given here."""
-        gates = self.gates[seen.state] * (seen.ids > 0)
-        ids = seen.ids.clamp(max=len(self.stood) - 1)
-        predicted = F.embedding(ids, self.stood) * gates[..., None]
-        return x + (predicted + F.embedding(seen.state, self.state)).to(x.dtype)
-
-    def score(self, logits: Tensor, x: Tensor, seen: LookaheadState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the given ids."""
-        scores = F.linear(x, self.scores).float()
-        rows = (seen.field * self.classes + seen.state)[..., None]
-        scores = scores.gather(2, rows) * (seen.ids > 0)[..., None]
-        return logits.scatter_add(2, seen.ids[..., None], scores)
+    @property
+    def by_class(self) -> Tensor:
+        return self.state
 
     def native(self) -> NativeForm:
-        names = (*keys.Table._fields, "is_meter", "section", "gates", "stood", "state")
+        names = (*keys.Table._fields, "is_meter", "section")
         return NativeForm(
             Path(__file__).with_name("lookahead.h"),
             "Ahead",
             {
+                **self.native_fields(),
                 **{name: getattr(self, name) for name in names},
                 "bar_id": self.bar_id,
-                "size": len(self.stood),
-                "classes": self.classes,
             },
             scores=self.scores,
         )

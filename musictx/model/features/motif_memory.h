@@ -2,19 +2,18 @@
 #pragma once
 #include <algorithm>
 
-#include "feature.h"
+#include "predicted.h"
 
 namespace {
 
-struct Echoes : Feature {
+struct Echoes : Predicted {
   // As constants of motif_memory.py.
   static constexpr int64_t LENGTHS[] = {3, 4, 6, 8, 12, 16, 32}, CLASSES = 8;
   static constexpr int64_t MOST_NOTES = 32, FARTHEST = 1024;
 
-  struct Seen {
-    int64_t length = 0, pitch = 0, steps = 0, level = 0;
+  struct Seen : Predictions<3> {
+    int64_t pitch = 0, steps = 0, level = 0;
   };
-  // scores: of pitch, steps and level by length
   const int64_t *steps, *starts, *loud;  // by id
   const int64_t* time_class;
   const int64_t *on_id, *step_id, *loud_id;  // by pitch, steps, level
@@ -24,12 +23,12 @@ struct Echoes : Feature {
   struct Note {
     int64_t pitch, time, level;
   };
-  void read(const Known& known, Seen& seen) const {
+  void read(const History& past, Seen& seen) const {
     seen = {};
     std::vector<Note> notes;
     int64_t time = 0, level = 0;
-    for (int64_t n = std::max<int64_t>(known.count - 1 - known.place, 0); n < known.count; n++) {
-      const int64_t id = known.ids[n];
+    for (int64_t n = std::max<int64_t>(past.count - 1 - past.place, 0); n < past.count; n++) {
+      const int64_t id = past.ids[n];
       time += steps[id];
       if (loud[id] > 0) level = loud[id];
       if (starts[id] >= 0) notes.push_back({starts[id], time, level});
@@ -43,27 +42,25 @@ struct Echoes : Feature {
         run++;
       if (run > best) best = run, lag_of = lag;
     }
-    while (seen.length < CLASSES - 1 && best >= LENGTHS[seen.length]) seen.length++;
-    if (!seen.length) return;
+    int64_t length = 0;
+    while (length < CLASSES - 1 && best >= LENGTHS[length]) length++;
+    if (!length) return;
     const Note& then = notes[last + 1 - lag_of];
     const int64_t gap = then.time - notes[last - lag_of].time;
     seen.pitch = then.pitch;
     seen.steps = std::max<int64_t>(gap - (time - notes[last].time), 0);
     seen.level = then.level;
+    const int64_t ids[] = {on_id[seen.pitch], step_id[std::min(seen.steps, longest)],
+                           loud_id[seen.level]};
+    std::copy_n(ids, 3, seen.ids);
+    std::fill_n(seen.trust, 3, length);
   }
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
-    if (!seen.length) return;
+  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
+    if (!seen.trust[0]) return;
     add(x, in_pitch + seen.pitch * width, width);
     add(x, in_level + seen.level * width, width);
     add(x, in_steps + time_class[std::min(seen.steps, times - 1)] * width, width);
-    add(x, in_length + seen.length * width, width);
-  }
-  void score(const Known&, const Seen& seen, const float* scored, float* logits, int64_t) const {
-    if (!seen.length) return;
-    const int64_t ids[] = {on_id[seen.pitch], step_id[std::min(seen.steps, longest)],
-                           loud_id[seen.level]};
-    for (int64_t kind = 0; kind < 3; kind++)
-      if (ids[kind]) logits[ids[kind]] += scored[kind * CLASSES + seen.length];
+    add(x, in_length + seen.trust[0] * width, width);
   }
 };
 

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.model.features.base import Feature, NativeForm, events_of, joined
+from musictx.model.features.base import NativeForm, events_of, joined
 from musictx.model.features.pitches import TIMES, class_of, time_classes
+from musictx.model.features.predicted import Predicted
 from musictx.tokens.vocab import Tokenizer
 
 #: Runs count from three notes on. Their classes, by the lengths with which they begin; 0: no run.
@@ -35,19 +36,23 @@ PITCHES = 256
 class MotifState(NamedTuple):
     """The match after each of (B, T) tokens, all int64.
 
-    length  (B, T): the class of the run, 0 where there is none
-    pitch   (B, T): which followed, counted from the lowest
-    steps   (B, T): until it would follow, 0 if it is due or overdue
-    level   (B, T): of loudness, 0 where none was set
+    ids    (B, T, 3): of the pitch that followed, of the time until it, and of its loudness
+    trust  (B, T, 3): the class of the run's length, three times, 0 where there is none
+    field  (B, T): 0
+    pitch  (B, T): which followed, counted from the lowest
+    steps  (B, T): until it would follow, 0 if it is due or overdue
+    level  (B, T): of loudness, 0 where none was set
     """
 
-    length: Tensor
+    ids: Tensor
+    trust: Tensor
+    field: Tensor
     pitch: Tensor
     steps: Tensor
     level: Tensor
 
 
-class MotifMemory(Feature):
+class MotifMemory(Predicted):
     """Embeddings and scores of what followed the last time.
 
     size      how many ids there are
@@ -58,6 +63,7 @@ class MotifMemory(Feature):
     """
 
     name = "echoes"
+    classes = CLASSES
     steps: Tensor
     starts: Tensor
     loud: Tensor
@@ -137,35 +143,22 @@ class MotifMemory(Feature):
         gap = when.gather(1, next_note) - when.gather(1, (next_note - 1).clamp(min=0))
         left = (gap - (time[:, new] - when.gather(1, last))).clamp(min=0)
         exists = length > 0
+        pitch, left = pitch.gather(1, next_note) * exists, left * exists
+        level = level.gather(1, at).gather(1, next_note) * exists
+        time_id = self.step_id[left.clamp(max=self.most_steps)]
+        ids = torch.stack([self.on_id[pitch], time_id, self.loud_id[level]], 2)
+        trust = length[..., None].expand_as(ids)
         return MotifState(
-            length,
-            pitch.gather(1, next_note) * exists,
-            left * exists,
-            level.gather(1, at).gather(1, next_note) * exists,
+            ids * exists[..., None], trust, torch.zeros_like(length), pitch, left, level
         )
 
     def embed(self, x: Tensor, seen: MotifState) -> Tensor:
         """``x`` (B, T, width) and the vectors of what followed."""
+        length = seen.trust[..., 0]
         embedded = F.embedding(seen.pitch, self.in_pitch) + F.embedding(seen.level, self.in_level)
         embedded = embedded + F.embedding(class_of(seen.steps, self.time_class), self.in_steps)
-        embedded = embedded + F.embedding(seen.length, self.in_length)
-        return x + (embedded * (seen.length > 0)[..., None]).to(x.dtype)
-
-    def score(self, logits: Tensor, x: Tensor, seen: MotifState) -> Tensor:
-        """``logits`` (B, T, vocab) plus the scores of the pitch that followed, of the time until
-        it, and of its loudness."""
-        scores = F.linear(x, self.scores).float().unflatten(-1, (3, CLASSES))
-        scores = scores.gather(3, seen.length[..., None, None].expand(-1, -1, 3, 1))[..., 0]
-        ids = torch.stack(
-            [
-                self.on_id[seen.pitch],
-                self.step_id[seen.steps.clamp(max=self.most_steps)],
-                self.loud_id[seen.level],
-            ],
-            2,
-        )
-        scores = scores * ((seen.length > 0)[..., None] & (ids > 0))
-        return logits.scatter_add(2, ids, scores.to(logits.dtype))
+        embedded = embedded + F.embedding(length, self.in_length)
+        return x + (embedded * (length > 0)[..., None]).to(x.dtype)
 
     def native(self) -> NativeForm:
         names = ("steps", "starts", "loud", "time_class", "on_id", "step_id", "loud_id")
@@ -175,6 +168,7 @@ class MotifMemory(Feature):
             Path(__file__).with_name("motif_memory.h"),
             "Echoes",
             {
+                "classes": CLASSES,
                 **tables,
                 **{name: getattr(self, name) for name in weights},
                 "longest": self.most_steps,

@@ -5,7 +5,7 @@
 namespace {
 
 // Adds to `to` (pitches) what the intervals to pitches in a `state` say. The chords, weighted by
-// `wanted`, become one number for each interval; then what is known of each pitch is added up.
+// `wanted`, become one number for each interval; then those of each pitch are added up.
 inline void by_interval(const float* maps, const float* wanted, int64_t kinds, int64_t chords,
                         const std::vector<int64_t>& state, const int64_t* kind_of, float* to) {
   const int64_t pitches = static_cast<int64_t>(state.size()), apart = 2 * pitches - 1;

@@ -19,7 +19,7 @@ struct Sounding : Feature {
   struct Note {
     int64_t pitch, level, time;
   };
-  void read(const Known& known, Seen& seen) const {
+  void read(const History& past, Seen& seen) const {
     auto& [state, rows] = seen;
     constexpr int64_t never = -1;
     std::vector<int64_t> struck(pitches, never);
@@ -27,10 +27,10 @@ struct Sounding : Feature {
     std::vector<Note> notes(std::max<int64_t>(recent, 1), Note{never, 0, 0});
     int64_t time = 0, level = 0, number = 0;
     const int64_t size = static_cast<int64_t>(notes.size());
-    int64_t begin = known.count - 1;
-    while (begin > 0 && !resets[known.ids[begin]]) begin--;
-    for (int64_t n = begin; n < known.count; n++) {
-      const int64_t id = known.ids[n];
+    int64_t begin = past.count - 1;
+    while (begin > 0 && !resets[past.ids[begin]]) begin--;
+    for (int64_t n = begin; n < past.count; n++) {
+      const int64_t id = past.ids[n];
       time += steps[id];
       if (loud[id] > 0) level = loud[id];
       if (starts[id] >= 0) {
@@ -59,14 +59,14 @@ struct Sounding : Feature {
       }
     }
   }
-  void embed(const Known&, const Seen& seen, float* x, int64_t width) const {
+  void embed(const History&, const Seen& seen, float* x, int64_t width) const {
     const auto& [state, rows] = seen;
     for (int64_t p = 0; p < pitches; p++)
       if (state[p] > 0) add(x, states + (p * state_count + state[p] - 1) * width, width);
     for (const int64_t row : rows) add(x, context + row * width, width);
   }
   // `scored`: what x says of each state of starts, of ends, and of each chord.
-  void score(const Known&, const Seen& seen, const float* scored, float* logits,
+  void score(const History&, const Seen& seen, const float* scored, float* logits,
              int64_t vocabulary) const {
     const std::vector<int64_t>& state = seen.state;
     std::vector<float> both(2 * pitches + 1, 0.0f);

@@ -49,7 +49,7 @@ def supports(job: Job) -> str | None:
         (not job.scale, "it needs a scale above 0"),
         (elsewhere, f"it computes on cuda, not on {job.device}"),
         *computes_in(job, torch.bfloat16, torch.float16, torch.float32),
-        (not fits, f"it knows heads of {sizes} numbers, not {size}"),
+        (not fits, f"it computes heads of {sizes} numbers, not {size}"),
     )
     return reason or (None if job.device is None else _missing())
 

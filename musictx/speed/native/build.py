@@ -22,13 +22,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from filelock import FileLock
 
+from musictx import files
 from musictx.errors import UserError
 
 COMPILER_SECONDS = 300  # after which a compiler is taken to hang; it needs about 3
@@ -61,6 +61,7 @@ def _this_cpu() -> tuple[str, ...]:
 
 FLAGS: tuple[str, ...] = (*COMMON, *_this_cpu())
 _INSTEAD = "use attention=chunked, which needs no compiler"
+_WITHOUT = "no C++ compiler (c++, g++, clang++) is installed"
 
 
 def variant() -> str | None:
@@ -100,8 +101,8 @@ def compiler() -> list[str]:
         if path and not (sys.platform == "darwin" and path == f"/usr/bin/{name}" and _bare()):
             return [name]
     raise UserError(
-        "attention=native: it is compiled on first use, but no C++ compiler (c++, g++, clang++) "
-        f"is installed; install one, name one in the environment variable CXX, or {_INSTEAD}"
+        f"attention=native: it is compiled on first use, but {_WITHOUT}; install one, name one in "
+        f"the environment variable CXX, or {_INSTEAD}"
     )
 
 
@@ -110,7 +111,7 @@ def check() -> str:
     try:
         command = compiler()
     except UserError:
-        return "none is installed (c++, g++, clang++)"
+        return _WITHOUT
     version = _run([command[0], "--version"]).stdout.strip().splitlines() or ["?"]
     return f"{shlex.join(command)} ({version[0]}); libraries in {cache_folder()}"
 
@@ -212,27 +213,20 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _compile(command: list[str], source: Path, target: Path) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.stem, suffix=".part")
-    os.close(handle)
-    part = Path(name)
     what = {"kernel": "attention", "step": "the step of decoding"}.get(source.stem, source.stem)
     print(f"musictx: compiling {what} for this CPU, once, into {target.parent}", file=sys.stderr)
-    try:
+    with files.atomic(target) as part:
         answer = _run([*command, "-o", str(part), str(source)])
         if answer.returncode:
             raise UserError(
                 f"attention=native: the compiler {shlex.join(command[:1])} failed "
-                f"({_last_word(answer.stderr)}); name another in the environment variable CXX, "
+                f"({_last_error(answer.stderr)}); name another in the environment variable CXX, "
                 f"or {_INSTEAD}"
             )
-        part.chmod(0o755)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
-def _last_word(stderr: str) -> str:
+def _last_error(stderr: str) -> str:
     """The last line that speaks of an error, or the last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or ["without a word"])[-1]
+    return (errors or lines or ["no message"])[-1]

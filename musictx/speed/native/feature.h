@@ -12,7 +12,7 @@
 namespace {
 
 // Ids of one row that are held, oldest first, the new one last; it stands at place `place`.
-struct Known {
+struct History {
   const int64_t* ids;
   int64_t count, place;
 
@@ -31,16 +31,16 @@ struct Feature {
   using Seen = None;  // what `read` finds for one row
 
   template <class Seen>
-  void read(const Known&, Seen&) const {}
+  void read(const History&, Seen&) const {}
   // Adds to the embedding x (width,).
   template <class Seen>
-  void embed(const Known&, const Seen&, float*, int64_t) const {}
+  void embed(const History&, const Seen&, float*, int64_t) const {}
   // Adds to x (width,) after the last layer, before its norm.
   template <class Seen>
-  void finish(const Known&, const Seen&, float*, int64_t) const {}
+  void finish(const History&, const Seen&, float*, int64_t) const {}
   // Adds to logits (vocabulary,); `scored` is the product of `scores` and the output.
   template <class Seen>
-  void score(const Known&, const Seen&, const float*, float*, int64_t) const {}
+  void score(const History&, const Seen&, const float*, float*, int64_t) const {}
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 // the memory that holds the weights and the arithmetic.
 //
 // lanes.h and matrix.h have the products, cached.h attention over the cache. What is read off the ids are
-// structs of the model's features, each in a header beside its Python file: the compiler is told FEATURES,
-// their names with commas between, and includes the headers before this file.
+// structs of the model's features, each in a header next to its Python file: the compiler includes these
+// headers before this file, and the macro FEATURES has the names of the structs with commas between.
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -113,7 +113,7 @@ void read(const Model& model, const Cache& cache, int64_t row, int64_t id, int64
   }
 }
 
-// The structs of the model's features, in their order: those that the compiler was told.
+// The structs of the model's features, in the order of FEATURES.
 using Kinds = std::tuple<FEATURES>;
 
 // What the features have read for one row.
@@ -122,7 +122,7 @@ struct SeenOf;
 template <class... Each>
 struct SeenOf<std::tuple<Each...>> {
   std::vector<int64_t> ids;
-  Known known;
+  History past;
   std::tuple<typename Each::Seen...> each;
 };
 using Seen = SeenOf<Kinds>;
@@ -154,11 +154,11 @@ void embed(const Model& model, const Cache& cache, int64_t row, Seen& seen, floa
     seen.ids.insert(seen.ids.end(), ids, ids + last);
   }
   const int64_t count = static_cast<int64_t>(seen.ids.size());
-  seen.known = {seen.ids.data(), count, cache.newest * cache.group + cache.field};
+  seen.past = {seen.ids.data(), count, cache.newest * cache.group + cache.field};
   for_each(model, [&](const auto& feature, auto n) {
-    auto& own = std::get<n>(seen.each);
-    feature.read(seen.known, own);
-    feature.embed(seen.known, own, x, model.width);
+    auto& state = std::get<n>(seen.each);
+    feature.read(seen.past, state);
+    feature.embed(seen.past, state, x, model.width);
   });
 }
 
@@ -170,7 +170,7 @@ void score(const Model& model, const std::vector<Seen>& seen, const float* x, fl
     scored.resize(rows * count);
     if (count) product(feature.scores, x, rows, scored.data(), 1);
     for (int64_t r = 0; r < rows; r++)
-      feature.score(seen[r].known, std::get<n>(seen[r].each), scored.data() + r * count,
+      feature.score(seen[r].past, std::get<n>(seen[r].each), scored.data() + r * count,
                     logits + r * words, words);
   });
 }
@@ -277,7 +277,7 @@ void step(const Model& model, const Cache& cache, const int64_t* ids, const floa
       through<Float32>(model, cache, here, x, threads);
     for_each(model, [&](const auto& feature, auto n) {
       for (int64_t r = 0; r < rows && cache.group == 1; r++)
-        feature.finish(seen[r].known, std::get<n>(seen[r].each), x.data() + r * width, width);
+        feature.finish(seen[r].past, std::get<n>(seen[r].each), x.data() + r * width, width);
     });
     normed(model.norm, x.data(), rows, width, cache.states);
   } else {

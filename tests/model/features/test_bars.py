@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from musictx.model.features.bars import AGREEMENT_NOTES, DISTANCES, Bars
-from musictx.tokens.group_ids import RETURNS
-from musictx.tokens.returns import FARTHEST_BARS
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.repeats import FARTHEST_BARS
 from tests.model.test_grouped import TOKENS, song
 
 TABLE = TOKENS.vocabulary
@@ -43,7 +43,7 @@ def expected(ids, place):
     best = max(range(1, FARTHEST_BARS + 1), key=lambda lag: (agreed(lag), -lag))
     found = []
     lines_said = [group[3] for _, where, group in groups if where == (0, 0, 0)]
-    said = TABLE.tokens[lines_said[-1]][1] - RETURNS + 1 if lines_said else 0
+    said = TABLE.tokens[lines_said[-1]][1] - REPEATS + 1 if lines_said else 0
     for lag in (*DISTANCES, best, said):
         trust = (
             0 if lag < 1 or agreed(lag) < 0 else 1 + min(5 * agreed(lag) // max(len(last), 1), 4)

@@ -6,9 +6,9 @@ import torch
 
 from musictx.errors import ConfigError
 from musictx.model.features.lookahead import Lookahead as Feature
-from musictx.tokens import ahead
+from musictx.tokens import lookahead
 from musictx.tokens.build import build
-from musictx.tokens.group_ids import read
+from musictx.tokens.stream import CHORD
 from tests.model.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
@@ -18,12 +18,12 @@ PARTS = {"harmony": 0, "drums": 129}
 
 def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     random = np.random.default_rng(seed)
-    bars, placed = read(TOKENS.encode(song(seed=seed)).astype(np.int64), TABLE)
-    known = placed[random.random(len(placed)) < chance]
-    sections = random.choice([0, ahead.WHOLE, ahead.VARIED], len(bars))
-    told = ahead.Ahead(begin, stop, look, known, sections, [0, ahead.CHORD])
-    ids, _ = ahead.woven(bars, placed, told, TABLE)
-    return [1, *ahead.front(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
+    stream = TOKENS.read(TOKENS.encode(song(seed=seed)))
+    known = stream.notes[random.random(len(stream.notes)) < chance]
+    sections = random.choice([0, lookahead.WHOLE, lookahead.VARIED], len(stream.bars))
+    ahead = lookahead.Lookahead(begin, stop, look, known, sections, [0, CHORD])
+    ids, _ = lookahead.interleaved(stream, ahead, TABLE)
+    return [1, *lookahead.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
 
 def key(group):
@@ -69,7 +69,7 @@ def expected(ids, place):
 
 
 def state(found):
-    return {0: 1, ahead.WHOLE: 2, ahead.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
+    return {0: 1, lookahead.WHOLE: 2, lookahead.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -85,7 +85,7 @@ def test_it_finds_what_loops_find(seed, look):
     for one, since in ((first, 0), (second, begins)):
         of_piece = [place for place in range(5, len(one)) if written(one, place)]
         for place in of_piece:
-            got = seen.ids[0, since + place].item(), seen.state[0, since + place].item()
+            got = seen.ids[0, since + place].item(), seen.trust[0, since + place].item()
             assert got == expected(one, place), place
     row = ids[:, :begins]
     for at in range(35, len(first) - 1, 41):
@@ -101,8 +101,8 @@ def test_models_made_before_there_were_variations_read_them_as_known_in_part():
     places = torch.arange(ids.shape[1])[None]
     one, other = (each.read(ids, ids[:, :0], places) for each in (older, newer))
     assert torch.equal(one.ids, other.ids)
-    assert (other.state == 3).any()
-    assert torch.equal(one.state, torch.where(other.state == 3, 1, other.state))
+    assert (other.trust == 3).any()
+    assert torch.equal(one.trust, torch.where(other.trust == 3, 1, other.trust))
 
 
 def written(ids, place):

@@ -1,23 +1,23 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { chordLabel, chordsOf, inForce, lineOf, say, sectionsOf, sing, write } from "../../../musictx/studio/page/js/document/harmony.js";
+import { chordLabel, chordsOf, inForce, lineOf, sectionsOf, setLyrics, setText, write } from "../../../musictx/studio/page/js/document/harmony.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
 import { opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
 import { pieceOf } from "./music.mjs";
 
 test("a chord is written, replaced and taken away; sections beside it stay", () => {
   let piece = pieceOf([], { markers: [[0, "Verse"]] });
-  piece = apply(piece, say(piece, "chord", 0, "F#m7"));
+  piece = apply(piece, setText(piece, "chord", 0, "F#m7"));
   assert.deepEqual(chordsOf(piece), [[0, "F#:min7"]]);
-  piece = apply(piece, say(piece, "chord", 2, "G"));
-  piece = apply(piece, say(piece, "chord", 0, "Bb"));
-  piece = apply(piece, say(piece, "section", 4, "A")); // a letter is a section there, not a chord
+  piece = apply(piece, setText(piece, "chord", 2, "G"));
+  piece = apply(piece, setText(piece, "chord", 0, "Bb"));
+  piece = apply(piece, setText(piece, "section", 4, "A")); // a letter is a section there, not a chord
   assert.deepEqual(piece.markers, [[0, "Verse"], [0, "Bb:maj"], [2, "G:maj"], [4, "A"]]);
   assert.deepEqual(inForce(chordsOf(piece), 1.9), [0, "Bb:maj"]);
-  piece = apply(piece, say(piece, "chord", 0, ""));
+  piece = apply(piece, setText(piece, "chord", 0, ""));
   assert.deepEqual(piece.markers, [[0, "Verse"], [2, "G:maj"], [4, "A"]]);
-  assert.equal(say(piece, "chord", 0, "Hm"), null);
-  assert.equal(say(piece, "chord", 0, ""), null);
+  assert.equal(setText(piece, "chord", 0, "Hm"), null);
+  assert.equal(setText(piece, "chord", 0, ""), null);
 });
 
 test("chords that were found can be written; what was named before gives way", () => {
@@ -51,7 +51,7 @@ test("words stand under the notes, a syllable each; they are changed and taken a
   const starts = [0, 0.5, 0.505, 1, 1.5, 2, 2.5];
   let piece = pieceOf([], { lyrics: [] });
   const sung = (line, place) => {
-    const operation = sing(piece, line, place, starts);
+    const operation = setLyrics(piece, line, place, starts);
     if (typeof operation !== "string" && operation) piece = apply(piece, operation);
     return typeof operation === "string" ? operation : piece.lyrics;
   };
@@ -61,6 +61,6 @@ test("words stand under the notes, a syllable each; they are changed and taken a
   assert.match(sung("a b c", { begin: 2 }), /2 notes from here on, and 3 syllables/);
   assert.deepEqual(sung("", { begin: 0.5 }), [[0, "Freu-"], [1.5, "schö-"], [2, "ner"]]);
   assert.deepEqual(sung("x", { begin: 1, end: 2.5 }), [[0, "Freu-"], [1, "x"]]); // of those bars all others go
-  assert.equal(sing(piece, "", { begin: 2 }, starts), null);
+  assert.equal(setLyrics(piece, "", { begin: 2 }, starts), null);
   assert.deepEqual(sung("", { begin: 0, end: 4 }), []);
 });

@@ -13,7 +13,7 @@ test("a training is told in a sentence", () => {
   assert.equal(standing({ state: "none" }), "");
   assert.match(standing({ state: "training", step: 0, rows: [] }), /^Reading the files/);
   assert.equal(standing({ state: "stopped", step: 75, rows }), "Stopped after 75 steps. Validation 2.500 nats a token at best. It can go on from there.");
-  assert.match(standing({ state: "failed", step: 0, rows: [], said: "no room" }), /no room$/);
+  assert.match(standing({ state: "failed", step: 0, rows: [], error: "no room" }), /no room$/);
 });
 
 test("losses become lines from the highest to the lowest", () => {

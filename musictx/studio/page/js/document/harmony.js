@@ -1,8 +1,8 @@
-/** Chords, sections and lyrics above the bars: what markers say, and edits of them as operations. Pure. */
+/** Chords, sections and lyrics above the bars: what markers name, and edits of them as operations. Pure. */
 
 /** @typedef {import("./types.js").Piece} Piece */
 /** @typedef {import("./types.js").Operation} Operation */
-/** @typedef {[time: number, text: string]} Said */
+/** @typedef {[time: number, text: string]} TimedText */
 
 /** Symbols of musicians -> qualities as markers name them (musictx/chord_sheet.py). */
 const SYMBOLS = {
@@ -17,7 +17,7 @@ const SHOWN = { maj: "", min: "m", 7: "7", maj7: "maj7", min7: "m7", sus2: "sus2
 const ROOTS = ["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const LETTERS = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
 
-/** What a marker says of chords: a name such as "F#:min7", "N" for none; null for any other text. @param {string} text */
+/** How a marker names a chord: a name such as "F#:min7", "N" for none; null for any other text. @param {string} text */
 export const isChord = (text) => text.trim() === "N" || /^[A-G][#b]*:[a-z0-9]*(\([^)]*\))?(\/[#b0-9]+)?$/.test(text.trim());
 
 /** The name that markers have for a symbol such as "F#m7"; null for what is none. @param {string} text */
@@ -48,55 +48,55 @@ export function chordLabel(name) {
 function marked(piece) {
   const texts = [...new Set((piece.markers ?? []).map(([, text]) => text))];
   const symbols = texts.filter((text) => !isChord(text) && !/^[a-g]/.test(text.trim()) && chordNamed(text) !== null);
-  const known = symbols.every((text) => /^[A-G](o|[0-9]*)$/.test(text.trim())) ? [] : symbols;
-  return new Map([...texts.filter(isChord), ...known].map((text) => [text, chordNamed(text) ?? text]));
+  const named = symbols.every((text) => /^[A-G](o|[0-9]*)$/.test(text.trim())) ? [] : symbols;
+  return new Map([...texts.filter(isChord), ...named].map((text) => [text, chordNamed(text) ?? text]));
 }
 
-/** The chords that the piece names. @param {Piece} piece @returns {Said[]} */
+/** The chords that the piece names. @param {Piece} piece @returns {TimedText[]} */
 export function chordsOf(piece) {
-  const known = marked(piece);
-  return (piece.markers ?? []).filter(([, text]) => known.has(text)).map(([time, text]) => [time, /** @type {string} */ (known.get(text))]);
+  const chords = marked(piece);
+  return (piece.markers ?? []).filter(([, text]) => chords.has(text)).map(([time, text]) => [time, /** @type {string} */ (chords.get(text))]);
 }
 
-/** Its other markers. @param {Piece} piece @returns {Said[]} */
+/** Its other markers. @param {Piece} piece @returns {TimedText[]} */
 export function sectionsOf(piece) {
-  const known = marked(piece);
-  return (piece.markers ?? []).filter(([, text]) => !known.has(text));
+  const chords = marked(piece);
+  return (piece.markers ?? []).filter(([, text]) => !chords.has(text));
 }
 
 const NEAR = 0.03; // seconds that count as the same place
 
-/** The text that holds at a moment: its own, or the last before. @param {Said[]} said */
-export const inForce = (said, time) => said.findLast(([at]) => at <= time + NEAR);
+/** The text that holds at a moment: its own, or the last before. @param {TimedText[]} texts */
+export const inForce = (texts, time) => texts.findLast(([at]) => at <= time + NEAR);
 
 /**
  * A chord or a section at a place, in the place of what stood there; an empty text takes that away.
  * @param {Piece} piece @param {"chord" | "section"} kind @param {number} time @param {string} text @returns {Operation | null}
  */
-export function say(piece, kind, time, text) {
+export function setText(piece, kind, time, text) {
   const chord = kind === "chord";
-  const said = chord ? text && chordNamed(text) : text;
-  if (said === null) return null;
-  const known = marked(piece);
-  const others = (piece.markers ?? []).filter(([at, old]) => known.has(old) !== chord || Math.abs(at - time) > NEAR);
+  const name = chord ? text && chordNamed(text) : text;
+  if (name === null) return null;
+  const chords = marked(piece);
+  const others = (piece.markers ?? []).filter(([at, old]) => chords.has(old) !== chord || Math.abs(at - time) > NEAR);
   const gone = others.length < (piece.markers ?? []).length;
-  if (!said && !gone) return null;
-  const markers = /** @type {Said[]} */ ([...others, ...(said ? [[time, said]] : [])]).sort((a, b) => a[0] - b[0]);
-  const shown = chord && said ? chordLabel(said) : said;
-  return { label: said ? `${kind} ${shown}` : `${kind} taken away`, markers };
+  if (!name && !gone) return null;
+  const markers = /** @type {TimedText[]} */ ([...others, ...(name ? [[time, name]] : [])]).sort((a, b) => a[0] - b[0]);
+  const shown = chord && name ? chordLabel(name) : name;
+  return { label: name ? `${kind} ${shown}` : `${kind} taken away`, markers };
 }
 
-/** Chords that were found, written into the piece. @param {Piece} piece @param {Said[]} found @returns {Operation | null} */
-export function write(piece, found) {
-  if (!found.length) return null;
-  const markers = /** @type {Said[]} */ ([...sectionsOf(piece), ...found]).sort((a, b) => a[0] - b[0]);
+/** Chords written into the piece. @param {Piece} piece @param {TimedText[]} chords @returns {Operation | null} */
+export function write(piece, chords) {
+  if (!chords.length) return null;
+  const markers = /** @type {TimedText[]} */ ([...sectionsOf(piece), ...chords]).sort((a, b) => a[0] - b[0]);
   return { label: "chords written above the bars", markers };
 }
 
 /** Syllables in a line of words: "Freu-de _ schön" is Freu-, de, one note more for it, schön. @param {string} line */
 export const syllables = (line) => line.trim().split(/ +/).flatMap((word) => word.match(/[^-]+-?|-/g) ?? []);
 
-/** The line that is sung in a stretch. @param {Said[]} lyrics */
+/** The line that is sung in a stretch. @param {TimedText[]} lyrics */
 export const lineOf = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAll(" ", "\u00a0") + (text.trim().endsWith("-") ? "" : " ")).join("").trim();
 
 /**
@@ -105,14 +105,14 @@ export const lineOf = (lyrics) => lyrics.map(([, text]) => text.trim().replaceAl
  * @param {Piece} piece @param {string} line @param {{begin: number, end?: number}} place @param {number[]} starts  of the notes that are sung, ascending
  * @returns {Operation | string | null}
  */
-export function sing(piece, line, { begin, end = begin + 2 * NEAR }, starts) {
+export function setLyrics(piece, line, { begin, end = begin + 2 * NEAR }, starts) {
   const parts = line.trim() ? syllables(line) : [];
   const places = starts.filter((time, i) => time > begin - NEAR && !(i && time - starts[i - 1] < NEAR));
   if (parts.length > places.length) return `There are ${places.length} notes from here on, and ${parts.length} syllables.`;
   const until = Math.max(end, parts.length ? places[parts.length - 1] + NEAR : 0);
   const others = (piece.lyrics ?? []).filter(([time]) => time < begin - NEAR || time > until - NEAR / 2);
   if (!parts.length && others.length === (piece.lyrics ?? []).length) return null;
-  const sung = /** @type {Said[]} */ (parts.flatMap((text, i) => (text === "_" ? [] : [[places[i], text.replaceAll("\u00a0", " ")]])));
+  const sung = /** @type {TimedText[]} */ (parts.flatMap((text, i) => (text === "_" ? [] : [[places[i], text.replaceAll("\u00a0", " ")]])));
   const lyrics = [...others, ...sung].sort((a, b) => a[0] - b[0]);
   return { label: parts.length ? `words ${line.trim().slice(0, 40)}` : "words taken away", lyrics };
 }

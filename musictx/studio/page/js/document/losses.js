@@ -11,7 +11,7 @@ import { count } from "./words.js";
  * @property {[step: number, train: number | null, val: number | null][]} [rows]
  * @property {number[]} [samples]  steps
  * @property {string | null} [model]  its name, once there is one
- * @property {string} [said]  why it failed
+ * @property {string} [error]  why it failed
  */
 
 /** What a folder holds, in a few sentences. */
@@ -24,7 +24,7 @@ export function holds({ files, read, on_beats, density, hours, model, why }) {
 }
 
 /** How it stands, in a sentence. @param {Training} told */
-export function standing({ state, step = 0, rows = [], said = "" }) {
+export function standing({ state, step = 0, rows = [], error = "" }) {
   if (state === "none") return "";
   const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));
   const best = checked.length ? ` Validation ${Math.min(...checked).toFixed(3)} nats a token at best.` : "";
@@ -32,7 +32,7 @@ export function standing({ state, step = 0, rows = [], said = "" }) {
     case "training": return step ? `Step ${step}.${best} It ends by itself when nothing gets better.` : "Reading the files. The first numbers come soon.";
     case "finished": return `Finished after ${count(step, "step")}.${best}`;
     case "stopped": return `Stopped after ${count(step, "step")}.${best} It can go on from there.`;
-    default: return `It failed: ${said || "the log in the folder training says more"}`;
+    default: return `It failed: ${error || "the log in the folder training says more"}`;
   }
 }
 

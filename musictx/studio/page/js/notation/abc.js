@@ -43,7 +43,7 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
     }));
   }
   const quarters = quartersOf(document);
-  const placed = (said, word) => said.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
+  const placed = (texts, word) => texts.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
   const above = [...placed(sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
   const sung = placed(lyrics, syllable);
   const fermatas = (document.fermatas ?? []).map((time) => Math.round(quarters(time) * QUARTER));
@@ -61,10 +61,10 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
         const places = tokens.flatMap(({ start }) => (start === undefined ? [] : [start]));
         for (const { text, chord, start, end } of tokens) {
           if (row.number === 1 && start !== undefined) {
-            // What is said at a place stands over the first sign from there on, or the last of the bar.
+            // A text at a place stands over the first sign from there on, or the last of the bar.
             const next = places[places.indexOf(start) + 1] ?? bar.at + bar.ticks;
             const before = start === places[0] ? bar.at : start;
-            for (const { at, text: said } of above) if (at >= before && at < next && at < bar.at + bar.ticks) abc += said;
+            for (const { at, text: sign } of above) if (at >= before && at < next && at < bar.at + bar.ticks) abc += sign;
             if (chord) words.push(chord.start < start ? "_" : sung.find(({ at }) => Math.abs(at - start) < 3)?.text ?? "*");
           }
           if (chord && !row.quiet && fermatas.some((at) => at > start - 3 && at < end - 3)) abc += "!fermata!";

@@ -32,7 +32,7 @@ export function withoutStyles(draw) {
 }
 
 /** What stands above and under the staves. @param {import("../app.js").App} app @returns {{chords: [number, string][], sections: [number, string][], lyrics: [number, string][]}} */
-export function said(app) {
+export function textsOf(app) {
   const chords = app.roll.above.own ? app.roll.above.chords : [];
   const plain = (name) => chordLabel(name).replaceAll("♯", "#").replaceAll("♭", "b");
   return { chords: chords.map(([time, name]) => [time, plain(name)]), sections: sectionsOf(app.piece), lyrics: app.piece.lyrics ?? [] };
@@ -82,7 +82,7 @@ export function mountNotation(app, frame, tools) {
     const width = Math.max(300, view.clientWidth - 72);
     const document = { ...piece, notes: [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]) };
     const { abc, marks: found, onGrid, bars } = toAbc(document, {
-      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1, numbered: true, ...said(app),
+      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1, numbered: true, ...textsOf(app),
     });
     marks = found;
     const drums = piece.tracks.some((track) => track.drum);

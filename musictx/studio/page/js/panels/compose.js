@@ -130,10 +130,10 @@ export function mountCompose(app, panel) {
   /** Which chords the model follows: those above the bars. */
   function chordsLine(able) {
     if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
-    const { own, found } = app.roll.above;
+    const { own, implied } = app.roll.above;
     if (own) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { type: "button", onclick: () => app.change(write(app.piece, found)) }, "Follow the chords found");
-    return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), found.length > 0 && take);
+    const take = h("button.small", { type: "button", onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
+    return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
   function seedField() {
@@ -218,8 +218,8 @@ export function mountCompose(app, panel) {
   let known = "";
   const fresh = () => { // another kind of music has another model; chords may be followed
     const { id, music } = app.piece;
-    const { own, found } = app.roll.above;
-    if (known !== (known = `${id} ${music} ${own} ${found.length > 0}`)) build();
+    const { own, implied } = app.roll.above;
+    if (known !== (known = `${id} ${music} ${own} ${implied.length > 0}`)) build();
   };
   app.on("piece", fresh);
   app.on("chords", fresh);

@@ -2,13 +2,13 @@
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
-import { chordLabel, chordsOf, inForce, lineOf, say, sectionsOf, sing } from "../document/harmony.js";
+import { chordLabel, chordsOf, inForce, lineOf, sectionsOf, setLyrics, setText } from "../document/harmony.js";
 import { openDialog } from "../shell/dialog.js";
 import { positionWords, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
 
 /** @typedef {import("../app.js").App} App */
-/** @typedef {import("../document/harmony.js").Said} Said */
+/** @typedef {import("../document/harmony.js").TimedText} TimedText */
 
 const ROW = 20; // pixels
 const PATIENCE = 700; // milliseconds without an edit before chords are looked for
@@ -17,8 +17,8 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-seri
 
 export class Above {
   canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
-  /** The chords that the notes imply, where the piece names none. @type {Said[]} */
-  found = [];
+  /** The chords that the notes imply, where the piece names none. @type {TimedText[]} */
+  implied = [];
   #key = "";
   #timer = /** @type {any} */ (0);
   #height = 0;
@@ -28,7 +28,7 @@ export class Above {
     this.roll = roll;
     const { app } = roll;
     app.on("piece", () => this.#look());
-    app.on("opened", () => { this.found = []; });
+    app.on("opened", () => { this.implied = []; });
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));
@@ -44,11 +44,11 @@ export class Above {
     return [piece && sectionsOf(piece).length && "section", "chord", piece?.lyrics?.length && "lyric"].filter(Boolean);
   }
 
-  /** The chords above the bars: those that the piece names, else those that were found. @returns {Said[]} */
+  /** The chords above the bars: those that the piece names, else those that its notes imply. @returns {TimedText[]} */
   get chords() {
     const { piece } = this.roll.app;
     const own = piece ? chordsOf(piece) : [];
-    return own.length ? own : this.found;
+    return own.length ? own : this.implied;
   }
 
   /** Are they the piece's own? */
@@ -72,7 +72,7 @@ export class Above {
     const shown = kind === "chord" && here ? chordLabel(here).replaceAll("♯", "#").replaceAll("♭", "b") : here;
     this.#ask(kind === "chord" ? "Chord" : "Section", `at ${positionWords(app.beats, time)}`, shown,
       kind === "chord" ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.",
-      (text) => say(app.piece, kind, time, text) ?? (text && kind === "chord" ? `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.` : null));
+      (text) => setText(app.piece, kind, time, text) ?? (text && kind === "chord" ? `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.` : null));
   }
 
   /** Asks for the words under the notes: of the selected bars, else from a moment on. @param {number} [time]  else the selected note, or the cursor */
@@ -87,7 +87,7 @@ export class Above {
     const now = (piece.lyrics ?? []).filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
     this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lineOf(now),
       "A syllable for each note from here on: Freu-de schö-ner. _ holds one over another note; empty: none here.",
-      (line) => sing(piece, line, stretch, starts));
+      (line) => setLyrics(piece, line, stretch, starts));
   }
 
   /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => import("../document/types.js").Operation | string | null} write  a sentence is what is wrong */
@@ -128,15 +128,15 @@ export class Above {
     if (!wanted) return this.#got([]);
     this.#timer = setTimeout(async () => {
       if (app.mirror.pending || !app.online) { this.#key = ""; return; } // what is confirmed later asks again
-      const found = await get(`${session(piece.id)}/chords`).catch(() => null);
-      if (found && app.piece?.id === piece.id && key === this.#key) this.#got(found);
+      const implied = await get(`${session(piece.id)}/chords`).catch(() => null);
+      if (implied && app.piece?.id === piece.id && key === this.#key) this.#got(implied);
     }, PATIENCE);
   }
 
-  /** @param {Said[]} found */
-  #got(found) {
-    if (String(found) === String(this.found)) return;
-    this.found = found;
+  /** @param {TimedText[]} implied */
+  #got(implied) {
+    if (String(implied) === String(this.implied)) return;
+    this.implied = implied;
     this.roll.app.emit("chords", null);
     this.roll.invalidate("over");
   }
@@ -166,18 +166,18 @@ export class Above {
     });
   }
 
-  /** Texts at their places, as far as there is room to the next. @param {Said[]} said */
-  #texts(ctx, y, said, font, colour) {
+  /** Texts at their places, as far as there is room to the next. @param {TimedText[]} texts */
+  #texts(ctx, y, texts, font, colour) {
     const { view } = this.roll;
     ctx.font = font;
     ctx.fillStyle = colour;
     let free = -Infinity;
-    said.forEach(([time, text], i) => {
+    texts.forEach(([time, text], i) => {
       const x = view.x(time);
       if (x > view.width || x < -200) return;
       const width = ctx.measureText(text).width;
       // What holds from before the left edge on is shown there.
-      const next = said[i + 1] ? view.x(said[i + 1][0]) : Infinity;
+      const next = texts[i + 1] ? view.x(texts[i + 1][0]) : Infinity;
       const at = x < 3 && next > width + 8 ? 3 : x;
       if (at < free) return;
       ctx.fillText(text, at + 1, y);
@@ -185,13 +185,13 @@ export class Above {
     });
   }
 
-  /** Sections as flags, from each to the next. @param {Said[]} said */
-  #sections(ctx, y, said) {
+  /** Sections as flags, from each to the next. @param {TimedText[]} texts */
+  #sections(ctx, y, texts) {
     const { view, colours } = this.roll;
     ctx.font = `600 12px ${FONT}`;
-    said.forEach(([time, text], i) => {
+    texts.forEach(([time, text], i) => {
       const left = Math.max(view.x(time), 0);
-      const right = Math.min(said[i + 1] ? view.x(said[i + 1][0]) : view.width, view.width);
+      const right = Math.min(texts[i + 1] ? view.x(texts[i + 1][0]) : view.width, view.width);
       if (right <= left) return;
       ctx.fillStyle = i % 2 ? colours.sunk : colours.beat;
       ctx.fillRect(left, y + 1, right - left - 1, ROW - 2);

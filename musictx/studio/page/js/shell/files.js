@@ -7,7 +7,7 @@ import { title } from "../document/words.js";
 /** @typedef {import("../app.js").App} App */
 
 /** The types of file that are offered; the server looks at the content. */
-const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,audio/midi,application/vnd.recordare.musicxml";
+const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,.cho,.crd,.txt,.html,audio/midi,application/vnd.recordare.musicxml";
 
 let opening = false; // a second click before the answer is the same wish
 

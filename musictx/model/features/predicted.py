@@ -1,0 +1,96 @@
+"""Base of features that predict ids: what would come next if a passage came again, or is given.
+
+A subclass says in :meth:`Feature.read` how the place is found from which the ids are taken. Each id
+has a class of confidence, such as the length of the passage that came again; learned weights by
+class score the id.
+
+Related: the neural cache (Grave et al. 2017), pointer networks (Vinyals et al. 2015).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.model.features.base import Feature
+
+
+class Predictions(Protocol):
+    """``K`` ids that may follow each of (B, T) ids, the first fields of a subclass's state.
+
+    ids    (B, T, K): 0 where there is none
+    trust  (B, T, K): the class of confidence in each
+    field  (B, T): which field of a group is next; 0 for tokens that are no groups
+    """
+
+    @property
+    def ids(self) -> Tensor: ...
+
+    @property
+    def trust(self) -> Tensor: ...
+
+    @property
+    def field(self) -> Tensor: ...
+
+
+class Predicted(Feature):
+    """Scores of predicted ids.
+
+    classes  of confidence;  scores  (fields * K * classes, width) by field, number and class
+    """
+
+    classes: int
+    scores: nn.Parameter
+
+    def score(self, logits: Tensor, x: Tensor, seen: Predictions) -> Tensor:
+        """``logits`` (B, T, vocab) plus the scores of the predicted ids."""
+        row = self._by_class(seen) + seen.field[..., None] * (seen.ids.shape[2] * self.classes)
+        scores = F.linear(x, self.scores.flatten(0, -2)).float().gather(2, row) * (seen.ids > 0)
+        return logits.scatter_add(2, seen.ids, scores.to(logits.dtype))
+
+    def _by_class(self, seen: Predictions) -> Tensor:
+        """(B, T, K): the row of each number and class in a table of both."""
+        number = torch.arange(seen.ids.shape[2], device=seen.ids.device)
+        return seen.trust + number * self.classes
+
+
+class Gated(Predicted):
+    """Scores of predicted ids, and their embeddings, each times the gate of its class.
+
+    stood  (size, width): of ids;  gates  (K * classes,): of classes, in any shape
+    """
+
+    stood: nn.Parameter
+    gates: nn.Parameter
+
+    @property
+    def by_class(self) -> Tensor:
+        """(K * classes, width): embeddings of the classes."""
+        raise NotImplementedError
+
+    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
+        """``x`` (B, T, width) and the embeddings of predicted ids and of their classes."""
+        return x + self.embedded(seen).view_as(x).to(x.dtype)
+
+    def embedded(self, seen: Predictions) -> Tensor:
+        """(B * T, width): the sum of both embeddings."""
+        row = self._by_class(seen)
+        ids = seen.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
+        gates = (self.gates.flatten()[row] * (seen.ids > 0)).flatten(0, 1)
+        predicted = F.embedding_bag(
+            ids, self.stood, mode="sum", per_sample_weights=gates.to(self.stood.dtype)
+        )
+        return predicted + F.embedding_bag(row.flatten(0, 1), self.by_class, mode="sum")
+
+    def native_fields(self) -> dict[str, Tensor | int]:
+        """The fields of ``Gated`` in ``predicted.h`` of the native step."""
+        return {
+            "classes": self.classes,
+            "stood": self.stood,
+            "gates": self.gates,
+            "by_class": self.by_class,
+            "size": len(self.stood),
+        }

@@ -1,0 +1,111 @@
+"""Limits on notes while events are written: lengths, notes at once, instruments, the first part.
+
+Each is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`) of infinities: such
+an id is drawn only if every other id is forbidden too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from musictx.notes import DRUMS
+from musictx.sampling.feedback import among
+from musictx.sampling.primer import Primer
+from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer, Vocabulary
+
+
+@dataclass(frozen=True)
+class Sustain:
+    """Notes that sound: not struck again before their end, not for ever, not too many at once.
+
+    longest   (128,) seconds after which a note of each pitch must end
+    most      notes that may sound at once; ``None`` = any number
+    """
+
+    events: NoteEvents
+    longest: np.ndarray
+    most: int | None
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        events, sounding = self.events, state.sounding
+        if not len(sounding):
+            return None
+        # Releases come before the strikes of their moment, so what is late waits for the next one.
+        late = [] if sounding.struck else self._late(state)
+        if late:
+            here = [pitch for program, pitch in late if program == sounding.program]
+            if here:
+                return np.where(among(events.release, here), 0.0, np.inf)
+            return np.where(among(events.program, [program for program, _ in late]), 0.0, np.inf)
+        forbidden = among(events.strike, sounding.here())
+        if self.most is not None and len(sounding) >= self.most:
+            others = (events.strike < 0) & ~events.lead
+            if not sounding.struck:  # a program with something to release may be chosen
+                others |= among(events.program, [program for program, _ in sounding])
+            forbidden |= ~others
+        return np.where(forbidden, np.inf, 0.0)
+
+    def _late(self, state: GrammarState) -> list[tuple[int, int]]:
+        now = state.seconds
+        return [
+            (program, pitch)
+            for (program, pitch), struck in state.sounding.notes.items()
+            if pitch < 128 and now - struck[0] >= self.longest[pitch] - 1e-6
+        ]
+
+
+class Instruments:
+    """No programs and drums but those ``usual``, and those of the primer: a model gives each id
+    that it has never seen a little probability."""
+
+    def __init__(self, tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> None:
+        program, notes = programs(tokenizer), tokenizer.decode(primer.ids).notes
+        played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+        foreign = (program >= 0) & ~np.isin(program, sorted(played))
+        self.nats = np.where(foreign, np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        return self.nats
+
+
+class OneMeter:
+    """No bar of another meter than this (numerator, denominator)."""
+
+    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
+        other = np.zeros(len(table.value_of), bool)
+        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+            other[slice(*table.range(kind))] = True
+            other[table.id(kind, value)] = False
+        self.nats = np.where(other, np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        return self.nats
+
+
+class Opening:
+    """The first ``notes`` are of those whose ids ``may`` (vocab,) open a piece; ``program``
+    (vocab,) as of :func:`programs`. One for each row: it remembers that they stand."""
+
+    def __init__(self, program: np.ndarray, may: np.ndarray, notes: int) -> None:
+        self.may, self.notes, self.over = may, notes, False
+        self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        self.over = self.over or self.may[ids].sum() >= self.notes
+        return None if self.over else self.nats
+
+
+def programs(tokenizer: Tokenizer) -> np.ndarray:
+    """(vocab,) the program that each id names, 128 for ids of drums, -1 for others."""
+    events, table = tokenizer.note_events, tokenizer.vocabulary
+    if events is not None:
+        program = events.program.copy()
+    elif table is not None and "program" in table.kinds:
+        program = table.values("program").copy()
+    else:
+        return np.full(tokenizer.size, -1)
+    for kind in {"drum", "drums"} & set(tokenizer.kinds):
+        program[tokenizer.kind_of == tokenizer.kinds.index(kind)] = DRUMS
+    return program

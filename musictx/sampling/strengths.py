@@ -1,0 +1,128 @@
+"""The numbers of sampling: how strong each penalty is, how far it looks, and where each comes from.
+
+Nats are taken off logits, or added where something gains: 0.7 make an id half as likely, 3 make it
+twenty times rarer. A source names an entry of scripts/LOG.md by its heading, or is "taste": chosen
+by listening and never varied. Sizes of a token language, of General MIDI and of a file stay with
+the code that needs them.
+"""
+
+from __future__ import annotations
+
+from musictx.tokens.stream import STEPS
+
+# ------------------------------------------------------------------------------- note_limits.py
+#: A note ends at the latest after so many times the length that is usual in its register. "each
+#: soft constraint of the piano switched off once": no difference for a trained model, needed by
+#: one in its first hours.
+LONGEST_LENGTHS = 2.0
+#: New songs begin with so many notes of a part of so many notes at once. "song goes on, which bars
+#: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
+OPENING_NOTES, FULL_PART = 8, 3
+
+# ---------------------------------------------------------------------------------- feedback.py
+#: Nats for each note a second too many or too few, of a density that is asked for and of one that
+#: is only usual. "a density that is asked for": rank correlation .950 with 0.8; "the piano tuned
+#: by preferences" and before: 0.2 instead of 0.1 gains nothing.
+ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
+#: Nats for each ten of MIDI velocity that the music is too loud and ten that a note is, for each
+#: octave that it is too high and octave that a note is. "loudness, register and fullness asked of
+#: the piano are fed back", "song goes on, which bars are pulled back to, what is asked for".
+LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
+#: Nats for each octave (twice as many notes at once) that the music is too full: of events at a
+#: release ("the first GPU": .937 with 5, .787 with 2); in bars where a new note comes (.965 with
+#: 4, "song goes on ..."). Nats in bars for each note at once too many and octave of a note's length
+#: (the same entry).
+POLYPHONY_GAIN, CROWD_GAIN, LENGTH_GAIN = 5.0, 4.0, 0.5
+#: Ids that are looked back at for their loudness: four seconds of the densest music.
+LOUDNESS_REACH = 1024
+#: Nats a second for the end of a note that is longer than usual. "each soft constraint of the piano
+#: switched off once".
+RELEASE_GAIN = 0.3
+#: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
+#: beyond the corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35,
+#: .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
+REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
+#: Nats for each strike outside the scale of the last ones beyond what is usual, less a slack: a
+#: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
+#: piano's tenth hour, and a primer that keeps its key".
+TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
+#: Nats a second for the next pitch of a pattern, of so many pitches at most that came so often,
+#: that lasts longer than so many seconds. "chords that fit the tune; the piano's thirteenth hour":
+#: 2 in 100 excerpts of MAESTRO have one of 3 s.
+PATTERN_GAIN, LONGEST_PATTERN, PATTERN_TURNS, PATTERN_SECONDS = 3.0, 16, 3, 3.0
+#: A part has at least this share of its usual notes; each note that it lacks makes a new one
+#: likelier by so many nats: within so many seconds where music in bars is continued (a part may
+#: rest for half of them), within so many steps where one was asked for. "song goes on, which bars
+#: are pulled back to, what is asked for": second basses that stayed silent 7 of 8, then none.
+PART_SHARE, PART_GAIN, PART_SECONDS, PART_STEPS = 0.5, 3.0, 16.0, 8 * STEPS
+
+# ----------------------------------------------------------------------------------- copying.py
+#: Of the last so many strikes so many agree with those before a strike so many seconds ago, and its
+#: pitch gains so many nats for each. "melodies of the piano that return, rhythms that stay, notes
+#: held into clashes".
+LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
+#: The same of the intervals of the top line, whose notes are struck so many seconds apart. The same
+#: entry.
+LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
+#: So many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
+MOTIF_REACH = 16384
+#: A section returns from so many bars ago and gains so many nats, more where the bar before did so
+#: too; one of the last bars costs, and one farther away. "song goes on, which bars are pulled back
+#: to, what is asked for".
+SECTION_BARS, RETURN_GAIN, STAY_GAIN = range(7, 13), 0.9, 0.75
+NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
+#: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
+#: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
+#: K. 545 .667 keep their eighths (.583).
+NEW_ONSET, LEFT_OUT = 0.5, 0.25
+#: Nats in a new section for the chord that an earlier one has at a place, for a note of a pitch
+#: class that begins there, and for a bar line that repeats one of its bars. "styles of drums, and
+#: new sections that are unlike the first": AABA recognised in 8 of 10 (4 of 10).
+SAME_ROOT, SAME_PITCH, SAME_BAR = 3.0, 1.5, 8.0
+
+# ----------------------------------------------------------------------------- infill_biases.py
+#: Bars repeat bars at least so many before them, where so many in a row are alike by more than this
+#: share. "variations, and accompaniments that return with their tune".
+NEAREST, TOGETHER, SHARE = 4, 4, 0.6
+#: What came next in the bar that is repeated gains so many nats, in a variation so many: the first
+#: so many fields of a note. The same entry: bars alike 8 apart .303, then .478 (.466).
+AGAIN, VARIED, FIELDS = 3.0, 2.0, 3
+#: The program of a bass; a silent one at a bar line, and the root of the chord, gain so many nats.
+#: "form by a plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
+BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
+
+# ------------------------------------------------------------------------------ harmonic_fit.py
+#: Nats of a note a semitone from a given one that sounds within so many steps; of outlasting its
+#: chord; of being no tone of a given chord. "what an accompaniment does beside known notes and
+#: chords": clashes .080, then .049 (.055); chord tones .895, then .950.
+CLASH, CLASH_STEPS, CHORD_OVERHANG, OFF_CHORD = 1.0, STEPS, 2.5, 1.0
+#: Nats of sounding on into a semitone from a given note of at least so many steps, where chords are
+#: composed. "melodies of the piano that return, rhythms that stay, notes held into clashes".
+CLASH_OVERHANG, OVERHANG_STEPS = 2.5, STEPS // 2
+
+# ---------------------------------------------------------------------------------- drummers.py
+#: A stroke is never less likely than this, nor likelier. Taste.
+RAREST, SUREST = 0.02, 0.95
+#: The weight of a drummer whose style was asked for, and of the usual ones. "styles of drums, and
+#: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.
+STYLE_WEIGHT, USUAL_WEIGHT = 2.0, 1.0
+
+# ----------------------------------------------------------------------------------- cadence.py
+#: Notes struck within so many seconds of each other are one chord.
+CHORD_SECONDS = 0.08
+#: An ending takes so many seconds, and at most this share of the new music; shorter music than so
+#: many seconds has none. Taste, as all of the next lines but the 4 nats of notes that join a chord
+#: of fewer than three: "natural endings; dropout; the piano went on for an hour" (23 of 24 close).
+MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0
+#: Shares of the ending after which the last chord begins, no note begins, all notes end.
+CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
+#: Nats on strikes at the end of the first part; what notes of the last chord and releases gain;
+#: what ``eos`` gains where tokens have no releases, and where nothing sounds any more.
+STRIKE_NATS, CHORD_NATS, END_NATS, AT_ONCE_NATS = 3.0, 4.0, 6.0, 50.0
+#: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request;
+#: the last chord has at most so many notes, and no fewer where the model would agree.
+LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
+
+# ------------------------------------------------------------------------------------- steer.py
+#: Notes and seconds of a primer from which on it says what it is like. Taste.
+FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0

@@ -1,0 +1,105 @@
+"""Notes on whole steps: what stands between a Score and its ids, whatever spells them.
+
+A step is 10 ms for events in seconds (:mod:`.performance`), a 24th of a quarter note for notes in
+bars (:mod:`.bar_tokens`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.notes import DRUMS
+
+#: Steps in a quarter note where time is counted in bars.
+STEPS = 24
+#: Parts other than the programs 0 to 127: chords, which come first at a step, and drums, which come
+#: last.
+CHORD, DRUM_PART = -1, DRUMS
+
+#: Not known: the part, and the velocity bin, of what stands before the first token of a window that
+#: says it. The length of a note that ends after its stream does.
+UNKNOWN, OPEN = -2, -1
+
+#: What begins at the step ``start``: a note of a ``part``, or a chord, whose ``pitch`` is its root
+#: and ``length`` its quality. Drum strokes have no length. ``velocity_bin`` is 0 for chords, and
+#: for what continues a note that is longer than can be written.
+NOTE = np.dtype(
+    [
+        ("start", "i8"),
+        ("part", "i8"),
+        ("pitch", "i8"),
+        ("length", "i8"),
+        ("velocity_bin", "i8"),
+    ]
+)
+#: The end, at the step ``stop``, of a note that began before its stream does.
+END = np.dtype([("stop", "i8"), ("part", "i8"), ("pitch", "i8")])
+#: A bar of ``numerator`` / 2 ** ``exponent``, and the step at which it ends early (0: it does not).
+BAR = np.dtype([("numerator", "i8"), ("exponent", "i8"), ("cut", "i8")])
+
+
+class NoteStream(NamedTuple):
+    """``notes`` (:data:`NOTE`) in the order of writing. Where time is counted in bars, ``bars``
+    (:data:`BAR`) of which the first begins at step 0; elsewhere the ``ends`` (:data:`END`) of notes
+    that began before, and the step up to which time is written, ``stop``."""
+
+    bars: np.ndarray = np.empty(0, BAR)
+    notes: np.ndarray = np.empty(0, NOTE)
+    ends: np.ndarray = np.empty(0, END)
+    stop: int = 0
+
+    def only(self, notes: np.ndarray) -> NoteStream:
+        """The same with these ``notes`` instead."""
+        return self._replace(notes=notes)
+
+    # ------------------------------------------------------------------------------- in bars
+
+    @property
+    def lines(self) -> np.ndarray:
+        """(B + 1,) int64: the steps of the bar lines, and where the last bar ends."""
+        full = self.bars["numerator"] * 4 * STEPS // 2 ** self.bars["exponent"]
+        cut = self.bars["cut"]
+        return np.append(0, np.cumsum(np.where(cut > 0, np.minimum(cut, full), full)))
+
+    @property
+    def bar(self) -> np.ndarray:
+        """(n,) the number of the bar in which each note begins."""
+        number: np.ndarray = np.searchsorted(self.lines, self.notes["start"], side="right") - 1
+        return number
+
+    def in_bars(self, first: int, stop: int | None = None) -> NoteStream:
+        """The bars from the number ``first`` to before ``stop``, and the notes in them."""
+        bar, lines = self.bar, self.lines
+        bars = self.bars[first:stop]
+        notes = self.notes[(bar >= first) & (bar < first + len(bars))].copy()
+        notes["start"] -= lines[first] if first < len(lines) else 0
+        return NoteStream(bars, notes)
+
+    # ------------------------------------------------------------------------------ in steps
+
+    @property
+    def note_ends(self) -> np.ndarray:
+        """(n,) the step at which each note ends; ``stop`` where it ends later."""
+        length = self.notes["length"]
+        return np.where(length == OPEN, self.stop, self.notes["start"] + length)
+
+    def in_steps(self, first: int, stop: int | None = None) -> NoteStream:
+        """What begins, and what ends, from the step ``first`` to before ``stop``; steps count from
+        ``first``. Of what began before only the end is left, of what ends later the beginning."""
+        stop = np.iinfo(np.int64).max if stop is None else stop
+        start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
+        closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUM_PART)
+        inside = (start >= first) & (start < stop)
+        notes = self.notes[inside].copy()
+        notes["length"][(closed & (end >= stop))[inside]] = OPEN
+        notes["start"] -= first
+        older = self.notes[closed & (start < first) & (end >= first) & (end < stop)]
+        ends = np.empty(len(older), END)
+        ends["stop"] = older["start"] + older["length"]
+        ends["part"], ends["pitch"] = older["part"], older["pitch"]
+        before = self.ends[(self.ends["stop"] >= first) & (self.ends["stop"] < stop)]
+        ends = np.concatenate([before, ends])
+        ends["stop"] -= first
+        return NoteStream(self.bars, notes, ends, min(self.stop, stop) - first)

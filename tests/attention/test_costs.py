@@ -1,0 +1,189 @@
+"""What implementations cost, gradients by differences, and comparisons that can fail.
+
+That each computes what the specification says: test_conformance.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from musictx.attention import attend, chunked, decode, skew
+from musictx.attention.chunked import plan
+from musictx.attention.terms import Axis, Blocks, Span, Terms
+from tests.attention import cases
+
+
+class Work(TorchDispatchMode):
+    """The size of the largest memory of any tensor, and how many numbers products give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = self.products = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for x in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(x, Tensor):
+                self.largest = max(self.largest, x.untyped_storage().nbytes() // x.element_size())
+                self.products += x.numel() * ("bmm" in str(function))
+        return result
+
+
+def work(length: int, kind: str = "huang", **more: Any) -> Work:
+    """Forward and backward, by blocks."""
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    q, k, v = cases.qkv(named, 1, 2, length, length, 8, dtype=torch.float32)
+    table = cases.learned(named, "table", 2, length, 8, dtype=torch.float32)
+    terms = Terms(0.3, (Axis(table, high=length - 1),))
+    if kind == "shaw":
+        terms = replace(terms, value_table=table, content_bias=q.detach()[0, :, 0])
+    if kind == "local":
+        terms = replace(terms, blocks=Blocks(64))
+    if kind == "labels":
+        terms = replace(terms, axes=(*terms.axes, *cases.label_axes(named, 2, 8)))
+    where = {name: cases.places(1, 0, length) for name in ("query_positions", "key_positions")}
+    with Work() as seen:
+        attend(q, k, v, terms, **{"implementation": "chunked"} | where | more).sum().backward()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "causal"),
+    [("huang", True), ("shaw", False), ("shaw", True), ("local", False), ("labels", True)],
+)
+def test_memory_is_linear_in_length(kind, causal):
+    """No tensor of length x length anywhere, forward or backward; the reference has them."""
+    half, whole = (work(length, kind, causal=causal).largest for length in (512, 1024))
+    assert whole < 2 * 1024 * 1024 / 4
+    assert whole <= 2.03 * half
+    assert work(256, kind, implementation="reference").largest >= 2 * 256 * 256
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_blocks_and_pieces_hide_is_not_computed(causal):
+    """Twice the length is twice the work; of all keys, four times."""
+    for kind, pieces in (("local", None), ("huang", 64)):
+        costs = []
+        for length in (1024, 2048):
+            ids = torch.arange(length)[None] // (pieces or length)
+            costs.append(
+                work(length, kind, causal=causal, query_pieces=ids, key_pieces=ids).products
+            )
+        assert costs[1] <= 2.1 * costs[0]
+    assert work(2048, causal=causal).products > 3.5 * work(1024, causal=causal).products
+
+
+def test_a_step_of_decoding_copies_no_keys():
+    q, k, v = cases.qkv({}, 1, 4, 1, 500, 32, dtype=torch.float32)
+    pitch = Axis(torch.randn(4, 9, 32), low=-4, high=4, coordinate=1, labels=torch.arange(60))
+    at, over = (Span(499, 1), torch.tensor([[5]])), (Span(0, 500), torch.randint(60, (1, 500)))
+    with torch.no_grad(), Work() as seen:
+        cases.directly(decode)(
+            q, k, v, Terms(0.2, (pitch,)), query_positions=at, key_positions=over
+        )
+    assert seen.largest <= k.numel()
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+def test_gradients_of_everything_pass_gradcheck(causal, small_blocks):
+    torch.manual_seed(0)
+    named: cases.Named = {}
+    cases.qkv(named, 1, 1, 9, 10, 2)
+    cases.everything(named, 1, 2)
+    where = {"query_positions": Span(2, 9), "key_positions": Span(0, 10), "causal": causal}
+
+    def run(*tensors: Tensor) -> Tensor:
+        q, k, v, table, bias, u, v_bias, values = tensors
+        terms = Terms(0.7, (Axis(table, bias, low=-2, high=2),), u, v_bias, values, Blocks(4))
+        return cases.directly(chunked)(q, k, v, terms, **where)
+
+    assert torch.autograd.gradcheck(run, tuple(named.values()))
+
+
+def test_the_skew_is_the_picture_of_the_paper():
+    """Digits are row and distance; columns in descending distance become columns for keys."""
+    product = torch.tensor([[12, 11, 10], [22, 21, 20], [32, 31, 30]])
+    found = skew.skewed(product)
+    assert [found[i, : i + 1].tolist() for i in range(3)] == [[10], [21, 20], [32, 31, 30]]
+    last = skew.skewed(torch.arange(7).flip(0).expand(2, 3, 7))  # three queries after four keys
+    assert [last[1, r, : r + 5].tolist() for r in range(3)] == [
+        list(range(r + 4, -1, -1)) for r in range(3)
+    ]
+
+
+def wrong_side(product: Tensor) -> Tensor:
+    *batch, queries, keys = product.shape
+    padded = torch.nn.functional.pad(product, (0, 1))
+    return padded.reshape(*batch, keys + 1, queries)[..., 1:, :].reshape(product.shape)
+
+
+def one_off(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *arguments: right(*arguments).roll(1, dims=1)
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "name", "broken"),
+    [
+        (skew, skew, "skewed", wrong_side),
+        (chunked, Axis, "descending", one_off(Axis.descending)),
+        (decode, Axis, "descending", one_off(Axis.descending)),
+    ],
+    ids=["skew", "chunked", "decode"],
+)
+def test_a_broken_skew_is_noticed(module, owner, name, broken, monkeypatch):
+    """By the comparison with the specification, which the right one passes."""
+    for breaks in (False, True):
+        if breaks:
+            monkeypatch.setattr(owner, name, broken)
+        torch.manual_seed(0)
+        named: cases.Named = {}
+        q, k, v = cases.qkv(named, 2, 2, 1 if module is decode else 20, 20, 4)
+        terms = cases.huang(named, 2, 4)
+        got, want = (how(q, k, v, terms) for how in (cases.directly(module), cases.dense))
+        errors = cases.differences(got, want, named, torch.randn_like(got))
+        assert min(errors.values()) > 1e-3 if breaks else max(errors.values()) < 1e-12, errors
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_heads_taken_in_tiles_change_nothing_and_drop_different_weights(monkeypatch, shared):
+    """Six heads of three rows at once against two heads of one row at a time."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    torch.manual_seed(5)
+    q, k, v, up = torch.randn(4, 3, 6, 21, 6, dtype=torch.float64)
+    table = torch.randn(1 if shared else 6, 9, 6, dtype=torch.float64)
+    found = []
+    for budget in (plan.BUDGET, 1):
+        monkeypatch.setattr(plan, "BUDGET", budget)
+        leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
+        out = cases.directly(chunked)(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
+        found.append([out, *torch.autograd.grad(out, leaves, up)])
+    for one, other in zip(*found):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, other)
+    same = q[:1, :1].expand(1, 6, 21, 6)
+    heads = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
+    assert len({tuple(head.flatten().tolist()) for head in heads}) == 6
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_torch_compile_leaves_it_as_it_is():
+    torch.manual_seed(0)
+    inputs = [torch.randn(1, 2, 20, 4, requires_grad=True) for _ in range(3)]
+    inputs += [torch.randn(2, 9, 4, requires_grad=True) for _ in range(2)]
+
+    def run(q, k, v, table, values):
+        terms = Terms(0.5, (Axis(table, high=8),), value_table=values)
+        return cases.directly(chunked)(q, k, v, terms) * 2
+
+    outs = [f(*inputs) for f in (run, torch.compile(run, backend="aot_eager"))]
+    assert torch.equal(*outs)
+    grads = [torch.autograd.grad(out.square().sum(), inputs) for out in outs]
+    assert all(torch.equal(a, b) for a, b in zip(*grads))

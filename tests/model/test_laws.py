@@ -1,0 +1,159 @@
+"""Laws of every network, with each position scheme, each feature, and groups of ids as one step:
+nothing looks ahead or into another piece, the cache goes on, everything learned is saved."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from musictx.attention.positions import SCHEMES
+from musictx.attention.terms import Span
+from musictx.model.transformer import MusicTransformer
+from tests.chorale.features import test_grid, test_intervals
+from tests.model import schemes, test_grouped
+from tests.model.features import test_conditions, test_motif_memory, test_sounding
+from tests.model.models import VOCAB, build, close, every_scheme, in_parts, random_ids
+
+#: Of each feature: a model, and a piece of 60 ids for a seed.
+FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
+    "sounding": (test_sounding.model, lambda seed: test_sounding.music(1, 60, seed)),
+    "echoes": (test_motif_memory.model, lambda seed: test_motif_memory.music(1, 60, seed)),
+    "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
+    "conditions": (
+        test_conditions.model,
+        lambda seed: torch.tensor([test_conditions.window(seed)[:60]]),
+    ),
+    "grid": (test_grid.model, lambda seed: test_grid.music(1, seed)[:, :60]),
+}
+NETWORKS = [*sorted(SCHEMES), schemes.GRID, "added positions", *FEATURES, "groups"]
+every_network = pytest.mark.parametrize("name", NETWORKS)
+every_feature = pytest.mark.parametrize("name", FEATURES)
+
+
+@functools.cache
+def network(name: str) -> tuple[MusicTransformer, Tensor]:
+    """A model, and two pieces (2, T) longer than its tables."""
+    if name in FEATURES:
+        make, piece = FEATURES[name]
+        return make(), torch.cat([piece(5), piece(6)])
+    if name == "groups":
+        return test_grouped.model(), test_grouped.IDS
+    added = {"name": "huang", "periods": [4], "concat_sinusoids": 4}
+    return build(added if name == "added positions" else name), random_ids(2, 40)
+
+
+@every_network
+@torch.no_grad()
+def test_nothing_looks_ahead(name):
+    """From a place within a group on, all ids are others."""
+    model, ids = network(name)
+    place = ids.shape[1] // 2 + 2
+    changed = ids.clone()
+    changed[:, place:] = ids[:, 1 : 1 + ids.shape[1] - place]
+    for training in (True, False):  # no dropout: training differs in nothing else
+        logits = []
+        for each in (ids, changed):
+            torch.manual_seed(0)
+            logits.append(model.train(training)(each))
+        assert torch.equal(logits[0][:, :place], logits[1][:, :place])
+        assert not torch.equal(logits[0][:, place:], logits[1][:, place:])
+
+
+@every_scheme
+def test_gradients_come_from_the_past_of_the_same_piece_only(scheme):
+    """Untied, with every token different: rows of the embedding's gradient are tokens."""
+    model = build(scheme, tied=False)
+    pieces = torch.tensor([[0] * 9 + [1] * 15 + [-1] * 6])
+    logits = model(torch.arange(30)[None], piece_ids=pieces)
+    for i, first in ((0, 0), (5, 0), (9, 9), (20, 9), (23, 9)):
+        (gradient,) = torch.autograd.grad(
+            logits[0, i].square().sum(), model.embedding.weight, retain_graph=True
+        )
+        inside = torch.zeros(VOCAB, dtype=torch.bool)
+        inside[first : i + 1] = True
+        assert (gradient[~inside] == 0).all()
+        assert (gradient[inside].abs().sum(1) > 0).all()
+
+
+@every_network
+@torch.no_grad()
+def test_packed_pieces_equal_each_piece_alone(name):
+    """Each after padding up to a group of five, and before more of it."""
+    model, ids = network(name)
+    one, two = ids[:1, :33], ids[1:]
+    row = torch.cat([one, ids.new_zeros(1, 2), two, ids.new_zeros(1, 4)], 1)
+    counts = torch.tensor([33, 2, two.shape[1], 4])
+    pieces = torch.repeat_interleave(torch.tensor([0, -1, 1, -1]), counts)[None]
+    packed = model(row, piece_ids=pieces)
+    close(packed[:, :33], model(one))
+    close(packed[:, 35:-4], model(two))
+    assert torch.isfinite(packed).all()
+    assert not torch.allclose(packed, model(row), atol=1e-3), "packing makes a difference"
+
+
+@every_network
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(1, 39), max_size=12))
+@example(cuts=list(range(121)))
+def test_a_cache_gives_the_same_for_any_split(name, cuts):
+    """Token by token too, longer than the context and the tables."""
+    model, ids = network(name)
+    close(in_parts(model, ids, [cut for cut in cuts if cut < ids.shape[1]]), model(ids).detach())
+
+
+@every_scheme
+@torch.no_grad()
+def test_a_cache_that_slides_keeps_all_distances(scheme):
+    """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
+    model, ids = build(scheme, layers=1), random_ids(2, 40)
+    cache = model.new_cache(2, 12)
+    model(ids[:, :12], cache=cache)
+    for t in range(12, 40):
+        cache.slide(1)
+        got = model(ids[:, t : t + 1], cache=cache)
+        alone = model(ids[:, t - 11 : t + 1], positions=Span(t - 11, 12))
+        close(got[:, 0], alone[:, -1])
+
+
+@every_network
+@torch.no_grad()
+def test_config_and_state_dict_give_bit_equal_logits(name):
+    """Nothing that matters lives outside: another seed, then a strict load, is the same model."""
+    model, ids = network(name)
+    torch.manual_seed(99)
+    other = MusicTransformer(**model.config.plain()).eval().to(model.embedding.weight.dtype)
+    assert not torch.equal(model(ids), other(ids))
+    other.load_state_dict(model.state_dict(), strict=True)
+    assert torch.equal(model(ids), other(ids))
+    assert other.config == model.config
+
+
+def begun(name: str, **more: Any) -> MusicTransformer:
+    """The model of a feature as a new one begins, in float64."""
+    return MusicTransformer(**network(name)[0].config.plain() | more).double().eval()
+
+
+@pytest.mark.parametrize("name", ["sounding", "conditions", "echoes"])
+def test_given_to_a_model_later_a_feature_changes_nothing_at_first(name):
+    made, plain, ids = begun(name), begun(name, features=[]), network(name)[1]
+    assert made.config.feature(name) is not None
+    state = made.state_dict()
+    plain.load_state_dict({key: state[key] for key in plain.state_dict()})
+    assert torch.equal(made(ids), plain(ids))
+
+
+@every_feature
+def test_scores_begin_without_effect(name):
+    made, ids = begun(name), network(name)[1]
+    x, logits = torch.randn(2, 60, 16).double(), torch.randn(2, 60, made.config.vocab_size)
+    for part in made.features:
+        seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
+        assert part.score(logits, x, seen).equal(logits)
+        assert part.finish(x, seen).equal(x)

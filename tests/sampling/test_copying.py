@@ -1,0 +1,377 @@
+"""What repeats: against loops over the notes themselves."""
+
+from dataclasses import replace
+from random import Random
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.config import SamplingConfig
+from musictx.notes import Score
+from musictx.sampling import copying
+from musictx.sampling.copying import MotifRepetition, RhythmConsistency, SectionContrast
+from musictx.sampling.primer import encode_primer
+from musictx.sampling.strengths import (
+    AGREE,
+    FAR_COST,
+    LAST_STRIKES,
+    LEFT_OUT,
+    LINE_AGREE,
+    LINE_GAIN,
+    NEAR_BARS,
+    NEAR_COST,
+    NEW_ONSET,
+    ONSET_SECONDS,
+    RETURN_GAIN,
+    RETURN_SECONDS,
+    SAME_BAR,
+    SAME_PITCH,
+    SAME_ROOT,
+    SECTION_BARS,
+    STAY_GAIN,
+    STRIKE_GAIN,
+)
+from musictx.tokens.bar_ids import REPEATS
+from musictx.tokens.build import build
+from musictx.tokens.repeats import FARTHEST_BARS
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+from musictx.tokens.vocab import BOS
+from tests.model.test_grouped import song
+from tests.sampling.engines import nats
+from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
+
+PIANO = build("performance", tracks="piano")
+TABLE = BARS.vocabulary
+#: With more pitches, and of which a new section has some.
+WIDE = build("notes", low=40, high=90, controls=True)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 6, 7, 12, 13, FARTHEST_BARS])
+def test_bars_of_a_section_ago_are_likelier_than_nearer_and_farther_ones(before):
+    state, prior = BARS.grammar([]), copying.BarRepetitionPrior(BARS)
+    section = TABLE.id("section")
+    line = [TABLE.id("bar"), TABLE.id("numerator", 4), TABLE.id("denominator", 2)]
+    for _ in range(FARTHEST_BARS):
+        for token in (*line, section, TABLE.id("place")):
+            assert not nats(prior, state, TABLE.size)[: TABLE.range("section")[0]].any()
+            state.advance(token)
+    said = section + (REPEATS - 1 + before if before else 0)
+    for token in (*line, said, TABLE.id("place"), *line):
+        assert nats(prior, state, TABLE.size).any() == (state.written == 3)
+        state.advance(token)
+    wanted = np.zeros(TABLE.size)
+    for back in range(1, FARTHEST_BARS + 1):
+        at = section + REPEATS - 1 + back
+        if back <= NEAR_BARS:
+            wanted[at] = NEAR_COST
+        if back in SECTION_BARS:
+            wanted[at] = -RETURN_GAIN
+        if back > max(SECTION_BARS):
+            wanted[at] = FAR_COST
+        if back == before and back >= min(SECTION_BARS):
+            wanted[at] -= STAY_GAIN
+    np.testing.assert_array_equal(nats(prior, state, TABLE.size), wanted)
+    state.advance(section)
+    assert not nats(prior, state, TABLE.size).any()
+
+
+def next_pitch(strikes):
+    """Oracle: (pitch, how many agree) that followed the latest best likeness of the last strikes,
+    by loops over (seconds, pitch); None."""
+    best = None
+    for number in range(LAST_STRIKES, len(strikes)):
+        if strikes[-1][0] - strikes[number][0] < RETURN_SECONDS - 1e-9:
+            continue
+        agree = sum(
+            strikes[number - n][1] == strikes[len(strikes) - n][1]
+            for n in range(1, LAST_STRIKES + 1)
+        )
+        if agree >= AGREE and (best is None or agree >= best[1]):
+            best = strikes[number][1], agree
+    return best
+
+
+def next_of_line(strikes, now):
+    """Oracle: (pitch, intervals that agree) that goes on with the top line, by loops; None."""
+    onsets = []
+    for seconds, pitch in strikes:
+        if not onsets or seconds - onsets[-1][-1][0] > ONSET_SECONDS + 1e-9:
+            onsets.append([])
+        onsets[-1].append((seconds, pitch))
+    line = [max(pitch for _, pitch in onset) for onset in onsets]
+    here = []
+    if onsets and now - strikes[-1][0] <= ONSET_SECONDS + 1e-9:
+        here = [pitch for _, pitch in onsets.pop()]
+        line.pop()
+    best = None
+    for end in range(LAST_STRIKES + 1, len(onsets) - 1):
+        if strikes[-1][0] - onsets[end + 1][0][0] < RETURN_SECONDS - 1e-9:
+            break
+        run = []
+        for back in range(LAST_STRIKES):
+            interval = line[len(line) - 1 - back] - line[len(line) - 2 - back]
+            if line[end - back] - line[end - back - 1] != interval:
+                break
+            run.append(interval)
+        order = len(run), line[end] == line[-1]
+        if best is None or order >= best[2]:
+            best = line[-1] + line[end + 1] - line[end], run, order
+    if best is None or len(best[1]) < LINE_AGREE or not any(best[1]) or best[0] in here:
+        return None
+    return best[0], len(best[1])
+
+
+def random_strikes(random, count):
+    """Ids of strikes of few pitches, so that runs come again, with waits up to a second; each after
+    a velocity, and released."""
+    table, ids = PIANO.vocabulary, []
+    for number in range(count):
+        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
+        ids += [table.id("time_shift", wait)] if wait and number else []
+        ids += [table.id("velocity", 1 + number % 2), table.id("note_on", pitch)]
+        ids += [table.id("time_shift", 100), table.id("note_off", pitch)]
+    return ids
+
+
+def one_by_one(ids):
+    """After each of ``ids`` the state and what has been written so far, ``bos`` first."""
+    state = PIANO.grammar()
+    for number, token in enumerate(ids, 1):
+        state.advance(token)
+        yield state, np.array([BOS, *ids[:number]])
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False))
+def test_what_followed_the_last_time_is_likelier(random):
+    table, strikes = PIANO.vocabulary, []
+    pull = MotifRepetition(PIANO)
+    assert pull(PIANO.grammar(), np.array([BOS])) is None
+    for state, past in one_by_one(random_strikes(random, 60)):
+        kind, value = table.token(int(past[-1]))
+        strikes += [(state.seconds, value)] if kind == "note_on" else []
+        wanted, best = np.zeros(PIANO.size), next_pitch(strikes)
+        if best is not None:
+            wanted[table.id("note_on", best[0])] = -STRIKE_GAIN * best[1]
+        if (best := next_of_line(strikes, state.seconds)) is not None:
+            wanted[table.id("note_on", best[0])] -= LINE_GAIN * best[1]
+        np.testing.assert_allclose(nats(pull, state, PIANO.size, past), wanted)
+
+
+def test_what_is_remembered_is_what_would_be_found_again(monkeypatch):
+    """Id by id, in a window that slides, against one that remembers nothing."""
+    monkeypatch.setattr(copying, "MOTIF_REACH", 300)
+    ids = random_strikes(Random(1), 120)
+    remembering, looks = MotifRepetition(PIANO), Mock(side_effect=np.searchsorted)
+    changed = 0
+    for state, past in one_by_one(ids):
+        fresh = nats(MotifRepetition(PIANO), state, PIANO.size, past)
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "searchsorted", looks)
+            found = nats(remembering, state, PIANO.size, past)
+        np.testing.assert_array_equal(found, fresh)
+        changed += bool(fresh.any())
+        if len(past) % 60 == 0:  # as in a window that was cut
+            cut = past[-100:]
+            fresh = nats(MotifRepetition(PIANO), state, PIANO.size, cut)
+            np.testing.assert_array_equal(nats(remembering, state, PIANO.size, cut), fresh)
+    assert changed > 100
+    assert looks.call_count < len(ids)  # two or more a look
+
+
+def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
+    random = np.random.default_rng(0)
+    theme = random.permutation(np.arange(36, 60))[:12].tolist()
+    pitches = [*theme, *random.integers(70, 100, 1100).tolist(), *theme[:11]]
+    notes = [(0.5 * n, 0.5 * n + 0.4, one, 64, 0, False, 0) for n, one in enumerate(pitches)]
+    primer = encode_primer(PIANO, Score(notes=notes))
+    assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
+    pull = MotifRepetition(PIANO)
+    found = nats(pull, primer.state(PIANO), PIANO.size, primer.ids)
+    assert found.argmin() == PIANO.vocabulary.id("note_on", theme[11])
+
+
+ONSETS, PLACES = 4, (0, STEPS, 2 * STEPS, 3 * STEPS)
+
+
+def random_bars(random, count):
+    """Bars of up to three parts that mostly do what they did: (numerator, {(place, part)})."""
+    parts = random.sample([0, 5, DRUMS], random.randint(1, 3))
+    usual, bars = {(at, one) for at in PLACES for one in parts if random.random() < 0.6}, []
+    for _ in range(count):
+        changed = {(at, one) for at in PLACES for one in parts if random.random() < 0.1}
+        numerator = 3 if random.random() < 0.03 else 4
+        bars.append((numerator, {one for one in usual ^ changed if one[0] < STEPS * numerator}))
+    return bars
+
+
+def wanted(bars, here, written):
+    """Oracle: {(kind, value): nats} where ``here`` is what stands in the present bar, the last of
+    ``bars``, and ``written`` the place of the group that is being written, or None."""
+    *before, (numerator, _) = bars
+    before, costs = before[-ONSETS:], {}
+    if len(before) < ONSETS or any(one != numerator for one, _ in before):
+        return {}
+    playing = [one for one in (0, 5, DRUMS) if all(any(p == one for _, p in b) for _, b in before)]
+
+    def times(place, part):
+        return sum((place, part) in bar for _, bar in before)
+
+    def usual(place):
+        return place in (0, STEPS * numerator // 2) or any(times(place, one) for one in playing)
+
+    def word(part):
+        return ("drums", 0) if part == DRUMS else ("program", part)
+
+    if not playing:
+        return {}
+    if written is not None:
+        return {
+            word(one): NEW_ONSET * (not times(written, one)) for one in playing if usual(written)
+        }
+    now = max(here, default=(0, -2))
+    left_out = [
+        place
+        for place in PLACES
+        for one in playing
+        if times(place, one) == ONSETS and (place, one) > now and (place, one) not in here
+    ]
+    for place in range(TABLE.range("place")[1] - TABLE.range("place")[0]):
+        new = not usual(place) and place != now[0]
+        passed = sum(at < place for at in left_out)
+        costs["place", place] = NEW_ONSET * new + LEFT_OUT * passed
+    costs["bar", 0] = LEFT_OUT * len(left_out)
+    return costs
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_new_onsets_and_those_left_out_cost(random):
+    bars = random_bars(random, 9)
+    consistency = RhythmConsistency(BARS)
+    state = BARS.grammar([])
+
+    def check(number, here, written=None):
+        costs = np.zeros(TABLE.size)
+        for word, cost in wanted(bars[: number + 1], here, written).items():
+            costs[TABLE.id(*word)] = cost
+        found = nats(consistency, state, TABLE.size)
+        allowed = state.allowed()
+        np.testing.assert_allclose(found[allowed], costs[allowed])
+
+    for number, (numerator, onsets) in enumerate(bars):
+        for token in line_ids(numerator):
+            state.advance(token)
+        here = set()
+        check(number, here)
+        for place, part in sorted(onsets):
+            first, *rest = note_ids(place, part)
+            state.advance(first)
+            check(number, here, place)
+            for token in rest:
+                state.advance(token)
+            here.add((place, part))
+            check(number, here)
+
+
+def test_a_copy_goes_on_alone():
+    """What is written in a copy of a piece changes nothing that its original is charged."""
+    random, cost = Random(1), RhythmConsistency(BARS)
+    state = BARS.grammar([])
+    for numerator, onsets in random_bars(random, 6):
+        for token in [
+            *line_ids(numerator),
+            *(id for one in sorted(onsets) for id in note_ids(*one)),
+        ]:
+            state.advance(token)
+    before, copy = nats(cost, state, TABLE.size), state.copy()
+    for token in line_ids() + note_ids(STEPS, 0):
+        copy.advance(token)
+    assert nats(cost, copy, TABLE.size).any()
+    np.testing.assert_array_equal(nats(cost, state, TABLE.size), before)
+
+
+def test_it_is_a_habit_of_the_corpus():
+    kinds = {BARS: [copying.BarRepetitionPrior, RhythmConsistency], PIANO: [MotifRepetition]}
+    for tokens, expected in kinds.items():
+        found = copying.of(tokens, SamplingConfig(), 2)
+        assert [type(row) for one in found for row in one.rows] == [
+            k for k in expected for _ in "12"
+        ]
+        assert copying.of(tokens, SamplingConfig(habits=False), 2) == []
+    assert copying.of(build("chorale"), SamplingConfig(), 2) == []
+
+
+SECTION, WORDS = 2, WIDE.vocabulary
+
+
+@pytest.fixture(scope="module")
+def piece():
+    score = replace(song(bars=2 * SECTION), markers=((0.0, "C"), (1.5, "F"), (3.0, "G")))
+    return WIDE.stream(score)[0]
+
+
+@pytest.mark.parametrize("drums", [False, True])
+def test_costs_are_those_of_the_bars_in_the_same_place(piece, drums):
+    """Oracle: by loops over the groups of the first section."""
+    steps = 3 * STEPS
+    mine = piece.in_bars(0, SECTION)
+    contrast = SectionContrast(
+        WORDS, piece, [0], SECTION, SECTION,
+        steps=steps, drums=drums, lines=SECTION,
+    )  # fmt: skip
+    for bar in range(SECTION):
+        lines, notes = piece.bars[: SECTION + bar + 1], piece.in_bars(0, SECTION + bar).notes
+        before = WIDE.write(NoteStream(lines, notes))
+        state = WIDE.grammar(before)
+        for place in (0, STEPS // 2, STEPS):
+            for part in (0, DRUM_PART, CHORD):
+                kind = {DRUM_PART: "drums", CHORD: "harmony"}.get(part, "program")
+                ids = [WORDS.id("place", place), WORDS.id(kind, 0)]
+                costs = contrast(state, np.array([*before, *ids]))
+                expected = np.zeros(WORDS.size)
+                names = {DRUM_PART: "drum", CHORD: "root"}
+                for at in range(*WORDS.range(names.get(part, "pitch"))):
+                    tone = int(WORDS.value_of[at])
+                    if part == CHORD:
+                        root = -1
+                        for one in mine.notes[mine.notes["part"] == CHORD]:
+                            if one["start"] <= bar * steps + place:
+                                root = one["pitch"]
+                        expected[at] = SAME_ROOT * (tone == root)
+                        continue
+                    for one in mine.notes[(mine.notes["part"] != CHORD) & (mine.bar == bar)]:
+                        near = one["start"] % steps // 6 == place // 6
+                        near &= one["pitch"] % 12 == tone % 12
+                        if near and (drums or one["part"] != DRUM_PART):
+                            expected[at] = SAME_PITCH * (drums or part != DRUM_PART)
+                np.testing.assert_array_equal(costs, expected)
+    assert (piece.notes["part"] == CHORD).any()
+
+
+def test_other_fields_and_other_bars_cost_nothing(piece):
+    contrast = SectionContrast(WORDS, piece, [0], 1, 1, steps=72, drums=True, lines=1)
+    early = WIDE.write(NoteStream(piece.bars[:1], piece.notes[:0]))
+    for ids in (
+        [WORDS.id("place", 0)],
+        [WORDS.id("place", 0), WORDS.id("program", 0)],
+    ):
+        assert not contrast(WIDE.grammar(early), np.array([*early, *ids])).any()
+
+
+def test_bar_lines_of_a_new_section_say_only_its_own_bars_again(piece):
+    steps = 3 * STEPS
+    contrast = SectionContrast(
+        WORDS, piece, [0], SECTION, SECTION, steps=steps, drums=True, lines=SECTION
+    )
+    first, stop = WORDS.range("section")
+    for bar in range(SECTION):
+        ids = WIDE.write(NoteStream(piece.bars[: SECTION + bar + 1], piece.notes[:0]))[:-2]
+        costs = contrast(WIDE.grammar(ids), ids.astype(np.int64))
+        own = first + REPEATS + bar
+        assert not costs[:own].any()
+        assert (costs[own:stop] == SAME_BAR).all()
+        assert not costs[stop:].any()

@@ -1,0 +1,281 @@
+"""Limits on notes: what they ask for comes true, and the grammar always has its way."""
+
+import numpy as np
+import pytest
+import torch
+
+from musictx.card import CorpusStats
+from musictx.config import SamplingConfig
+from musictx.errors import ConfigError
+from musictx.notes import Score
+from musictx.sampling import engine, penalties
+from musictx.sampling.constraints import EachRow, GrammarConstraint
+from musictx.sampling.note_limits import Sustain
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.strengths import HOME_STRIKES, LONGEST_LENGTHS, OPENING_NOTES
+from musictx.tokens.build import build
+from musictx.tokens.performance import PerformanceTokenizer
+from tests.sampling.pieces import BARS, line_ids, note_ids, score
+
+PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
+BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
+PLAIN = SamplingConfig()
+
+
+def ids(tokenizer, *tokens):
+    return [tokenizer.vocabulary.id(kind, value) for kind, value in tokens]
+
+
+def seconds(value):
+    return np.full(128, np.inf if value is None else value)
+
+
+def random_walk(tokenizer, steps, seed, *others, longest=None, most=None):
+    """Draws of equal logits under limits, as the engine makes them."""
+    rng = np.random.default_rng(seed)
+    law = GrammarConstraint([tokenizer.grammar()], may_end=False)
+    events = tokenizer.note_events
+    limits = [EachRow([Sustain(events, seconds(longest), most)]), *others]
+    written = []
+    for _ in range(steps):
+        nats = [one(law.states, np.array([[1, *written]])) for one in limits]
+        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, None, nats)
+        ids = engine.draw(logits, [rng], torch.tensor([False]))
+        law.advance(ids)
+        written.append(int(ids[0]))
+    return tokenizer.decode(written)
+
+
+@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
+def test_no_pitch_is_struck_while_it_sounds(tokenizer):
+    def overlaps(score):
+        notes = score.notes[~score.notes["drum"]]
+        same = [(a, b) for i, a in enumerate(notes) for b in notes[i + 1 :]]
+        return sum(
+            a["pitch"] == b["pitch"]
+            and a["program"] == b["program"]
+            and b["start"] < a["end"] - 1e-9
+            for a, b in same
+        )
+
+    assert sum(overlaps(random_walk(tokenizer, 150, seed)) for seed in range(4)) == 0
+
+
+@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
+def test_notes_end_soon_after_the_longest_time(tokenizer):
+    longest, one_shift = 2.0, 1.0
+    for seed in range(4):
+        score = random_walk(tokenizer, 400, seed, longest=longest)
+        notes = score.notes[~score.notes["drum"]]
+        lengths = notes["end"] - notes["start"]
+        # Noticed at the first step after it is due, and several notes may be due at once.
+        assert lengths.max() <= longest + one_shift + 1e-9
+    free = random_walk(PIANO, 400, 0)
+    assert (free.notes["end"] - free.notes["start"]).max() > longest + one_shift
+
+
+@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
+def test_no_more_notes_sound_at_once_than_may(tokenizer):
+    def most_at_once(score):
+        notes = score.notes[~score.notes["drum"]]
+        return max(sum((notes["start"] <= n["start"]) & (notes["end"] > n["start"])) for n in notes)
+
+    assert max(most_at_once(random_walk(tokenizer, 200, seed, most=3)) for seed in range(4)) == 3
+    assert max(most_at_once(random_walk(tokenizer, 200, seed)) for seed in range(4)) > 3
+
+
+def test_a_note_held_by_the_past_counts():
+    past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
+    states = [PIANO.grammar(past) for _ in range(2)]
+    sustain = EachRow([Sustain(PIANO.note_events, seconds(0.5), None)] * 2)
+    off = PIANO.vocabulary.id("note_off", 60)
+    for row in sustain(states, np.zeros((2, 1))):
+        assert np.flatnonzero(np.isfinite(row)).tolist() == [off]
+    states[0].advance(off)
+    free, late = np.isfinite(sustain(states, np.zeros((2, 1))))
+    assert free.all()
+    assert np.flatnonzero(late).tolist() == [off]
+
+
+def test_registers_have_their_own_limits():
+    limits = CorpusStats.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
+    assert limits.longest[[0, 61, 62, 127]].tolist() == [3.0, 3.0, 1.0, 1.0]
+    assert np.isinf(CorpusStats().longest).all()
+    past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("note_on", 63), ("time_shift", 100))
+    past += ids(PIANO, ("time_shift", 60))
+    row = Sustain(PIANO.note_events, limits.longest, None)(PIANO.grammar(past), np.zeros(1))
+    assert np.flatnonzero(np.isfinite(row)).tolist() == [PIANO.vocabulary.id("note_off", 63)]
+
+
+def primer(density):
+    """One of so many notes a second, ten seconds long; or a new piece."""
+    if density is None:
+        return NOTHING
+    notes = [(i / density, i / density + 0.1, 60) for i in range(int(10 * density))]
+    return Primer(np.zeros(1, np.uint16), 10.0, score(*notes))
+
+
+def test_what_is_built_follows_the_options_and_the_corpus():
+    limits = CorpusStats.of(
+        {
+            "longest_note": [[0, 1]],
+            "most_notes": 15,
+            "density": 8.0,
+            "restruck": 0.2,
+            "in_scale": 0.86,
+        }
+    )
+
+    def built(densities=(None,), **options):
+        primers = [primer(density) for density in densities]
+        found = penalties.build(
+            PIANO, SamplingConfig(**options), limits, primers, options.get("density")
+        )
+        return {type(row).__name__: one.rows for one in found for row in one.rows}
+
+    def values(rows, name):
+        return [getattr(row, name, None) for row in rows]
+
+    full = built()
+    assert set(full) == {
+        "Sustain", "Release", "Repetition", "Patterns", "Tonality", "Density"
+    }  # fmt: skip
+    (sustain,) = full["Sustain"]
+    assert (sustain.most, sustain.longest[60]) == (15, 2.0)
+    assert full["Release"][0].usual[60] == 2.0 / LONGEST_LENGTHS
+    assert values(full["Density"], "target") == [8.0]
+    assert values(full["Repetition"], "target") == [0.2]
+    assert values(built((3.0, None))["Density"], "target") == [3.0, 8.0]
+    # One pitch lies within a scale; a tenth less than usual is usual, too.
+    tonality = built((3.0, None))["Tonality"]
+    assert values(tonality, "target") == pytest.approx([0.83, 0.76])
+    assert tonality[0].home[0] == HOME_STRIKES  # where its primer is
+    assert not tonality[1].home.any()
+    assert values(built((3.0,), density=5.0)["Density"], "target") == [5.0]
+    assert [built(density=d)["Density"][0].gain for d in (None, 5.0)] == [0.1, 0.8]
+    none = built(habits=False)
+    assert set(none) == {"Sustain"}
+    assert set(built(habits=False, density=5.0)) == {"Sustain", "Density"}
+    assert "Density" not in built(density=0)
+    assert none["Sustain"][0].most is None
+    assert np.isinf(none["Sustain"][0].longest).all()
+
+
+def test_pieces_in_bars_get_all_of_them():
+    ids = [id for _ in range(4) for id in [*line_ids(), *note_ids(0, 0), *note_ids(24, 0)]]
+    state, primer = BARS.grammar(np.array(ids)), Primer(np.array(ids, np.uint16), 6.0)
+
+    def built(*, targets, **options):
+        found = penalties.of_pieces(
+            BARS, SamplingConfig(**options), CorpusStats(), [primer], [state], targets=[targets]
+        )
+        return [type(row).__name__ for one in found for row in one.rows]
+
+    repeats = ["BarRepetitionPrior", "RhythmConsistency"]
+    assert built(targets={}) == [*repeats, "PartDensity"]
+    assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
+    assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
+
+
+def test_tokens_without_releases_have_only_their_own_penalties():
+    chorale = build("chorale")
+    found = penalties.build(chorale, SamplingConfig(), CorpusStats(), [NOTHING])
+    assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
+
+
+def test_what_continues_music_keeps_to_its_programs_and_drums():
+    tokens = BAND
+    rows = [[(9, False), (0, True)], [(48, False)]]
+    primers = []
+    for row in rows:
+        notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
+        primers.append(Primer(tokens.encode(Score(notes=notes))))
+    (rule,) = penalties.of_the_primers(tokens, primers, PLAIN, CorpusStats())
+    free = rule([None] * 2, np.empty((2, 0))) == 0
+    for row, heard in zip(free, rows):
+        for program in range(128):
+            assert row[tokens.vocabulary.id("program", program)] == ((program, False) in heard)
+        drum = "drums" if "drums" in tokens.kinds else "drum"
+        first, _ = tokens.vocabulary.range(drum)
+        assert row[first] == ((0, True) in heard)
+        others = ~np.isin(
+            tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
+        )
+        assert row[others].all()
+    assert penalties.of_the_primers(PIANO, primers, PLAIN, CorpusStats()) == []
+
+
+def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
+    tokens = build("notes", chords=False)
+    rows = [[0, 5, 36, 84, 8.0], [73, 2, 52, 85, 2.0], [128, 3, 36, 55, 9.0]]
+    stats = CorpusStats.of({"parts": rows})
+    (both,) = penalties.of_the_primers(tokens, [NOTHING] * 2, PLAIN, stats)
+    table, rule = tokens.vocabulary, both.rows[0]
+    piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
+    place, count = table.id("place", 0), OPENING_NOTES
+    for opening in ([], ([place, piano] * count)[:-1], [place, piano] * count):
+        found = rule(None, np.array(opening, int))
+        if opening.count(piano) == count:
+            assert found is None
+        else:
+            assert found[[piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
+    late = np.full((2, 200), place)
+    late[1, :count] = piano
+    (both,) = penalties.of_the_primers(tokens, [NOTHING] * 2, PLAIN, stats)
+    assert both([None] * 2, late)[:, flute].tolist() == [np.inf, 0.0]
+
+
+@pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
+def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
+    for known in (None, [0, 128]):
+        limits = CorpusStats.of({"instruments": known})
+        (rule,) = penalties.of_the_primers(tokens, [NOTHING, NOTHING], PLAIN, limits)
+        played = [
+            tokens.encode(
+                Score(notes=[(i, i + 1, 60, 64, 5, drum, 0) for i in range(OPENING_NOTES)])
+            ).astype(np.int64)
+            for drum in (False, True)
+        ]
+        past = np.stack([one[: min(map(len, played))] for one in played])
+        assert np.isinf(rule([None] * 2, past[:, :0])).any(axis=1).all()
+        pitched, drums = rule([None] * 2, past)
+        kinds = np.array(tokens.kinds)[tokens.kind_of]
+        assert not pitched.any()
+        assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
+        assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
+    drums, alone = CorpusStats.of({"instruments": [128]}), SamplingConfig(habits=False)
+    assert penalties.of_the_primers(tokens, [NOTHING], PLAIN, drums) == []
+    assert penalties.of_the_primers(tokens, [NOTHING], alone, limits) == []
+    assert penalties.of_the_primers(PIANO, [NOTHING], PLAIN, limits) == []
+
+
+def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
+    def drawn(steps, *others, seed=0):
+        notes = random_walk(BAND, steps, seed, *others).notes
+        return set(np.where(notes["drum"], 128, notes["program"]).tolist())
+
+    assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
+    limits = CorpusStats.of({"instruments": [48, 73]})
+    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, [NOTHING])
+    assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
+    played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
+    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, [Primer(BAND.encode(played))])
+    heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
+    assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
+    (first, *_) = penalties.build(PIANO, SamplingConfig(), limits, [NOTHING])
+    assert isinstance(first.rows[0], Sustain)  # tokens of one instrument
+
+
+def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
+    limits = CorpusStats()
+    penalties.build(build("chorale"), SamplingConfig(habits=False), limits, [NOTHING])
+    with pytest.raises(
+        ConfigError, match=r"sampling\.density=3.0: has no effect on chorale tokens"
+    ):
+        penalties.build(build("chorale"), SamplingConfig(), limits, [NOTHING], density=3.0)
+    assert penalties.build(build(), SamplingConfig(), limits, [NOTHING], density=3.0)
+
+
+def test_rules_without_four_voices_are_refused():
+    with pytest.raises(ConfigError, match=r"sampling\.rules=5.*: has no effect on performance"):
+        penalties.build(build(), SamplingConfig(rules=5.0), CorpusStats(), [NOTHING])

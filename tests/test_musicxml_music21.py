@@ -1,0 +1,150 @@
+"""Notes of public MusicXML files, as music21 has them: pitch, beginning and length in quarters,
+after ties and repeats.
+
+The files are those that come with music21: LilyPond's collection of test cases, and pieces that
+Finale, Sibelius, MuseScore and scanners have written. Grace notes, cue notes and articulations are
+taken out first: music21 gives them no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from musictx import Limits, musicxml
+from musictx.musicxml.document import open_document
+
+music21 = pytest.importorskip("music21", reason="needs the extra bach")
+FOLDER = Path(music21.__file__).parent
+SUITE = sorted((FOLDER / "musicxml" / "lilypondTestSuite").glob("*.[mx]*l"))
+PIECES = [
+    "beach/prayer_of_a_tired_child",
+    "bach/bwv66.6",
+    "ciconia/quod_jactatur",
+    "monteverdi/madrigal.3.2",
+    "haydn/opus1no1/movement4",
+    "leadSheet/berlinAlexandersRagtime",
+    "leadSheet/fosterBrownHair",
+    "liliuokalani/aloha_oe",
+    "luca/gloria",
+    "schubert/Lindenbaum",
+    "schumann_robert/dichterliebe_no2",
+    "verdi/laDonnaEMobile",
+    "webern/webern_dormi_jesu_op_16_no_2",
+]
+#: What music21 reads otherwise, and why.
+OTHERWISE = {
+    "01d-Pitches-Microtones": "a quarter-tone is rounded up there, here to the even number",
+    "02e-Rests-NoType": "a note without a staff is there on both of them",
+    "21f-Chord-ElementInBetween": "a chord is divided there by what stands in it",
+    "32c-MultipleNotationChildren": "a sharp sign alters there what <alter> leaves as it is",
+}
+
+
+def plain(file: Path) -> bytes:
+    """The document without grace notes and articulations, and with rests for cue notes."""
+    root = open_document(file.read_bytes(), Limits())
+    for measure in root.iter("measure"):
+        for note in measure.findall("note"):
+            cue = note.find("cue") is not None
+            if note.find("grace") is not None or (cue and note.find("chord") is not None):
+                measure.remove(note)
+            elif cue:
+                for name in ("cue", "tie", "notations"):
+                    for child in note.findall(name):
+                        note.remove(child)
+                for pitch in note.findall("pitch"):
+                    pitch.clear()
+                    pitch.tag = "rest"
+    for notations in root.iter("notations"):
+        for mark in notations.findall("articulations"):
+            notations.remove(mark)
+    return ET.tostring(root)
+
+
+def ours(data: bytes) -> Counter:
+    """(beginning, length, pitch; -1 for a drum) of notes, to a thousandth of a quarter."""
+    notes = musicxml.read(data, bpm=60).notes
+    rows = zip(notes["start"], notes["end"] - notes["start"], notes["pitch"], notes["drum"])
+    return Counter(
+        (round(float(at), 3), round(float(length), 3), -1 if drum else int(pitch))
+        for at, length, pitch, drum in rows
+    )
+
+
+def theirs(data: bytes, together: bool) -> Counter:
+    """The same by music21; with ``together`` measures begin together in all of its parts, each as
+    late as the longest one before it ends."""
+    score = music21.converter.parseData(data.decode(), format="musicxml", forceSource=True)
+    score = score.toSoundingPitch()
+    lengths = _lengths(score.parts) if together else []
+    notes: Counter = Counter()
+    for part in score.parts:
+        for number, measure in enumerate(part.getElementsByClass("Measure")):
+            measure.editorial.place = number
+        with contextlib.suppress(music21.repeat.ExpanderException):
+            part = part.expandRepeats()
+        if together:
+            at = 0.0
+            for measure in list(part.getElementsByClass("Measure")):
+                part.setElementOffset(measure, at)
+                at += lengths[measure.editorial.place]
+        notes += _tied(part)
+    return notes
+
+
+def _lengths(parts) -> defaultdict[int, float]:
+    """Quarters of each measure: up to where the last note ends, and rests within the meter."""
+    lengths: defaultdict[int, float] = defaultdict(float)
+    for part in parts:
+        for number, measure in enumerate(part.getElementsByClass("Measure")):
+            bar = measure.barDuration.quarterLength
+            for one in measure.recurse().notesAndRests:
+                end = one.getOffsetInHierarchy(measure) + one.quarterLength
+                lengths[number] = max(lengths[number], float(min(end, bar) if one.isRest else end))
+    return lengths
+
+
+def _tied(part) -> Counter:
+    rows: list[list] = []
+    waiting: defaultdict = defaultdict(list)
+    for element in part.flatten().notes:
+        if isinstance(element, music21.harmony.Harmony):
+            continue
+        at, length = float(element.offset), float(element.quarterLength)
+        for note in getattr(element, "notes", [element]):
+            ties = note.tie.type if note.tie else ""
+            pitch = round(note.pitch.ps) if hasattr(note, "pitch") else -1
+            held = waiting[round(at, 3), pitch]
+            if held:
+                place = held.pop()
+                rows[place][1] = at + length - rows[place][0]
+            else:
+                place = len(rows)
+                rows.append([at, length, pitch])
+            if ties in ("start", "continue"):
+                waiting[round(at + length, 3), pitch].append(place)
+    return Counter((round(at, 3), round(length, 3), pitch) for at, length, pitch in rows)
+
+
+def agree(file: Path) -> bool:
+    data = plain(file)
+    notes = ours(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return theirs(data, False) == notes or theirs(data, True) == notes
+
+
+@pytest.mark.parametrize("file", SUITE, ids=lambda file: file.stem)
+def test_cases_of_lilypond_s_suite_sound_as_by_music21(file):
+    assert agree(file) == (file.stem not in OTHERWISE)
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_pieces_sound_as_by_music21(name):
+    assert agree(next(FOLDER.glob(f"corpus/{name}.[mx]*l")))

@@ -1,0 +1,153 @@
+"""Laws of both languages of notes: reading, writing, the grammar, transposing, controls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import Score
+from musictx.tokens import controls
+from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.tokens.build import build
+from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, level, measured
+from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from tests.strategies import scores
+from tests.tokens.grids import gridded
+
+EVENTS = [
+    PerformanceTokenizer(),
+    PerformanceTokenizer(low=21, high=108),
+    PerformanceTokenizer(tracks="programs", velocity_bins=50),
+    PerformanceTokenizer(tracks="programs", low=40, high=70, step_ms=30, max_shift_ms=90),
+    PerformanceTokenizer(velocity_bins=1, step_ms=1, max_shift_ms=7),
+    PerformanceTokenizer(velocity_bins=127, step_ms=125, max_shift_ms=125),
+    PerformanceTokenizer(tracks="programs", controls=True),
+]
+BARS = [
+    BarTokenizer(),
+    BarTokenizer(tracks="piano", low=21, high=108, velocity_bins=32),
+    BarTokenizer(low=40, high=70, velocity_bins=1, controls=True),
+    BarTokenizer(chords=False),
+]
+tokenizers = st.sampled_from([*EVENTS, *BARS])
+pieces = st.one_of(scores(), scores(grid=None), gridded())
+quick = settings(deadline=None, max_examples=100)
+
+
+@quick
+@given(tokenizers, pieces)
+def test_what_is_written_reads_back_as_the_quantised_score_and_is_written_again(tokenizer, piece):
+    ids, left_out = tokenizer.encode_with_report(piece)
+    decoded, expected = tokenizer.decode(ids), tokenizer.quantise(piece)
+    assert decoded == expected
+    assert decoded.markers == expected.markers
+    assert len(decoded) + sum(left_out.values()) == len(piece)
+    assert ids.dtype == np.uint16
+    assert len(ids) % tokenizer.group == 0
+    assert np.array_equal(tokenizer.write(tokenizer.read(ids)), ids)
+    assert np.array_equal(tokenizer.encode(decoded), ids)
+
+
+@quick
+@given(tokenizers, pieces)
+def test_every_encoding_is_accepted_and_may_end(tokenizer, piece):
+    ids = tokenizer.encode(piece)
+    state = tokenizer.grammar([CUT, *ids])
+    assert state.notes == len(tokenizer.decode(ids))
+    assert state.allowed()[EOS] == (state.notes > 0)
+
+
+@quick
+@given(tokenizers, pieces, st.integers(-12, 12))
+def test_transposing_commutes_with_encoding(tokenizer, piece, semitones):
+    ids = tokenizer.encode(piece)
+    moved = tokenizer.augment(ids, semitones=semitones)
+    notes = tokenizer.decode(ids).notes.copy()
+    pitched = ~notes["drum"]
+    shifted = notes["pitch"].astype(int) + semitones * pitched
+    if (shifted[pitched] < tokenizer.low).any() or (shifted[pitched] > tokenizer.high).any():
+        assert moved is None
+        return
+    notes["pitch"] = shifted
+    assert moved.dtype == np.uint16
+    assert np.array_equal(tokenizer.decode(moved).notes, notes)
+    assert np.array_equal(tokenizer.augment(moved, semitones=-semitones), ids)
+
+
+@pytest.mark.parametrize("tokenizer", [EVENTS[2], BARS[2]])
+def test_nothing_is_an_empty_array_and_special_ids_are_passed_over(tokenizer):
+    assert tokenizer.encode(Score()).shape == (0,)
+    assert tokenizer.encode(Score()).dtype == np.uint16
+    assert tokenizer.decode([]) == tokenizer.decode([PAD, BOS, EOS, CUT]) == Score()
+    with pytest.raises(ValueError, match=f"expected 0 to {tokenizer.size - 1}"):
+        tokenizer.decode([tokenizer.size])
+    ids = np.random.default_rng(0).integers(0, tokenizer.size, 500).astype(np.uint16)
+    assert np.array_equal(tokenizer.augment(ids, semitones=0, stretch=1.0), ids)
+
+
+# ----------------------------------------------------------------------------------------- controls
+
+PLAIN, STEERED = (PerformanceTokenizer(tracks="programs", controls=c) for c in (False, True))
+
+
+def test_events_keep_their_ids_and_corpora_their_fingerprint():
+    assert STEERED.kinds == PLAIN.kinds + CONTROL_KINDS
+    assert np.array_equal(STEERED.kind_of[: PLAIN.size], PLAIN.kind_of)
+    assert STEERED.fingerprint != PLAIN.fingerprint
+    assert STEERED.events.fingerprint == PLAIN.fingerprint == PLAIN.events.fingerprint
+    assert build(**STEERED.to_config()).fingerprint == STEERED.fingerprint
+    assert "controls" not in PLAIN.to_config()  # what was made without them stays what it was
+    # Shards and models on disk name it: it may only change together with the encoding.
+    assert EVENTS[0].fingerprint == "a1766be32e9585d9"
+
+
+@quick
+@given(
+    scores(), st.lists(st.tuples(st.integers(0, 200), st.sampled_from(CONTROL_KINDS)), max_size=9)
+)
+def test_control_tokens_among_events_change_nothing(piece, places):
+    ids = STEERED.encode(piece).tolist()
+    assert ids == PLAIN.encode(piece).tolist()
+    mixed = list(ids)
+    for place, kind in places:
+        mixed.insert(place % (len(mixed) + 1), STEERED.vocabulary.id(kind))
+    assert STEERED.decode(mixed) == PLAIN.decode(ids)
+    state, plain = STEERED.grammar(mixed), PLAIN.grammar(ids)
+    assert (state.notes, state.seconds) == (plain.notes, plain.seconds)
+    assert not state.allowed()[PLAIN.size :].any()
+    if not places:
+        assert np.array_equal(state.allowed()[: PLAIN.size], plain.allowed())
+
+
+@quick
+@given(scores(max_notes=20), st.floats(4.0, 12.0))
+def test_measured_is_what_a_loop_over_moments_finds(piece, seconds):
+    notes = piece.notes
+    values = measured(notes, seconds)
+    assert values["density"] == len(notes) / seconds
+    if len(notes):
+        mean = sum(int(n["velocity"]) for n in notes) / len(notes)
+        assert values["loudness"] == pytest.approx(mean)
+    pitched = notes[~notes["drum"]]
+    moments = np.arange(0, 12.0, 0.0005) + 0.00025  # notes begin and end at milliseconds
+    limit = max([seconds, *pitched["start"]])
+    count = sum(
+        ((moments > n["start"]) & (moments < min(n["end"], limit))).astype(int) for n in pitched
+    )
+    if len(pitched) and np.any(count):
+        assert values["polyphony"] == pytest.approx(count[count > 0].mean(), rel=0.02)
+        assert values["register"] == pytest.approx(pitched["pitch"].astype(float).mean())
+
+
+@pytest.mark.parametrize("name", list(CONTROLS))
+def test_levels_rise_with_the_value_and_words_name_different_ones(name):
+    control = CONTROLS[name]
+    rising = [level(name, v) for v in np.linspace(0.1, 130, 4000)]
+    assert rising == sorted(rising)
+    assert set(rising) == set(range(1, len(control.edges) + 2))
+    of_words = [level(name, value) for value in control.words.values()]
+    assert of_words == sorted(set(of_words))
+    assert controls.levels({}) == [0] * len(CONTROLS)
