@@ -95,8 +95,8 @@ def test_only_a_melody_without_chords_gets_some():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     asked = AccompanyConfig(melody="x.mid")
-    assert annotated(under(melody, asked).with_chords().known) == search(melody)
-    assert under(marked, asked).with_chords().known.markers == marked.markers
+    assert annotated(under(melody, asked).with_chords().given) == search(melody)
+    assert under(marked, asked).with_chords().given.markers == marked.markers
     inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert inside.with_chords() is inside
 

@@ -78,6 +78,8 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
+    if bundle.tokenizer.group > 1:
+        task = task.with_chords()
     region, placed = _region(bundle, task, request, values)
     versions = composer.versions(
         region,
@@ -112,8 +114,6 @@ def _region(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
         )
-    if bundle.tokenizer.group > 1:
-        task = task.with_chords()
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
         values = {**_usual(bundle, task), **values}
