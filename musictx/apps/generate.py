@@ -30,14 +30,14 @@ from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.sampling.composer import USUAL_SECONDS, Progress, continuations
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.events import OnEvent
 from musictx.sampling.primer import Plan, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, steering
 from musictx.sampling.stream import Stream
-from musictx.sampling.strengths import PART_SECONDS, PART_SHARE
+from musictx.sampling.strengths import PART_SECONDS, PART_SHARE, USUAL_SECONDS
 from musictx.tokens.bars import STEPS
 from musictx.tokens.vocab import Penalty, Tokenizer
 

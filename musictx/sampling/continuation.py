@@ -27,15 +27,11 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import LEAST_MUSIC_SECONDS
+from musictx.sampling.strengths import LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
-
-#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
-#: performances have about 200 a second; more means that time has stopped passing.
-TOKENS_PER_SECOND = 500
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:

@@ -182,17 +182,15 @@ def build(
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: repetition, lengths, scale."""
-    release = feedback.Release(events, stats.longest)
+    """What holds notes to the corpus and the primers: repetition and scale."""
     again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-    patterns = [feedback.Patterns(events) for _ in primers]
     scales: list[feedback.Tonality | None] = []
     for primer in primers:
         # A few seconds keep to a scale more closely than the piece that they open.
         shares = [x for x in (primer.in_scale, stats.in_scale) if x]
         target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
         scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    return [EachRow([release] * len(primers)), EachRow(again), EachRow(patterns), EachRow(scales)]
+    return [EachRow(again), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

@@ -12,11 +12,9 @@ from musictx.evaluate.musical import scale_consistency
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.sampling.strengths import LAPS
 from musictx.tokens.clock import Clock
 from musictx.tokens.vocab import GrammarState, Tokenizer
-
-#: Quarter notes by which the last note may reach over a bar line that new music begins on.
-LAPS = 1 / 8
 
 
 @dataclass(frozen=True)
