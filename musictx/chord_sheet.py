@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.chord_search import search
 from musictx.chords import changes, is_chart, name_of, recognised, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
@@ -95,9 +96,10 @@ def _placed(
 
 
 def bars_of(score: Score) -> list[Bar]:
-    """The chords of each bar of ``score``, those of its markers, or else those that its notes
-    imply; a bar that begins without a change has the chord in force there."""
-    chords = changes(score) or [(time, str(chord)) for time, chord in recognised(score)]
+    """The chords of each bar of ``score``, those of its markers, or else those that fit its melody
+    or that its notes imply; a bar that begins without a change has the chord in force there."""
+    implied = search if score.one_voice else recognised
+    chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
     if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
