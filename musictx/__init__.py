@@ -27,7 +27,7 @@ _WHERE = {
     "Bundle": "musictx.bundle",
     "Event": "musictx.sampling.stream",
     "Limits": "musictx.config",
-    "Sample": "musictx.sampling.music",
+    "Sample": "musictx.sampling.sample",
     "SamplingConfig": "musictx.config",
     "Score": "musictx.notes",
     "Stream": "musictx.sampling.stream",

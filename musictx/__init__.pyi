@@ -16,7 +16,7 @@ _Text = str | int | Sequence[str | int]  # several are those that commas separat
 from musictx.bundle import Bundle as Bundle
 from musictx.sampling.stream import Event as Event
 from musictx.config import Limits as Limits
-from musictx.sampling.music import Sample as Sample
+from musictx.sampling.sample import Sample as Sample
 from musictx.config import SamplingConfig as SamplingConfig
 from musictx.notes import Score as Score
 from musictx.sampling.stream import Stream as Stream
@@ -63,6 +63,9 @@ def generate(
     seconds: float | None = ...,
     bars: int | None = ...,
     tokens: int | None = ...,
+    tempo: float | None = ...,
+    meter: _Text | None = ...,
+    instruments: _Text | None = ...,
     form: _Text | None = ...,
     end: Literal['cut', 'natural', 'model'] | None = ...,
 ) -> list[Sample]: ...

@@ -29,6 +29,8 @@ def looks_like(data: bytes) -> bool:
     text = _text(data)
     if LINK.search(text):
         return True
+    if re.search(r"^X:\s*\d+.*^K:", text, re.MULTILINE | re.DOTALL):
+        return False  # ABC, whose notes are letters too
     return not text.lstrip().startswith("<") and len(_measures(text, {}, Counter())) > 1
 
 
@@ -37,19 +39,22 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
     With ``repeats=False`` the page is read as it stands. Raises :class:`ReadError` for a text
     without chords."""
     remarks = Counter() if repairs is None else repairs
-    said: dict[str, str] = {}
+    headings: dict[str, str] = {}
     text = _text(data)
     if LINK.search(text):
-        measures = chart(text, said, repeats, remarks)
+        measures = chart(text, headings, repeats, remarks)
     else:
-        measures = _measures(text, said, remarks)
+        measures = _measures(text, headings, remarks)
     if not any(map(any, (measure.chords for measure in measures))):
         raise ReadError("the given bytes: no chords in this text", "no chords")
-    return _score(measures[:MOST_BARS], said)
+    remarks += Counter()  # without those that count nothing
+    return _score(measures[:MOST_BARS], headings)
 
 
 def _text(data: bytes) -> str:
     data = data[:MOST_BYTES]
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
     if re.search(rb"[\0-\x08\x0e-\x1f]", data):
         return ""
     try:
@@ -58,15 +63,15 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _measures(text: str, said: dict[str, str], remarks: Counter[str]) -> list[Measure]:
-    """The bars of ChordPro or of plain text; ``said`` gets their title, tempo and so on."""
+def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[Measure]:
+    """The bars of ChordPro or of plain text; ``headings`` gets their title, tempo and so on."""
 
     def name(word: str) -> str:
-        found = name_of(word)
-        if found is None:
-            found = nearest(word)
-            remarks[_OTHER_KIND if found else "words among chords left out"] += 1
-        return found or ""
+        chord = name_of(word)
+        if chord is None:
+            chord = nearest(word)
+            remarks[_OTHER_KIND if chord else "words among chords left out"] += 1
+        return chord or ""
 
     body: list[str] = []
     tab = False
@@ -74,7 +79,7 @@ def _measures(text: str, said: dict[str, str], remarks: Counter[str]) -> list[Me
         if directive := _DIRECTIVE.fullmatch(line.lower()):
             group = 1 if directive[1] else 3
             kind = _SHORT.get(directive[group], directive[group])
-            said.setdefault(
+            headings.setdefault(
                 kind, line[directive.start(group + 1) : directive.end(group + 1)].strip()
             )
             tab = kind == "start_of_tab" or (tab and kind != "end_of_tab")
@@ -89,19 +94,21 @@ def _measures(text: str, said: dict[str, str], remarks: Counter[str]) -> list[Me
             body.append(line)
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
-        body.append("|".join(chords))
+        times = re.search(r"\bx(\d)$", line)
+        chords = [chord for chord in chords if name_of(chord) or nearest(chord)]
+        body.append("|".join(chords * max(int(times[1]), 1) if times else chords))
         remarks["how long chords last, here a bar each"] += bool(chords)
         if bracketed or not chords:
             remarks["words"] += 1
         if not any(body):
-            said.setdefault("title", line)
-    match = re.match(r"(\d{1,2})/(\d{1,2})", said.get("time", ""))
+            headings.setdefault("title", line)
+    match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
     return [Measure(bar, meter) for bar in bars_in("\n".join(body), name)]
 
 
-def _score(measures: list[Measure], said: dict[str, str]) -> Score:
-    number = re.match(r"\d{1,3}(\.\d{1,3})?", said.get("tempo", ""))
+def _score(measures: list[Measure], headings: dict[str, str]) -> Score:
+    number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
     bpm = float(number[0]) if number and float(number[0]) > 0 else DEFAULT_BPM
     at, meter = 0.0, (0, 0)
     markers: list[tuple[float, str]] = []
@@ -119,7 +126,7 @@ def _score(measures: list[Measure], said: dict[str, str]) -> Score:
         at += length
     markers.append((at, "N"))  # so that the last chord has its bars
     keys = []
-    if key := re.match(r"([A-G])([#b]?)(-|m(?!aj))?", said.get("key", "")):
+    if key := re.match(r"([A-G])([#b]?)(-|m(?!aj))?", headings.get("key", "")):
         sharps = "FCGDAEB".index(key[1]) - 1 + 7 * ((key[2] == "#") - (key[2] == "b"))
         sharps -= 3 * bool(key[3])
         keys = [(0.0, max(-7, min(7, sharps)), bool(key[3]))]
@@ -129,6 +136,6 @@ def _score(measures: list[Measure], said: dict[str, str]) -> Score:
         keys=np.array(keys, KEY),
         markers=tuple(markers),
         ticks_per_quarter=480,
-        title=said.get("title", "")[:200],
-        composer=said.get("composer", "")[:200],
+        title=headings.get("title", "")[:200],
+        composer=headings.get("composer", "")[:200],
     )

@@ -1,7 +1,7 @@
 """Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
 
 Between two strokes stands a bar; several chords in it share it equally, and a dot is a share in
-which the chord before goes on. ``%`` is the bar before once more, or beside chords a dot; ``N.C.``
+which the chord before goes on. ``%`` is the bar before once more, or among chords a dot; ``N.C.``
 is no chord. ``|: C | F :|`` is played twice; ``x4`` at the end plays all of it four times.
 
 A bar is the list of its shares: names of chords as markers have them, ``A:min7``, or "" for a dot.
@@ -30,8 +30,8 @@ def sheet(text: str, option: str = "chords") -> list[Bar]:
     """The bars of a sheet; ``UserError`` naming ``option`` for what is none."""
 
     def name(word: str) -> str:
-        if found := name_of(word):
-            return found
+        if chord := name_of(word):
+            return chord
         raise UserError(
             f"{option}: {word[:20]!r} is no chord; expected symbols such as C, F#m7, Bbmaj7, Gsus4 "
             "or N.C., bars between strokes: | C | Am7 F | G |"
@@ -97,16 +97,16 @@ def _placed(
 def bars_of(score: Score) -> list[Bar]:
     """The chords of each bar of ``score``, those of its markers, or else those that its notes
     imply; a bar that begins without a change has the chord in force there."""
-    found = changes(score) or [(time, str(chord)) for time, chord in recognised(score)]
+    chords = changes(score) or [(time, str(chord)) for time, chord in recognised(score)]
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
     if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
-        time, last = found[-1]
+        time, last = chords[-1]
         end = float(clock.quarters(time)) + (-1e-3 if last == "N" else 1e-3)
     bars: list[Bar] = []
-    at = [(float(clock.quarters(time)) + 1e-6, name) for time, name in found]
+    at = [(float(clock.quarters(time)) + 1e-6, name) for time, name in chords]
     force = "N"
-    for number in range(clock.bar(end)[0] if found else 0):
+    for number in range(clock.bar(end)[0] if chords else 0):
         begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
         inside = [(place - begin, name) for place, name in at if begin <= place < stop]
         if not inside or inside[0][0] > 0.25:
@@ -140,7 +140,7 @@ def text_of(bars: Sequence[Bar], a_line: int = 4) -> str:
 
 
 def voiced(score: Score) -> Score:
-    """A chart with notes, so that it can be heard: of each chord, struck again in each bar, its
+    """A chart with notes, to be played: of each chord, struck again in each bar, its
     bass in the octave below 48 and its tones in that from 55 on."""
     rows = []
     clock = score.beats

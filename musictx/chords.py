@@ -263,23 +263,23 @@ def symbol_of(name: str) -> str:
 
 def changes(score: Score) -> list[tuple[float, str]]:
     """The names of chords in the markers of ``score``: seconds and name, where it changes."""
-    found: list[tuple[float, str]] = []
+    names: list[tuple[float, str]] = []
     chords = marked(score)
     for time, text in score.markers:
         name = name_of(text) if text in chords else None
-        if name and (not found or name != found[-1][1]):
-            found.append((time, name))
-    return found
+        if name and (not names or name != names[-1][1]):
+            names.append((time, name))
+    return names
 
 
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """The chords in the markers of ``score``: seconds and chord, where it changes."""
-    found: list[tuple[float, Chord]] = []
+    chords: list[tuple[float, Chord]] = []
     for time, name in changes(score):
         chord = named(name) or NONE
-        if not found or chord != found[-1][1]:
-            found.append((time, chord))
-    return found
+        if not chords or chord != chords[-1][1]:
+            chords.append((time, chord))
+    return chords
 
 
 def is_chart(score: Score) -> bool:

@@ -37,9 +37,11 @@ class Measure(NamedTuple):
     section: str = ""
 
 
-def chart(text: str, said: dict[str, str], repeats: bool, remarks: Counter[str]) -> list[Measure]:
-    """The measures of the first song in ``text``, in the order in which they are played; ``said``
-    gets its title, composer, key and tempo, ``remarks`` what is left out."""
+def chart(
+    text: str, headings: dict[str, str], repeats: bool, remarks: Counter[str]
+) -> list[Measure]:
+    """The measures of the first song in ``text``, in the order in which they are played.
+    ``headings`` gets its title, composer, key and tempo, ``remarks`` what is left out."""
     links = [(one or other, link or rest) for one, link, other, rest in LINK.findall(text)]
     kind, fields = links[0][0], unquote(html.unescape(links[0][1])).split("=")
     place = next((n for n, field in enumerate(fields) if field.startswith(_SHUFFLED)), None)
@@ -50,10 +52,10 @@ def chart(text: str, said: dict[str, str], repeats: bool, remarks: Counter[str])
         music = _unshuffled(fields[place].removeprefix(_SHUFFLED))
     songs = len(links) - 1 + sum(field.startswith(_SHUFFLED) for field in fields[place + 1 :])
     remarks["songs after the first"] += songs
-    said |= {"title": fields[0], "composer": fields[1] if place > 1 else ""}
-    said["key"] = fields[place - 2] if place > 1 else ""
+    headings |= {"title": fields[0], "composer": fields[1] if place > 1 else ""}
+    headings["key"] = fields[place - 2] if place > 1 else ""
     if kind == "b":
-        said["tempo"] = next(iter(fields[place + 2 : place + 3]), "")
+        headings["tempo"] = next(iter(fields[place + 2 : place + 3]), "")
     measures, marks = _page(music, remarks)
     if not repeats:
         return measures

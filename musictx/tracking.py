@@ -121,13 +121,13 @@ def _liking(place: np.ndarray, period: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _placed(beats: np.ndarray, times: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``beats`` where the onsets near them stand: at their mean, the nearer the more."""
-    found = beats.copy()
+    smooth = beats.copy()
     for i, beat in enumerate(beats):
         low, high = np.searchsorted(times, (beat - NEAR, beat + NEAR))
         if high > low:
             near = weights[low:high] * np.exp(-0.5 * ((times[low:high] - beat) / (NEAR / 3)) ** 2)
-            found[i] = (near * times[low:high]).sum() / near.sum()
-    return found
+            smooth[i] = (near * times[low:high]).sum() / near.sum()
+    return smooth
 
 
 def _bars(score: Score, beats: np.ndarray) -> tuple[int, int]:

@@ -31,7 +31,8 @@ from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, Score
-from musictx.sampling import fill
+from musictx.sampling import composer
+from musictx.sampling.infill import Infill
 from scripts.harness import finish
 from scripts.words import run
 from tests.untrained import saved
@@ -46,7 +47,10 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     wrong = []
     print("| folder | files | infill: kept | accompany: kept | refused | damaged |")
     print("|---|--:|--:|--:|--:|--:|")
-    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(fill, "compose", random_notes):
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        mock.patch.object(composer, "versions", random_notes),
+    ):
         tokens: dict[str, Any] = {"name": "performance", "controls": True}
         model = musictx.load(saved(Path(scratch) / "m", tokens=tokens, context=96))
         for folder in folders:
@@ -73,15 +77,15 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     return finish(wrong)
 
 
-def random_notes(part: fill.Part, seeds: Any, **_: Any) -> Iterator[Any]:
-    """In place of :func:`musictx.sampling.fill.compose`: a hundred notes in a part."""
+def random_notes(part: Infill, seeds: Any, **_: Any) -> Iterator[Any]:
+    """In place of :func:`musictx.sampling.composer.versions`: a hundred notes in a part."""
     random = np.random.default_rng(0)
     notes = np.zeros(100, NOTE)
-    begin, end = part.here * part.seconds, part.stop * part.seconds
+    begin, end = part.here * part.step_seconds, part.stop * part.step_seconds
     notes["start"] = np.sort(random.uniform(begin, end, len(notes)))
     notes["end"] = notes["start"] + random.exponential(1.0, len(notes))
     notes["pitch"], notes["velocity"] = random.integers(30, 90, 100), random.integers(1, 128, 100)
-    yield SimpleNamespace(new=part.placed(notes), done=True)
+    yield SimpleNamespace(new=part.placed(notes), done=True, chords=())
 
 
 def infilled(score: Score, model: musictx.Bundle) -> str:

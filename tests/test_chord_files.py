@@ -77,13 +77,13 @@ OVER_WORDS = """House
 Am   C    D  F
 There is a house
 Tempo: 80
-Am C E7
+Am C E7 x2
 """
 
 
 def test_chordpro_and_chords_over_words():
     remarks = Counter()
-    score = musictx.read(CHORDPRO.encode(), repairs=remarks)
+    score = musictx.read(CHORDPRO.encode("utf-16"), repairs=remarks)
     assert text_of(bars_of(score)) == text_of(
         [["D:maj"], ["G:maj/3"], ["C:maj(7foo)"], *[["A:7", "", "D:maj"]] * 2]
     )
@@ -92,11 +92,13 @@ def test_chordpro_and_chords_over_words():
     assert remarks["words"] == 1
     assert sum("triad" in remark for remark in remarks) == 1
     score = musictx.read(OVER_WORDS.encode())
-    assert bars_of(score) == sheet("Am | C | D | F | Am | C | E7")
+    assert bars_of(score) == sheet("Am | C | D | F | Am | C | E7 | Am | C | E7")
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
 
 
-@pytest.mark.parametrize("text", ["Read | me", "A dog\nand a Cat", "C", "<html>C | F</html>"])
+@pytest.mark.parametrize(
+    "text", ["Read | me", "X:1\nK:G\nA2 B2|G4|", "A dog\nand a Cat", "C", "<html>C | F</html>"]
+)
 def test_other_texts_are_no_chords(text, tmp_path):
     assert not looks_like(text.encode())
     (tmp_path / "x.mid").write_text(text)

@@ -76,6 +76,42 @@ def test_a_bar_s_rest_in_a_pick_up_is_as_short_as_the_other_parts():
     assert musicxml.read(alone, bpm=60).notes["start"].tolist() == [4]
 
 
+def test_measures_may_hold_their_parts():
+    """``score-timewise``, the other form of the format."""
+    parts = [[FOUR.format(1) + note(C, 4), note(D, 4)], [FOUR.format(1) + note(E, 4), note(G, 4)]]
+    root = ET.fromstring(document(*parts))
+    other = ET.Element("score-timewise")
+    other.append(root.find("part-list"))
+    for number, measures in enumerate(zip(*root.findall("part"))):
+        measure = ET.SubElement(other, "measure", number=str(number))
+        for name, content in zip(("P1", "P2"), measures):
+            ET.SubElement(measure, "part", id=name).extend(content)
+    assert musicxml.read(ET.tostring(other)) == musicxml.read(document(*parts))
+
+
+def test_a_mark_that_says_no_number_is_passed_over():
+    """Half a mark is no reason to lose a piece."""
+    marks = (
+        '<sound tempo="fast"/><direction><direction-type><words>x</words></direction-type><offset/>'
+        '<sound tempo="90"><offset/></sound></direction>'
+        "<attributes><transpose><diatonic>-1</diatonic></transpose></attributes>"
+        "<harmony><root><root-step>C</root-step></root><kind/><offset/></harmony>"
+    )
+    listed = "<score-part id='P1'><midi-instrument><midi-program/></midi-instrument></score-part>"
+    first = FOUR.format(1) + marks + note(C.replace("C", "c"), 4)
+    score = musicxml.read(document([first], part_list=f"<part-list>{listed}</part-list>"))
+    assert score.notes["pitch"].tolist() == [60]
+    assert score.tempos["bpm"].tolist() == [90]
+    assert score.markers == ((0.0, "C:maj"),)
+
+
+def test_an_instrument_may_change_its_program():
+    change = "<sound><midi-instrument><midi-program>41</midi-program></midi-instrument></sound>"
+    first = FOUR.format(1) + note(C, 2) + change + note(D, 2)
+    notes = musicxml.read(document([first], [FOUR.format(1) + note(E, 4)])).notes
+    assert dict(zip(notes["pitch"].tolist(), notes["program"].tolist())) == {60: 0, 62: 40, 64: 0}
+
+
 def test_notes_of_a_chord_with_one_note_value_end_together():
     """Dolet for Sibelius leaves out the dots of all but the first."""
     dotted = "<type>half</type><dot/>"

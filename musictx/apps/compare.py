@@ -1,19 +1,23 @@
-"""``musictx compare``: samples beside real music."""
+"""``musictx compare``: samples compared with real music."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from musictx import registry
 from musictx.apps.evaluate import check_file, described, find_shards, unnamed, write_result
+from musictx.apps.infill import composed
+from musictx.apps.tasks import task_of
 from musictx.bundle import Bundle, load
-from musictx.config import CompareConfig, GenerateConfig
+from musictx.config import AccompanyConfig, CompareConfig, GenerateConfig, InfillConfig
 from musictx.data.shards import Piece, Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
 from musictx.evaluate.comparison import Comparison, compare, copy_index
+from musictx.evaluate.musical import skyline
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
 from musictx.progress import progress
 from musictx.sampling.folder import Opening, SampleFolder, fill
@@ -21,6 +25,9 @@ from musictx.sampling.primer import encode_primer
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.vocab import Tokenizer
+
+#: Tasks in which the middle of a piece is written anew.
+GAPS = ("infill", "vary")
 
 
 class Measures(Protocol):
@@ -64,10 +71,10 @@ class Measures(Protocol):
 
 
 def run(config: CompareConfig) -> Comparison:
-    """Generate the samples that are asked for, measure them, print the table, write the file if
-    there is to be one.
+    """Generate the requested samples, measure them, print the table, write the file if there is to
+    be one.
 
-    Everything that can be wrong is found before the long work, and what is refused leaves no files.
+    Mistakes are noticed before the long work, and what is refused leaves no files.
     """
     check_file(config.out)
     bundle = None
@@ -85,6 +92,8 @@ def run(config: CompareConfig) -> Comparison:
                 f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
                 f"expected a model of {needed or 'other'} tokens"
             )
+    if bundle is not None and config.task == "vary" and bundle.tokenizer.group == 1:
+        raise UserError(f"task=vary: {bundle.folder} writes no bars; expected such as model=song")
     if config.samples is not None and not config.pieces:
         sets.files_in(config.samples, "samples")
     real = _Real(config, bundle, measures)
@@ -141,11 +150,18 @@ class _Real:
             card = bundle.card if bundle else None
             self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
             self.name = config.against or f"{self.shards.folder}, {config.split}"
-        self.start = config.primer_seconds if config.task == "continue" else 0.0
+        around = config.task in GAPS
+        self.start = config.primer_seconds if around or config.task == "continue" else 0.0
+        #: Seconds of each piece: what is given before, what is measured, what is given after.
+        self.length = self.start + config.seconds + (self.start if around else 0.0)
 
     def pieces(self, count: int, split: str | None = None) -> list[Named]:
-        """At most ``count`` whole pieces that are long enough, drawn by the seed."""
-        seed, length = self.config.seed, self.start + self.config.seconds
+        """The beginnings of at most ``count`` pieces that are long enough, drawn by the seed."""
+        pieces = self._drawn(count, split)
+        return [Named(name, sets.beginning(score, self.length)) for name, score in pieces]
+
+    def _drawn(self, count: int, split: str | None) -> list[Named]:
+        seed, length = self.config.seed, self.length
         if split is None and self.config.against is not None:
             files = sets.real_files(self.config.against, count, length, seed)
             return sets.as_tokens_hold_them(files, self.bundle.tokenizer) if self.bundle else files
@@ -201,16 +217,20 @@ def _generate(
     out = SampleFolder(folder)
     if measures is not None and config.task in registry.TASKS:
         pieces = real.for_measures()[: config.pieces]
-        with progress("composing", "pieces") as tell:
-            measures.perform(out, bundle, pieces, config, tell)
+        with progress("composing", "pieces") as update:
+            measures.perform(out, bundle, pieces, config, update)
+        return
+    if config.task in (*GAPS, "accompany"):
+        with progress("composing", "pieces") as update:
+            _around(config, bundle, real, out, update)
         return
     starts = _starts(config, bundle, real)
-    with progress("generating", "seconds", config.pieces * config.seconds) as tell:
+    with progress("generating", "seconds", config.pieces * config.seconds) as update:
         request = GenerateConfig(
             seconds=config.seconds, sampling=config.sampling, seed=config.seed,
             end="cut" if measures is None else "model",
         )  # fmt: skip
-        fill(out, bundle, starts, request, tell)
+        fill(out, bundle, starts, request, update)
 
 
 def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Opening]:
@@ -224,11 +244,36 @@ def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Opening]
     return [openings[i % len(openings)] for i in range(config.pieces)]
 
 
+def _around(
+    config: CompareConfig,
+    bundle: Bundle,
+    real: _Real,
+    out: SampleFolder,
+    progress: Callable[[int, int], None],
+) -> None:
+    """The middle of the beginning of each real piece written anew, or varied; or an accompaniment
+    to its melody, instead of all else."""
+    pieces = real.pieces(config.pieces)
+    request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
+    if config.task in GAPS:
+        begin, end = (f"{at:.3f}s" for at in (real.start, real.start + config.seconds))
+        request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
+    for number, (name, score) in enumerate(pieces):
+        if config.task == "accompany":
+            score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
+        task = replace(task_of(request, score), varied=config.task == "vary")
+        (sample,) = composed(bundle, task, request, seed=config.seed + number)
+        out.add(number, sample.score, source=name, seam=real.start, ended=sample.ended)
+        out.write_list()
+        progress(number + 1, len(pieces))
+
+
 # ------------------------------------------------------------------------------------------ measure
 
 
 def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
-    samples = sets.read_samples(place, real.start, config.seconds)
+    after = real.length - real.start - config.seconds
+    samples = sets.read_samples(place, real.start, config.seconds, after)
     if config.pieces:
         samples = samples[: config.pieces]
     compared = {SAMPLES: samples, REAL: real.excerpts(len(samples))}
@@ -237,8 +282,8 @@ def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
         assert real.shards is not None
         assert real.tokenizer is not None
         compared[TRAINING] = real.excerpts(len(samples), "train")
-        with progress("reading the training split", "pieces") as tell:
-            copies = copy_index(real.shards, real.tokenizer, tell)
+        with progress("reading the training split", "pieces") as update:
+            copies = copy_index(real.shards, real.tokenizer, update)
     return compare(compared, copies)
 
 
@@ -254,5 +299,5 @@ def _one_kind(config: CompareConfig, real: _Real, place: Path, measures: Measure
     if real.has_training():
         training = real.for_measures("train")
         compared[TRAINING] = training[: len(samples)]
-    with progress("measuring", "pieces") as tell:
-        return measures.compare(compared, training, config.seed, tell)
+    with progress("measuring", "pieces") as update:
+        return measures.compare(compared, training, config.seed, update)

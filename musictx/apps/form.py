@@ -25,11 +25,12 @@ from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.evaluate.sections import ALIKE, whole_likeness
 from musictx.notes import Score
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import SectionContrast
-from musictx.sampling.events import OnEvent, tell_all
-from musictx.sampling.music import Progress, Sample, continuations
+from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.bar_tokens import Grid
 
@@ -53,7 +54,7 @@ def pieces(
     on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
     """(number, sample) as each is done: ``samples`` by the plan ``request.form`` whose first
-    section is the first of ``primers``, then those of the second. Events are told when a piece is
+    section is the first of ``primers``, then those of the second. Events come when a piece is
     done. Raises ``UserError`` for a model that counts no bars or has no control tokens."""
     if bundle.tokenizer.group == 1:
         raise UserError(
@@ -68,7 +69,7 @@ def pieces(
             sample = _Writing(bundle, request, primer, [seed, one], progress).sample()
             if on_event is not None:
                 new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
-                tell_all(new, partial(on_event, number))
+                emit_all(new, partial(on_event, number))
             yield number, sample
 
 
@@ -104,8 +105,8 @@ class _Writing:
                     f"bars, expected 1 to {MOST_BARS}; give bars"
                 )
             chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
-            known = marked(primer)
-            others = [one for one in primer.markers if one[1] not in known]
+            named_there = marked(primer)
+            others = [one for one in primer.markers if one[1] not in named_there]
             primer = replace(primer, markers=tuple(sorted(others + chords)))
             self.piece = primer
             self._cut(min(last - self.first, self.bars))
@@ -197,7 +198,7 @@ class _Writing:
                 seeds=[seed],
                 steering=[steer],
                 constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
-                progress=self._told(written),
+                progress=self._progress_from(written),
             )
             ((_, sample),) = made
             score = sample.score
@@ -301,7 +302,7 @@ class _Writing:
             "samples": 1,
         }
         request = InfillConfig(**same)
-        told = self._told(begin)
+        progress = self._progress_from(begin)
         task = replace(tasks.gap(self.piece, request), varied=varied)
         seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
         self.steps += 1
@@ -310,14 +311,14 @@ class _Writing:
             task,
             request,
             seed=int(seed[0]),
-            progress=None if told is None else lambda seconds: told(1, seconds),
+            progress=None if progress is None else lambda seconds: progress(1, seconds),
         )
         (sample,) = made
         self.piece = replace(sample.score, file=b"")
 
-    def _told(self, before: float) -> Progress | None:
+    def _progress_from(self, before: float) -> Progress | None:
         """Progress of what begins ``before`` seconds after the beginning of the piece."""
         if self.progress is None:
             return None
-        told = self.progress
-        return lambda count, seconds: told(count, before + seconds)
+        progress = self.progress
+        return lambda count, seconds: progress(count, before + seconds)

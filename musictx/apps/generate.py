@@ -25,17 +25,24 @@ from musictx.apps.results import (
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
+from musictx.config.generate import meter_of
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.events import OnEvent
-from musictx.sampling.music import USUAL_SECONDS, Progress, Sample, continuations
-from musictx.sampling.primer import NOTHING, Primer, encode_primer, to_bar_line
+from musictx.sampling.primer import Plan, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
-from musictx.sampling.steer import Steering, controls_of, steering
+from musictx.sampling.sample import Sample
+from musictx.sampling.steer import controls_of, steering
 from musictx.sampling.stream import Stream
+from musictx.sampling.strengths import PART_SECONDS, PART_SHARE, USUAL_SECONDS
+from musictx.tokens.bars import STEPS
 from musictx.tokens.vocab import Penalty, Tokenizer
+
+#: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
+WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 
 
 def generate(
@@ -59,28 +66,17 @@ def generate(
     constraints, processors  further penalties (:data:`~musictx.tokens.vocab.Penalty`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
     on_event    called with the number of a sample and an event as each new note begins and ends;
-                see :func:`~musictx.sampling.music.continuations`
+                see :func:`~musictx.sampling.composer.continuations`
 
     Raises ``UserError`` for a primer without a note that the model's tokens can hold.
     """
-    values = controls_of(request)
     files = primer if isinstance(primer, Sequence) else [primer]
-    each = [seed] * len(files) if isinstance(seed, int) else seed
-    if request.form is not None:
-        if constraints or processors:
-            raise UserError(f"form={request.form}: expected no constraints and processors with it")
-        planned = form.pieces(
-            bundle, files, request, seeds=each, progress=progress, on_event=on_event
-        )
-        return [sample for _, sample in planned]
-    primers = [primer_of(bundle, file, request) for file in files]
     takes = pieces(
         bundle,
-        primers,
+        [primer_of(bundle, file, request) for file in files],
         files,
         request,
-        seeds=each,
-        steering=[steering(bundle, values, request.guidance, like=p.score) for p in primers],
+        seeds=[seed] * len(files) if isinstance(seed, int) else seed,
         constraints=constraints,
         processors=processors,
         progress=progress,
@@ -120,7 +116,7 @@ def run(config: GenerateConfig) -> list[Result]:
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each piece, written, as it is done; ``notice`` is told what a person should know before.
+    """Each piece, written, as it is done; ``notice`` gets what a person should know before.
 
     Everything that can be wrong is found before the model is run: primer, model folder, name and
     the folder for the results. After Ctrl-C the pieces are written as far as they have come.
@@ -175,13 +171,12 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             repeats=config.repeats,
             notice=notice,
         )
-    values = controls_of(config)
-    planned = config.form is not None
-    beats = grid_of(score).on_beats if score is not None else config.bars is not None
-    work = Work.of(config, name, notice, on_beats=beats or planned, done="continued")
+    controls_of(config)  # what is wrong is refused before the model is loaded
+    in_bars = config.bars is not None or config.form is not None or bool(config.plan)
+    beats = in_bars if score is None else grid_of(score).on_beats or config.form is not None
+    work = Work.of(config, name, notice, on_beats=beats, done="continued")
     bundle = work.bundle
     primer = primer_of(bundle, score, config, name or "")
-    steer = steering(bundle, values, config.guidance, like=primer.score)
     if primer.score is not None and (bundle.tokenizer.beats or config.quantise != "none"):
         notice_of_beats(primer.score, notice)
     if score is None and config.quantise != "none":
@@ -203,18 +198,7 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             "one whose notes lie nearest"
         )
     with progress_of("generating", *_total(config)) as progress:
-        if planned:
-            takes = form.pieces(bundle, [score], config, seeds=[work.seed], progress=progress)
-        else:
-            takes = pieces(
-                bundle,
-                [primer],
-                [score],
-                config,
-                seeds=[work.seed],
-                steering=[steer],
-                progress=progress,
-            )
+        takes = pieces(bundle, [primer], [score], config, seeds=[work.seed], progress=progress)
         for number, sample in takes:
             yield work.write(number, sample, new_notes(sample), sample.remark)
 
@@ -237,7 +221,9 @@ def primer_of(
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
-        return NOTHING
+        return Primer(plan=plan_of(bundle, request))
+    for option, value in request.plan.items():
+        raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
         raise UserError(
@@ -253,6 +239,37 @@ def primer_of(
     return to_bar_line(tokenizer, primer) if whole else primer
 
 
+def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
+    """What ``request`` asks of a new piece: its tempo, meter and instruments."""
+    table = bundle.tokenizer.vocabulary
+    if bundle.tokenizer.group == 1 or table is None:
+        for name, value in request.plan.items():
+            raise UserError(
+                f"{name}={value}: this model ({bundle.tokenizer.name} tokens) counts no bars; give "
+                "one of notes in bars, such as model=song"
+            )
+        return Plan()
+    tempos, meters, meter, least = [], [], None, None
+    if request.meter is not None:
+        numerator, denominator = meter = meter_of(request.meter)
+        most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
+        if numerator > most or numerator * WHOLE / denominator > last + 1:
+            raise UserError(
+                f"meter={request.meter}: expected at most {most} beats in a bar, and bars of at "
+                f"most {(last + 1) / WHOLE:g} whole notes"
+            )
+        meters = [(0.0, numerator, denominator)]
+    if request.tempo is not None:
+        tempos = [(0.0, request.tempo)]
+    if request.instruments is not None:
+        names = tuple(name.strip().lower() for name in request.instruments.split(","))
+        wanted = parts.by_name(bundle, names, "instruments")
+        usual = parts.habits(bundle, wanted)
+        least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
+    blank = Score(tempos=tempos, meters=meters, ticks_per_quarter=TICKS_PER_QUARTER)
+    return Plan(blank, meter, least)
+
+
 def _commands(tokenizer: Tokenizer) -> list[str]:
     """The commands that only models with this tokenizer can do."""
     every = COMMANDS.values()
@@ -266,20 +283,32 @@ def pieces(
     request: GenerateConfig,
     *,
     seeds: Sequence[int],
-    steering: Sequence[Steering],
-    **more: Any,
+    constraints: Sequence[Penalty] = (),
+    processors: Sequence[Processor] = (),
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
 ) -> Iterator[tuple[int, Sample]]:
     """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
     ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
-    other arguments are those of :func:`~musictx.sampling.music.continuations`."""
+    other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
     samples = request.samples
+    listeners: dict[str, Any] = {"progress": progress, "on_event": on_event}
+    if request.form is not None:
+        if constraints or processors:
+            raise UserError(f"form={request.form}: expected no constraints and processors with it")
+        yield from form.pieces(bundle, files, request, seeds=seeds, **listeners)
+        return
+    values = controls_of(request)
+    steers = [steering(bundle, values, request.guidance, like=one.score) for one in primers]
     takes = continuations(
         bundle,
         [primer for primer in primers for _ in range(samples)],
         request,
         seeds=[(seed, number) for seed in seeds for number in range(samples)],
-        steering=[steer for steer in steering for _ in range(samples)],
-        **more,
+        steering=[steer for steer in steers for _ in range(samples)],
+        constraints=constraints,
+        processors=processors,
+        **listeners,
     )
     for number, sample in takes:
         score = parts.as_given(bundle, sample.score, files[number // samples])

@@ -1,4 +1,4 @@
-"""What is usual in the parts that are composed around known notes."""
+"""What is usual in the parts that are composed around given notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARGIN = 4
 
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
     """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
-    in the corpus; infinite where that is not known."""
+    in the corpus; infinite where the card has none."""
     usual = bundle.stats.parts
     tune = usual.get(parts.melody_program(bundle) or 0)
     if notes:

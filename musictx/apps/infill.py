@@ -1,4 +1,4 @@
-"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around known ones."""
+"""``musictx infill FILE from=5 to=8``, ``musictx accompany FILE``: new notes around given ones."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
-from musictx.sampling import fill, timeline
-from musictx.sampling.bar_fill import BarPart
-from musictx.sampling.batch import Ended
-from musictx.sampling.events import OnEvent
-from musictx.sampling.music import Sample
+from musictx.sampling import composer, timeline
+from musictx.sampling.events import OnEvent, Placed
+from musictx.sampling.infill import Infill
+from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.tokens.stream import DRUM_PART
 
@@ -79,12 +78,36 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
+    region, placed = _region(bundle, task, request, values)
+    versions = composer.versions(
+        region,
+        [(seed, number) for number in range(request.samples)],
+        sampling=request.sampling,
+        stats=replace(bundle.stats, density=task.around.get("density")),
+        placed=placed,
+        progress=progress,
+        on_event=on_event,
+    )
+    for version in versions:
+        yield _sample(bundle, task, placed(version.new), version)
+
+
+def _region(
+    bundle: Bundle,
+    task: Task,
+    request: InfillConfig | AccompanyConfig,
+    values: Mapping[str, float],
+) -> tuple[Infill, Placed]:
+    """What is composed for a ``task``, where ``values`` are asked of the controls, and what puts
+    its new notes into the file."""
     _check_drums(bundle, task)
     wanted = parts.by_name(bundle, task.add)
-    chords = request.chords if isinstance(request, AccompanyConfig) else None
-    style = request.style if isinstance(request, AccompanyConfig) else None
+    in_bars, charted = bundle.tokenizer.group > 1, is_chart(task.score)
+    style = None
+    if isinstance(request, AccompanyConfig):
+        style, charted = request.style, charted or request.chords is not None
     players = parts.drummers(bundle, wanted, style, task.score)
-    if (chords is not None or is_chart(task.score)) and bundle.tokenizer.group == 1:
+    if charted and not in_bars:
         raise UserError(
             f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
             "notes tokens, such as model=song"
@@ -92,7 +115,7 @@ def composed(
     alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
     if not alone:
         values = {**_usual(bundle, task), **values}
-    # Controls count by the tokens' own time.
+    # Controls count by the seconds of the ids.
     pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
     values, around = (
         {name: value * (pace if name == "density" else 1) for name, value in one.items()}
@@ -100,7 +123,7 @@ def composed(
     )
     together = dict(values)
     if alone and values.get("density"):
-        start = task.known.notes["start"]
+        start = task.given.notes["start"]
         others = ((start >= task.begin) & (start < task.end)).sum()
         together["density"] += others / max(task.end - task.begin, 1.0) * pace
     lent = parts.lent(
@@ -110,9 +133,9 @@ def composed(
         tunes=task.melody if wanted else (),
         wanted=wanted.values(),
     )
-    there = parts.as_trained(bundle, task.score, lent)
-    known, programs = as_trained(bundle, task, there, lent)
-    habits = habits_of(bundle, task, wanted, request, there, programs or {0})
+    score = parts.as_trained(bundle, task.score, lent)
+    given, programs = as_trained(bundle, task, score, lent)
+    habits = habits_of(bundle, task, wanted, request, score, programs or {0})
     usual = sum(habit.density for habit in habits.values())
     if alone and "density" in values:
         share = values["density"] / usual if usual else 0.0
@@ -120,58 +143,26 @@ def composed(
     elif wanted and all(habit.density for habit in habits.values()):
         if around:
             around = {**around, "density": around["density"] + usual}
-        if DRUMS not in habits:  # drummers keep to their own
+        if DRUMS not in habits:  # drummers have theirs
             values = {**values, "density": usual}
     order = [*wanted.values()] or sorted(programs or ())
-    placed = partial(_placed, bundle, task, there, order, request.quantise)
+    composed = set(order) if wanted else composed_parts(task, programs)
     steer = steering(bundle, together, request.guidance, around=around)
-    if task.closes and bundle.tokenizer.group == 1:  # as loud, high and full as the music around
-        steer = replace(steer, values={**around, **steer.values})
-    elif bundle.tokenizer.group > 1:
-        mine = composed_parts(task, programs) if not wanted else set(order)
-        steer = replace(steer, values=values, parts=frozenset(mine) if alone else None)
-    part: fill.Part | BarPart
-    if bundle.tokenizer.group > 1:
-        part = BarPart(
-            bundle.model,
-            bundle.tokenizer,  # type: ignore[arg-type]
-            known,
-            task.begin,
-            task.end,
-            closes=task.closes,
-            parts=mine,
-            habits=habits,
-            drummers=players,
-            varied=there if task.varied else None,
-            steering=steer,
-        )
-    else:
-        part = fill.Part(
-            bundle.model,
-            bundle.tokenizer,  # type: ignore[arg-type]
-            known,
-            task.begin,
-            task.end,
-            closes=task.closes,
-            segment=np.inf if task.closes else fill.SEGMENT_SECONDS,
-            programs=programs,
-            habits=habits,
-            steering=steer,
-        )
-    versions = fill.compose(
-        part,
-        [(seed, number) for number in range(request.samples)],
-        sampling=request.sampling,
-        stats=replace(bundle.stats, density=task.around.get("density")),
-        placed=placed,
-        progress=progress,
-        on_event=on_event,
+    if task.closes and not in_bars:  # as loud, high and full as the music around
+        values = {**around, **values}
+    region = composer.infill_region(
+        bundle,
+        given,
+        task.begin,
+        task.end,
+        closes=task.closes,
+        parts=composed,
+        habits=habits,
+        drummers=players,
+        varied=score if task.varied else None,
+        steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
     )
-    for version in versions:
-        # Chords of a gap are not written: other tracks stay as they are, that of markers too.
-        chosen = version.chords if isinstance(version, BarPart) and not task.closes else ()
-        names = [name.capitalize() for name in wanted]
-        yield _sample(bundle, task, placed(version.new), version.done, chosen, names)
+    return region, partial(_placed, bundle, task, score, order, request.quantise)
 
 
 def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
@@ -179,7 +170,7 @@ def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
     what accompanies a usual one is; of notes written whole, which come out short and as loud as the
     melody with nothing asked, how loud and how many at once; of others, which stay close to the
     melody, how high."""
-    notes, levels = task.known.notes, {}
+    notes, levels = task.given.notes, {}
     rate = accompanying(bundle, task, len(notes))
     if task.around:
         levels["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
@@ -230,7 +221,7 @@ def _placed(
     if task.tracks:
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
-    new["track"] = _first_free(task.score)  # each program beside what is there
+    new["track"] = _first_free(task.score)  # each program on a new one
     for number, part in enumerate(order):
         of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of] += number
@@ -242,28 +233,23 @@ def _first_free(score: Score) -> int:
     return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
-def _sample(
-    bundle: Bundle,
-    task: Task,
-    new: np.ndarray,
-    done: bool,
-    chords: Sequence[tuple[float, str]],
-    added: Sequence[str],
-) -> Sample:
-    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
-    tracks are called as the parts ``added``, if any."""
-    kept, names = task.known if task.closes else task.score, dict(task.score.names)
+def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sample:
+    """The piece with its ``new`` notes, and the chords that were composed, as markers; new tracks
+    are called as the parts that were asked for, if any."""
+    kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
-        first = _first_free(task.score)
+        first, added = _first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
-    markers = tuple(sorted([*task.known.markers, *chords]))
+    # Chords of a gap are not written: other tracks stay as they are, that of markers too.
+    chords = () if task.closes else version.chords
+    markers = tuple(sorted([*task.given.markers, *chords]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
     seam = task.begin if task.closes else 0.0
-    ended: Ended = "seconds" if done else "stuck"
+    ended: Ended = "seconds" if version.done else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
@@ -273,22 +259,22 @@ def as_trained(
     """The notes that stay with their tracks on the programs that the model was trained with, as in
     ``score``, the file so, and the programs of new notes; None: any."""
     if "program" not in bundle.tokenizer.kinds:
-        return task.known, None
-    by_name, known = parts.programs(bundle), parts.as_trained(bundle, task.known, lent)
+        return task.given, None
+    by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
     melody = parts.melody_program(bundle)
     if task.tracks:
         mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
-        return known, set(mine["program"].tolist()) or None
+        return given, set(mine["program"].tolist()) or None
     if task.add:
-        if not annotated(known) and len(known) and not known.one_voice:
-            found = ((at, str(chord)) for at, chord in recognised(known))
-            known = replace(known, markers=tuple(sorted([*known.markers, *found])))
-        return known, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
+        if not annotated(given) and len(given) and not given.one_voice:
+            chords = ((at, str(chord)) for at, chord in recognised(given))
+            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
+        return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
     if melody is not None:
-        notes = known.notes.copy()
+        notes = given.notes.copy()
         notes["program"][~notes["drum"]] = melody
-        known = known.with_notes(notes)
-    return known, set(by_name.values()) - {melody} or {0}
+        given = given.with_notes(notes)
+    return given, set(by_name.values()) - {melody} or {0}
 
 
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
@@ -297,7 +283,7 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 
 
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each version, written, as it is done; ``notice`` is told what a person should know before."""
+    """Each version, written, as it is done; ``notice`` gets what a person should know before."""
     if isinstance(config, InfillConfig):
         option, path = "file", config.file
     else:
@@ -312,7 +298,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
             path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
         )
     task = task_of(config, score)
-    controls_of(config)  # what is wrong is said before the model is loaded
+    controls_of(config)  # what is wrong is refused before the model is loaded
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)

@@ -21,7 +21,8 @@ from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
 from musictx.progress import progress
-from musictx.sampling.music import Progress, Sample
+from musictx.sampling.composer import Progress
+from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
@@ -34,14 +35,14 @@ RENDERED = (".wav", ".png")
 #: What looks like the ending of a file, not like a part of the name of a folder (v2, 2026.11).
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
-#: Told what a person should know before the music comes, in a line.
+#: Called with what a person should know before the music comes, in a line.
 Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Result:
     """A sample that is written: its number, from 0; its files, the .mid first, then .wav and .png
-    if asked; what is to be said of it, each in a line."""
+    if asked; remarks on it, each in a line."""
 
     number: int
     sample: Sample
@@ -55,7 +56,7 @@ def say(line: str) -> None:
 
 
 def report(result: Result) -> Result:
-    """Print the files of a result and what is to be said of it."""
+    """Print the files of a result and the remarks on it."""
     first, *others = result.paths
     for path in others:
         say(str(path))
@@ -113,7 +114,7 @@ def notice_of_beats(score: Score, notice: Notice) -> None:
 
 def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> Path:
     """The model folder that ``config`` names; if none, the one that suits the command, and music
-    ``on_beats`` or other, which ``notice`` is told (see :func:`~musictx.shipped.find_latest`)."""
+    ``on_beats`` or other, which ``notice`` gets (see :func:`~musictx.shipped.find_latest`)."""
     where = chosen(config.model.path, config.tokenizer, on_beats=on_beats)
     if config.model.path is not None:
         return where
@@ -234,7 +235,7 @@ def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list
 
 @contextlib.contextmanager
 def progress_of(what: str, total: float | None, unit: str) -> Iterator[Progress]:
-    """Progress of the slowest piece, told in seconds of music; or in steps, whatever is written in
+    """Progress of the slowest piece, in seconds of music; or in steps, whatever is written in
     them, if ``unit`` is tokens."""
     steps = 0
     with progress(what, unit, total) as update:

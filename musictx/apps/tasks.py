@@ -16,6 +16,7 @@ from musictx.chords import is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError, shown
+from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -31,9 +32,9 @@ AFTER_SECONDS = 30.0
 class Task:
     """Notes to be composed for a piece.
 
-    score    the music of the file;  known  those of its notes that the model is told: what stays of
+    score    the music of the file;  given  those of its notes that the model reads: what stays of
              a file with a gap, or the melody of one that is accompanied
-    begin, end  seconds in it;  closes  whether ``known`` goes on after ``end``: a gap
+    begin, end  seconds in it;  closes  whether ``given`` goes on after ``end``: a gap
     tracks   for new notes; empty: a new one
     around   what the controls measure (:mod:`musictx.tokens.controls`) around a gap, of the tracks
              that are written, together with the others in it; of what is accompanied its density
@@ -43,7 +44,7 @@ class Task:
     """
 
     score: Score
-    known: Score
+    given: Score
     begin: float
     end: float
     closes: bool
@@ -56,7 +57,7 @@ class Task:
     def in_time(self) -> Task:
         """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
         score = in_time(self.score)
-        return replace(self, score=score, known=replace(self.known, pulse=score.pulse))
+        return replace(self, score=score, given=replace(self.given, pulse=score.pulse))
 
 
 def task_of(
@@ -109,15 +110,15 @@ def _around(
     """What the controls measure in the notes ``written`` around a gap and the ``others`` in it:
     their densities and polyphonies add up, loudness and register are means over their notes."""
     near = _measured(written, max(start - AROUND_SECONDS, 0.0), min(stop + AROUND_SECONDS, end))
-    beside = _measured(others, start, min(stop, end)) if near else {}
-    found = {}
+    inside = _measured(others, start, min(stop, end)) if near else {}
+    around = {}
     for name in near:
-        values = [(one[name], one["density"]) for one in (near, beside) if name in one]
+        values = [(one[name], one["density"]) for one in (near, inside) if name in one]
         if name in ("density", "polyphony"):
-            found[name] = sum(value for value, _ in values)
+            around[name] = sum(value for value, _ in values)
         else:
-            found[name] = sum(v * rate for v, rate in values) / sum(rate for _, rate in values)
-    return found
+            around[name] = sum(v * rate for v, rate in values) / sum(rate for _, rate in values)
+    return around
 
 
 def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
@@ -129,7 +130,7 @@ def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
 
 
 def under(score: Score, request: AccompanyConfig) -> Task:
-    """An accompaniment is to be composed to one track of ``score``, beside all that are there, or
+    """An accompaniment is to be composed to one track of ``score``, next to all that are there, or
     to the chords of the request, or to both; parts that are asked for by name to all tracks."""
     add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
     require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
@@ -153,7 +154,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     elif len(set(notes["track"].tolist())) > 1:
         named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
         mine = np.isin(notes["track"], named)
-        notes = notes[mine] if mine.any() or add else highest(notes[~notes["drum"]])
+        notes = notes[mine] if mine.any() or add else notes[skyline(score)]
     tune = tuple(np.unique(notes["track"]).tolist())
     notes = score.notes if add else notes
     if not len(notes):
@@ -168,8 +169,8 @@ def under(score: Score, request: AccompanyConfig) -> Task:
         first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
         lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
         first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
-        known = marked(kept)
-        others = tuple(one for one in kept.markers if one[1] not in known)
+        chords = marked(kept)
+        others = tuple(one for one in kept.markers if one[1] not in chords)
         laid = chord_sheet.laid(bars, clock, first - 1, last)
         kept = replace(kept, markers=tuple(sorted(others + laid)))
     density = len(notes) / max(end - begin, 1.0)
@@ -213,19 +214,5 @@ def find_tracks(score: Score, wanted: str, option: str) -> list[int]:
         return named
     if re.fullmatch(r"[0-9]{1,5}", name) and 1 <= int(name) <= len(tracks):
         return [tracks[int(name) - 1]]
-    known = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
-    raise UserError(f"{option}={wanted}: expected a track by name or number: {known}")
-
-
-def highest(notes: np.ndarray) -> np.ndarray:
-    """The notes above which none sounds when they begin."""
-    kept = [
-        note
-        for note in notes
-        if not np.any(
-            (notes["start"] <= note["start"])
-            & (notes["end"] > note["start"])
-            & (notes["pitch"] > note["pitch"])
-        )
-    ]
-    return np.array(kept, notes.dtype)
+    names = ", ".join(f"{n} {score.names.get(t, '')}".strip() for n, t in enumerate(tracks, 1))
+    raise UserError(f"{option}={wanted}: expected a track by name or number: {names}")

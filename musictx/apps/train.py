@@ -188,7 +188,7 @@ def make_hooks(
     def sample(seconds: float, seed: int) -> Score:
         # a run without samples imports none of this
         from musictx.config import GenerateConfig
-        from musictx.sampling.music import continue_each
+        from musictx.sampling.composer import continue_each
         from musictx.sampling.primer import NOTHING
         from musictx.sampling.steer import Steering, density_of
 

@@ -12,7 +12,7 @@ from musictx.options import request
 if TYPE_CHECKING:
     from musictx.api import Music
     from musictx.bundle import Bundle
-    from musictx.sampling.music import Sample
+    from musictx.sampling.sample import Sample
 
 
 def harmonise(

@@ -29,7 +29,7 @@ from musictx.config import InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import penalties
-from musictx.sampling.music import Sample
+from musictx.sampling.sample import Sample
 
 #: Options of sampling that do not apply to voices of a chorale written anew.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")

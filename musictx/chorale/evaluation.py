@@ -139,7 +139,7 @@ class ChoraleMeasures:
                 span = np.nan
                 if training and which != TRAINING:  # those are copies of themselves
                     span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
-                line = {"set": which, "name": one.name}
+                line: dict[str, Any] = {"set": which, "name": one.name}
                 line |= {"bars": assessed.bars, "key": str(assessed.key)}
                 line |= {"triad at the end": assessed.final_triad, "cadence": assessed.cadence}
                 line |= dict(assessed.counts) | {"faults": one.faults, "copied bars": span}

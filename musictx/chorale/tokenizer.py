@@ -4,8 +4,8 @@ The serialisation of Huang et al. (2018), section 4.1: the token at place 4 t + 
 pitch that voice v sounds in step t, or silence. Nothing else is written: which voice a token
 belongs to follows from its place, so windows of a piece begin at whole steps (``align``).
 
-The published data (Boulanger-Lewandowski et al. 2012) do not tell a held note from a repeated one.
-With ``ties=True`` a held one is written ``tie`` instead of its pitch.
+The published data (Boulanger-Lewandowski et al. 2012) do not distinguish held notes from repeated
+ones. With ``ties=True`` a held one is written ``tie`` instead of its pitch.
 """
 
 from __future__ import annotations
@@ -17,20 +17,14 @@ from typing import Any, Self
 import numpy as np
 
 from musictx.chorale import grid as four
-from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VOICES, Grid
+from musictx.chorale.grid import PER_QUARTER, SILENCE, STEP_SECONDS, VELOCITY, VOICES, Grid
 from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.vocab import (
-    EOS,
-    SPECIALS,
-    GrammarState,
-    Penalty,
-    Tokenizer,
-    Vocabulary,
-)
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, Penalty, Tokenizer, Vocabulary
 
 
 class ChoraleTokenizer(Tokenizer):
@@ -205,16 +199,22 @@ class ChoraleState(GrammarState):
     def _where(self) -> str:
         return f"for the {VOICES[self.voice]}"
 
-    def _take(self, kind: str, value: int) -> None:
+    def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._ended = True
-            return
-        if kind != "tie":
-            token_id, last = self._vocabulary.id(kind, value), self._last[self.voice]
-            held = not self._tokenizer.ties and token_id == last
-            self.notes += kind == "pitch" and not held
+            return []
+        changes, last = list[Change](), self._last[self.voice]
+        token_id = self._vocabulary.id(kind, value)
+        if kind != "tie" and (self._tokenizer.ties or token_id != last):
+            before, pitch = self._vocabulary.token(last)
+            if before == "pitch":
+                changes.append(Change(self.seconds, False, pitch, 0, self.voice))
+            if kind == "pitch":
+                changes.append(Change(self.seconds, True, value, VELOCITY, self.voice))
+                self.notes += 1
             self._last[self.voice] = token_id
         self._count += 1
+        return changes
 
     def copy(self) -> Self:
         other = super().copy()

@@ -11,7 +11,7 @@ from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
 
 #: What a model can be asked for; optional components add theirs.
-TASKS = ("free", "continue", *registry.TASKS)
+TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
 @dataclass
@@ -42,8 +42,9 @@ class CompareConfig:
     )
     task: str = option(
         "free",
-        f"with pieces=: {', '.join(TASKS)}: free (from nothing), continue (openings of real "
-        "pieces), others as the measures have them",
+        f"with pieces=: {', '.join(TASKS)}: from nothing; openings of real pieces continued; "
+        "their middle written anew, or varied; their melody accompanied; others as the measures "
+        "have them",
         choices=TASKS,
     )
     seconds: float = option(
@@ -54,7 +55,8 @@ class CompareConfig:
     )
     primer_seconds: float = option(
         10.0,
-        "task=continue: length of the opening that is given, seconds; it is not measured",
+        "length of what is given before a continuation, before and after a middle; seconds; it is "
+        "not measured",
         above=0,
         high=DAY,
     )

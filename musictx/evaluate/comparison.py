@@ -1,23 +1,23 @@
 """Compares a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference. Where there is a training set, it is measured too: two sets of real
-pieces differ as well, and their difference is what samples can reach. The training set is also
-searched for spans that samples copy.
+Real music is the reference, and next to it stands what chance would give
+(:func:`musictx.evaluate.sets.controls`). Where there is a training set, it is measured too: two
+sets of real pieces differ as well, and their difference is what samples can reach. The training set
+is also searched for spans that samples copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.chords import annotated
 from musictx.data.shards import Shards
 from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
-from musictx.evaluate.sets import REAL, TRAINING, Excerpt
+from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
 from musictx.notes import Score
 from musictx.tokens.vocab import Tokenizer
 
@@ -25,8 +25,8 @@ COPIED = "longest copied span"
 
 
 class TableRow(NamedTuple):
-    """One row of the table: of each set the mean of a measure, or the overlap of a distribution
-    with that of real music (nan for real music itself)."""
+    """One row of the table: of each set the mean of a measure, the share of its pieces that reach a
+    value, or the overlap of a distribution with that of real music (nan for real music itself)."""
 
     name: str
     unit: str
@@ -65,44 +65,42 @@ def compare(
     sets: Mapping[str, Sequence[Excerpt]], copies: tuple[CopyIndex, list[str]] | None = None
 ) -> Comparison:
     """Measure every excerpt of every set; :data:`REAL` is the one that the others' distributions
-    are laid on. Where its music keeps to a grid, all sets are measured in bars too.
+    are laid on, and that the control is made of. Where its music keeps to a grid, all sets are
+    measured in bars too. The table has what at least one set has a value of.
 
-    copies  of :func:`copy_index`; training excerpts, which are copies of themselves, are left out
+    copies  of :func:`copy_index`; only samples are searched for copies
     """
-    alone = {which: [one.alone() for one in some] for which, some in sets.items()}
-    in_place = {which: [one.in_place() for one in some] for which, some in sets.items()}
-    if not all(annotated(score) for some in in_place.values() for score in some):
-        # Chords that some of the files name are not compared with chords that notes imply.
-        in_place = {s: [replace(e, markers=()) for e in some] for s, some in in_place.items()}
-    tables = [(alone, measures.MEASURES, measures.DISTRIBUTIONS)]
-    if measures.on_a_grid(in_place[REAL]):
-        tables.append((in_place, measures.IN_BARS, measures.DISTRIBUTIONS_IN_BARS))
+    sets = dict(sets)
+    training = sets.pop(TRAINING, None)
+    if control := controls(sets[REAL]):
+        sets[CONTROL] = control
+    sets |= {} if training is None else {TRAINING: training}
+    listed, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
+    if measures.on_a_grid([one.in_place for one in sets[REAL]]):
+        listed |= measures.IN_BARS
+        distributions |= measures.DISTRIBUTIONS_IN_BARS
     pieces: list[dict[str, Any]] = []
     for which, some in sets.items():
-        for i, one in enumerate(some):
-            line: dict[str, Any] = {"set": which, "name": one.name, "notes": len(alone[which][i])}
-            for scores, listed, _ in tables:
-                line |= measures.measure(scores[which][i], one.seconds, listed)
+        for one in some:
+            line: dict[str, Any] = {"set": which, "name": one.name, "notes": len(one.alone)}
+            line |= measures.measure(one, listed)
             if copies:
-                line |= _copied(which, alone[which][i], *copies)
+                line |= _copied(which, one.alone, *copies)
             pieces.append(line)
-    units = {name: one.unit for _, listed, _ in tables for name, one in listed.items()}
-    units |= {COPIED: "notes"} if copies else {}
-    rows = [TableRow(name, unit, _means(pieces, name, sets)) for name, unit in units.items()]
-    for scores, _, distributions in tables:
-        for name, distribution in distributions.items():
-            counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
-            values = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}
-            rows.append(TableRow(name, "overlap with real", values | {REAL: np.nan}))
+    listed |= {COPIED: measures.Measure(lambda one: np.nan, "notes")} if copies else {}
+    rows = []
+    for name, measure in listed.items():
+        columns = {s: np.array([p[name] for p in pieces if p["set"] == s], float) for s in sets}
+        values = {s: measures.of_set(column, measure) for s, column in columns.items()}
+        if np.isfinite(list(values.values())).any():
+            rows.append(TableRow(name, measure.unit, values))
+    for name, distribution in distributions.items():
+        in_bars = name in measures.DISTRIBUTIONS_IN_BARS
+        scores = {s: [e.in_place if in_bars else e.alone for e in some] for s, some in sets.items()}
+        counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
+        overlaps = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}
+        rows.append(TableRow(name, "overlap with real", overlaps | {REAL: np.nan}))
     return Comparison(pieces, rows)
-
-
-def _means(
-    pieces: Sequence[Mapping[str, Any]], name: str, sets: Mapping[str, Any]
-) -> dict[str, float]:
-    values = {s: np.array([p[name] for p in pieces if p["set"] == s], float) for s in sets}
-    finite = {s: column[np.isfinite(column)] for s, column in values.items()}
-    return {s: float(column.mean()) if len(column) else np.nan for s, column in finite.items()}
 
 
 def copy_index(
@@ -118,7 +116,7 @@ def copy_index(
 
 
 def _copied(which: str, score: Score, index: CopyIndex, names: Sequence[str]) -> dict[str, Any]:
-    if which == TRAINING:
+    if which in (CONTROL, TRAINING):
         return {COPIED: np.nan, "copied from": ""}
     copy = index.longest(symbols(score))
     return {COPIED: copy.notes, "copied from": names[copy.piece] if copy.notes else ""}

@@ -1,7 +1,8 @@
-"""What ``musictx compare`` measures: of each piece a number, of a set of pieces distributions.
+"""What ``musictx compare`` measures: of each excerpt a number, of a set of them distributions.
 
-Measures of one value a piece are compared by their means. A quantity with a value a note is counted
-in a histogram on the fixed edges below, made for each piece and averaged over the pieces, so that a
+Measures of one value an excerpt are compared by their means or, where a few pieces would decide the
+mean, by the share of pieces that reach a value. A quantity with a value a note is counted in a
+histogram on the fixed edges below, made for each piece and averaged over the pieces, so that a
 dense piece does not dominate the set; two sets are compared by the overlap of these, as Yang and
 Lerch do (On the evaluation of generative models in music, 2020).
 
@@ -18,15 +19,16 @@ import numpy as np
 
 from musictx.evaluate import harmony, metre, musical
 from musictx.evaluate.musical import pitched
+from musictx.evaluate.sets import Excerpt
 from musictx.grid import grid_of
 from musictx.notes import Score
 
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
+#: A piece has runs from this share of the notes of its top line on.
+HAS_RUNS = 0.02
 #: Bars so far apart are laid on each other.
-BARS_APART = (1, 2, 4, 8, 16)
-#: Seconds apart at which themes of performances return; up to twice as many are looked at.
-LAG_SECONDS = 8.0
+BARS_APART = (4, 8, 16)
 
 #: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. What is
 #: rounded to hundredths of a second stays in its bin: music on the grid of tokens fills them all.
@@ -40,10 +42,12 @@ PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
 
 
 class Measure(NamedTuple):
-    """``of(score, seconds)`` is the value of an excerpt of so many seconds, in ``unit``."""
+    """``of(excerpt)`` is the value of an excerpt, in ``unit``; nan where it has none. With
+    ``reached`` a set has the share of its pieces whose value is at least that, else the mean."""
 
-    of: Callable[[Score, float], float]
+    of: Callable[[Excerpt], float]
     unit: str
+    reached: float | None = None
 
 
 class Distribution(NamedTuple):
@@ -53,16 +57,14 @@ class Distribution(NamedTuple):
     edges: np.ndarray
 
 
-def _of(measure: Callable[[Score], float], unit: str) -> Measure:
-    return Measure(lambda score, seconds: measure(score), unit)
+def _alone(of: Callable[[Score], float], unit: str, reached: float | None = None) -> Measure:
+    """Of the pitched notes of an excerpt, from its beginning."""
+    return Measure(lambda excerpt: of(excerpt.alone), unit, reached)
 
 
-def _silent(score: Score, seconds: float) -> float:
-    return float(musical.longest_silence(score, seconds) >= DEAD_AIR_SECONDS - musical.ROUNDING)
-
-
-def _stuck(score: Score) -> float:
-    return float(musical.stuck_seconds(score) >= STUCK_SECONDS - musical.ROUNDING)
+def _in_place(of: Callable[[Score], float], unit: str) -> Measure:
+    """Of all notes of an excerpt, where they stand in its piece."""
+    return Measure(lambda excerpt: of(excerpt.in_place), unit)
 
 
 def _lengths(score: Score) -> np.ndarray:
@@ -70,22 +72,43 @@ def _lengths(score: Score) -> np.ndarray:
     return notes["end"] - notes["start"]
 
 
+def _runs_given(excerpt: Excerpt) -> float:
+    return musical.shared_runs(excerpt.alone, excerpt.given)
+
+
 def _alike(bars: int) -> Measure:
-    return _of(lambda score: metre.bar_likeness(score, bars), "0 to 1")
+    return _in_place(lambda score: metre.bar_likeness(score, bars), "0 to 1")
 
 
-#: Of any music: name -> measure of the notes of an excerpt, counted from its beginning.
+def _like_given(of: Callable[[np.ndarray], float], unit: str) -> Measure:
+    """``of`` the likeness of each bar of an excerpt to the likest one of those that were given."""
+
+    def measured(excerpt: Excerpt) -> float:
+        values = metre.nearest_bars(excerpt.piece, excerpt.start, excerpt.stop)
+        return of(values) if len(values) else np.nan
+
+    return Measure(measured, unit)
+
+
+_PIECES = "share of pieces"
+#: Of any music: name -> measure.
 MEASURES: dict[str, Measure] = {
-    "notes a second": Measure(musical.density, "notes/s"),
-    "polyphony": _of(musical.polyphony, "notes"),
-    "re-struck notes": _of(musical.restruck, "share"),
-    "in scale": _of(musical.scale_consistency, "share"),
-    f"self-similarity {LAG_SECONDS:g}-{2 * LAG_SECONDS:g} s": _of(
-        lambda score: musical.self_similarity(score, LAG_SECONDS), "0 to 1"
+    "notes a second": Measure(lambda one: musical.density(one.alone, one.seconds), "notes/s"),
+    "polyphony": _alone(musical.polyphony, "notes"),
+    "re-struck notes": _alone(musical.restruck, "share"),
+    "in scale": _alone(musical.scale_consistency, "share"),
+    "runs of the music given": Measure(_runs_given, "share of notes"),
+    "has runs of the music given": Measure(_runs_given, _PIECES, HAS_RUNS),
+    "has runs that return": _alone(musical.returning_runs, _PIECES, HAS_RUNS),
+    "has towers of 6 notes": _alone(musical.towers, _PIECES, 1),
+    f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(
+        lambda one: musical.longest_silence(one.alone, one.seconds),
+        _PIECES,
+        DEAD_AIR_SECONDS - musical.ROUNDING,
     ),
-    "returning runs": _of(musical.returning_runs, "share of notes"),
-    f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(_silent, "share of pieces"),
-    f"stuck for {STUCK_SECONDS:g} s": _of(_stuck, "share of pieces"),
+    f"stuck for {STUCK_SECONDS:g} s": _alone(
+        musical.stuck_seconds, _PIECES, STUCK_SECONDS - musical.ROUNDING
+    ),
 }
 #: Of any music: name -> distribution.
 DISTRIBUTIONS: dict[str, Distribution] = {
@@ -94,13 +117,17 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "velocities": Distribution(lambda score: pitched(score)["velocity"], VELOCITY_EDGES),
     "pitches": Distribution(lambda score: pitched(score)["pitch"], PITCH_EDGES),
 }
-#: Of music on a grid: name -> measure of the notes of an excerpt where they stand in the piece.
+#: Of music on a grid: name -> measure.
 IN_BARS: dict[str, Measure] = {
-    "onsets on sixteenths": _of(metre.near_sixteenths, "share"),
-    "bass changes on beats 1 or 3": _of(metre.bass_changes_on_strong_beats, "share"),
-    "chord tones": _of(harmony.chord_tones, "share of time"),
-    "clashes with the top line": _of(harmony.clashes, "share of time"),
+    "onsets on sixteenths": _in_place(metre.near_sixteenths, "share"),
+    "bass changes on beats 1 or 3": _in_place(metre.bass_changes_on_strong_beats, "share"),
+    "melody on the triad below": _in_place(harmony.melody_on_triads, "share of time"),
+    "diatonic chords": _in_place(harmony.diatonic_chords, "share"),
+    "phrases that end on I or vi": _in_place(harmony.phrase_ends, "share"),
+    "clashes with the top line": _in_place(harmony.clashes, "share of time"),
     **{f"bars alike, {bars} apart": _alike(bars) for bars in BARS_APART},
+    "bars like the nearest given": _like_given(lambda near: float(near.mean()), "0 to 1"),
+    "bars copied": _like_given(lambda near: float((near > 1 - 1e-6).mean()), "share"),
 }
 #: Of music on a grid: name -> distribution.
 DISTRIBUTIONS_IN_BARS: dict[str, Distribution] = {
@@ -113,9 +140,17 @@ def on_a_grid(pieces: Sequence[Score]) -> bool:
     return sum(grid_of(score).kind == "grid" for score in pieces) > len(pieces) / 2
 
 
-def measure(score: Score, seconds: float, measures: Mapping[str, Measure]) -> dict[str, float]:
-    """Every one of ``measures`` of an excerpt of ``seconds``; nan where it has no value."""
-    return {name: one.of(score, seconds) for name, one in measures.items()}
+def measure(excerpt: Excerpt, measures: Mapping[str, Measure]) -> dict[str, float]:
+    """Every one of ``measures`` of an excerpt; nan where it has no value."""
+    return {name: one.of(excerpt) for name, one in measures.items()}
+
+
+def of_set(values: np.ndarray, measure: Measure) -> float:
+    """What a set has of a measure, of whose values nan does not count; nan if there is no other."""
+    finite = values[np.isfinite(values)]
+    if measure.reached is not None:
+        finite = (finite >= measure.reached).astype(float)
+    return float(finite.mean()) if len(finite) else np.nan
 
 
 def histogram(pieces: Sequence[Score], distribution: Distribution) -> np.ndarray:

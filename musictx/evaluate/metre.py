@@ -68,6 +68,20 @@ def bar_likeness(score: Score, bars: int) -> float:
     return float(pairs.mean()) if len(pairs) else np.nan
 
 
+def nearest_bars(score: Score, start: float, stop: float) -> np.ndarray:
+    """(n,): of each bar whose onsets all lie from ``start`` to before ``stop`` seconds how alike it
+    is to the one of the bars without such an onset that it is likest to. Empty bars and drums do
+    not count; none if there are no others."""
+    notes = score.with_notes(score.notes[~score.notes["drum"]])
+    bar, inside = bars_of(notes), (notes.notes["start"] >= start) & (notes.notes["start"] < stop)
+    some, others = np.unique(bar[inside]), np.unique(bar[~inside])
+    whole, given = np.setdiff1d(some, others), np.setdiff1d(others, some)
+    if not (len(whole) and len(given)):
+        return np.empty(0)
+    nearest: np.ndarray = bars_alike(notes)[np.ix_(whole, given)].max(1)
+    return nearest
+
+
 def bars_alike(score: Score, *, drums: bool = False) -> np.ndarray:
     """(B, B): how alike the bars are, each to each. A bar is a table of onsets by sixteenth and
     pitch class, drums left out, or of ``drums`` alone; alike is the cosine of two tables, 0 where

@@ -8,18 +8,20 @@ than its notes fill. Where a formula would divide 0 by 0 the value is nan, and s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from musictx.notes import Score
 
-#: Frames of :func:`self_similarity`, seconds.
-FRAME_SECONDS = 0.25
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
 #: A note is re-struck if its pitch was struck less than so many seconds before.
 RESTRUCK_SECONDS = 0.5
 #: A run of so many melodic intervals returns if it comes again after more than so many seconds.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
+#: A tower is of so many notes of one part or more, struck within so many seconds.
+TOWER_NOTES, TOWER_SECONDS = 6, 0.02
 #: Differences of times that ought to be equal differ by less, so that it does not matter when a
 #: piece begins.
 ROUNDING = 1e-6
@@ -58,6 +60,12 @@ def pitched(score: Score) -> np.ndarray:
 def best_scale(score: Score) -> np.ndarray:
     """(12,) bool: the pitch classes of the scale that holds most notes, as :func:`scale_of`."""
     return scale_of(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
+
+
+def key_of(counts: np.ndarray) -> tuple[int, bool]:
+    """Pitch class of the keynote of :func:`scale_of`, and whether it is minor."""
+    minor, keynote = divmod(int((_SCALES @ counts).argmax()), 12)
+    return keynote, bool(minor)
 
 
 def scale_of(counts: np.ndarray) -> np.ndarray:
@@ -113,31 +121,6 @@ def longest_silence(score: Score, seconds: float) -> float:
 # -------------------------------------------------------------------------------------- repetition
 
 
-def self_similarity(score: Score, lag: float) -> float:
-    """How well the piece can be laid on itself ``lag`` to before ``2 lag`` seconds later: 0 to 1.
-
-    With x_t the onsets of each of 128 pitches in frame t (:data:`FRAME_SECONDS`, from the first
-    onset), S(l) = sum_t x_t . x_(t+l) / sqrt(sum_t |x_t|^2 sum_t |x_(t+l)|^2) over the frames that
-    have both; the value is the largest S(l) of the band, since a performance has no bar to tell l.
-    Lags above half the piece are left out: too little is left to compare. 1: an exact repetition.
-    Empty, one note, or too short for the lag: nan.
-    """
-    notes = pitched(score)
-    if not len(notes):
-        return np.nan
-    frames = ((notes["start"] - notes["start"][0]) / FRAME_SECONDS + 1e-6).astype(int)
-    onsets = np.zeros((frames[-1] + 1, 128))
-    np.add.at(onsets, (frames, notes["pitch"]), 1.0)
-    best = np.nan
-    first, last = round(lag / FRAME_SECONDS), round(2 * lag / FRAME_SECONDS)
-    for shift in range(first, min(last, len(onsets) // 2 + 1)):
-        before, after = onsets[:-shift], onsets[shift:]
-        norm = float(np.sqrt((before**2).sum() * (after**2).sum()))
-        if norm > 0:
-            best = np.fmax(best, min(1.0, float((before * after).sum()) / norm))
-    return float(best)
-
-
 def restruck(score: Score) -> float:
     """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before.
     Empty: nan; one note: 0."""
@@ -173,10 +156,8 @@ def returning_runs(score: Score) -> float:
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
-    intervals = np.diff(top["pitch"].astype(int))
     runs: dict[tuple[int, ...], list[int]] = {}
-    for i in range(len(intervals) - RUN_INTERVALS + 1):
-        run = tuple(intervals[i : i + RUN_INTERVALS].tolist())
+    for i, run in enumerate(_runs(top["pitch"])):
         if any(run):  # a pitch repeated nine times returns to nothing
             runs.setdefault(run, []).append(i)
     returns = np.zeros(len(top), bool)
@@ -189,6 +170,41 @@ def returning_runs(score: Score) -> float:
     return float(returns.mean())
 
 
+def shared_runs(score: Score, others: Sequence[Score]) -> float:
+    """The share of notes of the top line that lie in a run of :data:`RUN_INTERVALS` intervals which
+    the top line of one of ``others`` has too, at any pitch. Fewer notes than a run has, or no such
+    run in any of ``others``: nan."""
+    top = score.notes[top_line(score)]
+    there = {run for one in others for run in _runs(one.notes[top_line(one)]["pitch"]) if any(run)}
+    if len(top) <= RUN_INTERVALS or not there:
+        return np.nan
+    shared = np.zeros(len(top), bool)
+    for i, run in enumerate(_runs(top["pitch"])):
+        if run in there:
+            shared[i : i + RUN_INTERVALS + 1] = True
+    return float(shared.mean())
+
+
+def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
+    """Every run of intervals of a line, from each note on."""
+    intervals = np.diff(pitches.astype(int)).tolist()
+    return [
+        tuple(intervals[i : i + RUN_INTERVALS]) for i in range(len(intervals) - RUN_INTERVALS + 1)
+    ]
+
+
+def towers(score: Score) -> int:
+    """How often :data:`TOWER_NOTES` notes of one program or more are struck at once, drums left
+    out: within :data:`TOWER_SECONDS` of the one before."""
+    count = 0
+    notes = pitched(score)
+    for program in np.unique(notes["program"]):
+        starts = notes["start"][notes["program"] == program]
+        chords = np.split(starts, np.flatnonzero(np.diff(starts) > TOWER_SECONDS) + 1)
+        count += sum(len(chord) >= TOWER_NOTES for chord in chords)
+    return count
+
+
 def top_line(score: Score) -> np.ndarray:
     """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
     within 20 ms of the note before belongs to the same onset."""
@@ -199,6 +215,17 @@ def top_line(score: Score) -> np.ndarray:
     top = np.zeros(len(score), bool)
     top[pitched[order[first]]] = True
     return top
+
+
+def skyline(score: Score) -> np.ndarray:
+    """(n,) bool: which of the notes have none above them that sounds when they begin, drums left
+    out: the melody, as a listener takes it."""
+    pitched = np.flatnonzero(~score.notes["drum"])
+    start, end, pitch = (score.notes[name][pitched] for name in ("start", "end", "pitch"))
+    above = (start[:, None] <= start) & (end[:, None] > start) & (pitch[:, None] > pitch)
+    line = np.zeros(len(score), bool)
+    line[pitched[~above.any(0)]] = True
+    return line
 
 
 def steps(seconds: np.ndarray, step: float) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,14 @@ from musictx import formats
 from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
 from musictx.errors import UserError
-from musictx.evaluate.musical import excerpt
+from musictx.evaluate.musical import excerpt, skyline
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
 from musictx.tokens.vocab import Tokenizer
 
 #: Names of the sets.
-SAMPLES, REAL, TRAINING = "samples", "real", "training"
+SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
 #: A file in a folder of generated samples: where each sample's new music begins, and more.
 LIST = "samples.json"
 
@@ -33,8 +34,9 @@ class Named(NamedTuple):
     score: Score
 
 
-class Excerpt(NamedTuple):
-    """What is measured of a piece: ``seconds`` from ``start`` on.
+@dataclass(frozen=True)
+class Excerpt:
+    """What is measured of a piece: ``seconds`` from ``start`` on. All else of it was given.
 
     piece  the whole piece, its pedal folded into the lengths of notes
     """
@@ -44,18 +46,52 @@ class Excerpt(NamedTuple):
     start: float
     seconds: float
 
+    @property
+    def stop(self) -> float:
+        """Where it ends in the piece, seconds."""
+        return self.start + self.seconds
+
+    @cached_property
     def alone(self) -> Score:
         """The pitched notes struck in it, counted from its beginning (:func:`excerpt`)."""
         return excerpt(self.piece, self.start, self.seconds)
 
+    @cached_property
     def in_place(self) -> Score:
-        """All notes struck in it where they stand in the piece, under its marks of tempo, meter and
-        chords; cut at the end of the excerpt."""
+        """All notes struck in it where they stand in the piece, under its marks of tempo and meter;
+        cut at the end of the excerpt."""
+        notes = self.piece.notes[self.inside].copy()
+        notes["end"] = np.minimum(notes["end"], self.stop)
+        return self.piece.with_notes(notes)
+
+    @property
+    def given(self) -> tuple[Score, Score]:
+        """The notes before it and those after it."""
         notes = self.piece.notes
-        end = self.start + self.seconds
-        inside = notes[(notes["start"] >= self.start) & (notes["start"] < end)].copy()
-        inside["end"] = np.minimum(inside["end"], end)
-        return self.piece.with_notes(inside)
+        before, after = notes["start"] < self.start, notes["start"] >= self.stop
+        return self.piece.with_notes(notes[before]), self.piece.with_notes(notes[after])
+
+    @property
+    def inside(self) -> np.ndarray:
+        """(n,) bool: which notes of the piece are struck in it."""
+        start = self.piece.notes["start"]
+        within: np.ndarray = (start >= self.start) & (start < self.stop)
+        return within
+
+
+def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
+    """What chance gives: each excerpt with what was given of the next piece, and with all but its
+    melody moved by a tritone. None of fewer than two."""
+    made = []
+    for one, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
+        notes = one.piece.notes[one.inside].copy()
+        lower = ~skyline(one.piece)[one.inside] & ~notes["drum"]
+        pitch = notes["pitch"][lower].astype(int)
+        notes["pitch"][lower] = np.where(pitch < 122, pitch + 6, pitch - 6)
+        before, after = (score.notes for score in other.given)
+        both = np.concatenate([before, notes, after])
+        made.append(replace(one, piece=one.piece.with_notes(both)))
+    return made
 
 
 def files_in(place: str | Path, option: str) -> list[Path]:
@@ -103,18 +139,25 @@ def seams_in(folder: str | Path) -> dict[str, float]:
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
 
 
-def read_samples(place: str | Path, start: float, seconds: float) -> list[Excerpt]:
+def beginning(score: Score, seconds: float) -> Score:
+    """The notes struck in the first ``seconds``, cut where those end."""
+    notes = score.notes[score.notes["start"] < seconds].copy()
+    notes["end"] = np.minimum(notes["end"], seconds)
+    return score.with_notes(notes)
+
+
+def read_samples(
+    place: str | Path, start: float, seconds: float, after: float = 0.0
+) -> list[Excerpt]:
     """The excerpts to measure of generated or other files: ``seconds`` from ``start``, or from
-    where the new music begins if :data:`LIST` says it. The chords that a file names are left out of
-    a continuation: they are those of the piece that its primer is from."""
+    where the new music begins if :data:`LIST` says it, with the ``after`` seconds that follow."""
     seams = seams_in(place)
     excerpts = []
     for file in files_in(place, "samples"):
         name, score = _read(file, place)
-        seam = seams.get(name, 0.0)
-        if seam > 0:
-            score = replace(score, markers=())
-        excerpts.append(Excerpt(name, score, seam if name in seams else start, seconds))
+        begin = seams.get(name, start)
+        piece = beginning(score, begin + seconds + after)
+        excerpts.append(Excerpt(name, piece, begin, seconds))
     return excerpts
 
 

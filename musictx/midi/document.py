@@ -239,9 +239,9 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     for row, its in zip(rows, after):
         channel = row.body[0] & 15
         if row.body[0] >> 4 == 0xC:
-            wanted = {note.program for note in its}
-            if len(wanted) == 1 and None not in wanted and any(n.phase == THERE for n in its):
-                row = row._replace(body=bytes([row.body[0], *wanted]))  # type: ignore[list-item]
+            programs = {note.program for note in its}
+            if len(programs) == 1 and None not in programs and any(n.phase == THERE for n in its):
+                row = row._replace(body=bytes([row.body[0], *programs]))  # type: ignore[list-item]
             in_force[channel] = row.body[1]
         elif row.program not in (None, in_force[channel]):
             in_force[channel] = row.program or 0

@@ -255,11 +255,11 @@ def _other_programs(
 
 
 def _matches(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
-    """Where ``rows`` stand in ``notes``, each in a place of its own."""
-    wanted = Counter(rows)
+    """Where ``rows`` stand in ``notes``, each in a different place."""
+    missing = Counter(rows)
     for index, row in enumerate(notes.tolist() if rows else ()):
-        if wanted[row] > 0:
-            wanted[row] -= 1
+        if missing[row] > 0:
+            missing[row] -= 1
             yield index
 
 

@@ -62,8 +62,8 @@ def with_parts(
         rows, last, rest = parsed(chunk)
         if split:
             for place in stay:
-                own = [row for row in rows if row.channel == place % 16]
-                units.append((turn[place], -1, written(_sent(own, to), last)))
+                mine = [row for row in rows if row.channel == place % 16]
+                units.append((turn[place], -1, written(_sent(mine, to), last)))
         leave = {place % 16 for place in its if split or place not in turn}
         if leave or any(channel != new for channel, new in to.items()):
             rows = [row for row in rows if row.channel not in leave]
@@ -123,20 +123,20 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in movements.items()}
 
 
-def beginning(data: bytes, wanted: Mapping[int, Mapping[int, int]]) -> bytes:
-    """The file with controllers of parts as ``wanted``, part -> number -> value, from its beginning
-    on: what it said of them up to the first note of the part gives way."""
+def beginning(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
+    """The file with controllers of parts as ``values``, part -> number -> value, from its beginning
+    on: what it has of them up to the first note of the part gives way."""
     document = Document(data)
     events = document.file.events
     struck = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
-    for part, values in wanted.items():
+    for part, numbers in values.items():
         place, channel = divmod(document.places[part], 16)
         mine = (struck["track"] == place) & (struck["status"] % 16 == channel)
         first = int(struck["tick"][mine].min())
         track = document.track(place)
         for n, row in list(track.rows.items()):
-            if row.tick <= first and row.body[0] == 0xB0 | channel and row.body[1] in values:
+            if row.tick <= first and row.body[0] == 0xB0 | channel and row.body[1] in numbers:
                 del track.rows[n]
         phase = ON if first else OFF
-        track.new += [controller(0, channel, *value, phase) for value in values.items()]
+        track.new += [controller(0, channel, *value, phase) for value in numbers.items()]
     return document.edited()

@@ -1,7 +1,7 @@
 """MIDI file -> Score: note pairs, programs, pedals and marks, in seconds.
 
 Seconds are computed in float64 from whole numbers by one division, so they are the doubles nearest
-to the true times, and the ticks can be found again from them.
+to the true times, and the ticks can be computed from them.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def read(
         name = str(source)
         source = read_bytes(source, limits.midi_mb, "limits.midi_mb", MidiError)
     repairs = Counter() if repairs is None else repairs
-    found: Counter = Counter()
-    file = smf.scan(source, name=name, limits=limits, repairs=found)
+    faults: Counter = Counter()
+    file = smf.scan(source, name=name, limits=limits, repairs=faults)
     if file.format == 2 and len(file.ends) > 1:
         count = len(file.ends)
         raise MidiError(
             f"{name}: {count} pieces in one file (format 2); expected one piece", "several pieces"
         )
     tempos, clock = clock_of(file, name)
-    parts = FileParts.of(file, clock, found)
+    parts = FileParts.of(file, clock, faults)
     if repairs is not None:
-        repairs.update(found)
+        repairs.update(faults)
     notes = parts.notes
     _check(len(notes), "notes", name, limits)
     _check(len(parts.channels), "tracks", name, limits)
@@ -90,7 +90,7 @@ def read(
         ticks_per_quarter=0 if file.division & 0x8000 else file.division,
         markers=_texts(file.markers, clock, limits.seconds),
         lyrics=_texts(file.lyrics, clock, limits.seconds),
-        file=b"" if found.keys() - {"notes left open"} else smf.bare(source),
+        file=b"" if faults.keys() - {"notes left open"} else smf.bare(source),
     )
 
 
@@ -155,9 +155,9 @@ def programs(events: np.ndarray) -> np.ndarray:
     channel, kind = channel[places], events["status"][places] >> 4
     at = np.arange(len(places))
     last = np.maximum.accumulate(np.where(kind == 0xC, at, -1))  # the latest change before each
-    known = (last >= 0) & (channel[last] == channel)
+    stated = (last >= 0) & (channel[last] == channel)
     programs = np.empty(len(places), np.uint8)
-    programs[places] = np.where(known, events["a"][places][last], 0)
+    programs[places] = np.where(stated, events["a"][places][last], 0)
     return programs
 
 
@@ -172,11 +172,11 @@ def _pedals(
     # Parts of the pedal's own track and channel stand side by side, and so, in another order, do
     # those of its channel in all tracks.
     across = np.argsort(part_channels % 16, kind="stable")
-    own = [np.searchsorted(part_channels, channel, side) for side in ("left", "right")]
+    places = [np.searchsorted(part_channels, channel, side) for side in ("left", "right")]
     all_tracks = part_channels[across] % 16
     other = [np.searchsorted(all_tracks, channel % 16, side) for side in ("left", "right")]
-    has_own = own[1] > own[0]
-    first, last = (np.where(has_own, a, b) for a, b in zip(own, other))
+    inside = places[1] > places[0]
+    first, last = (np.where(inside, a, b) for a, b in zip(places, other))
     count = last - first
     total = int(count.sum())
     _check(total + len(file.events), "events", name, limits)
@@ -186,7 +186,7 @@ def _pedals(
     if total:
         pedals["time"] = clock.seconds(moved["tick"])[row]
         pedals["value"] = moved["b"][row]
-        pedals["track"] = np.where(has_own[row], rank[place], rank[across[place]])
+        pedals["track"] = np.where(inside[row], rank[place], rank[across[place]])
     pedals = arranged(pedals, pedals["track"])
     return arranged(pedals, pedals["time"])
 

@@ -33,10 +33,10 @@ class Unwritable(Exception):
 
 
 def retimed(score: Score, before: Score) -> Score:
-    """``score`` with its file, which said ``before``, and the marks, notes and pedals that this
-    says then, where these are within :data:`NEAR_SECONDS` of its own. Marks of a kind that need not
-    change stay what they are. Raises :class:`Unwritable` where MIDI cannot say it, or where the
-    file counts frames of film and no beats."""
+    """``score`` with the file that has its marks, and with the marks, notes and pedals of that file
+    where they are within :data:`NEAR_SECONDS` of those of the score; ``before`` is the file as it
+    was. Marks of a kind that need not change stay what they are. Raises :class:`Unwritable` where
+    MIDI cannot say it, or where the file counts frames of film and no beats."""
     document = Document(score.file)
     file, bpm = document.file, score.tempos["bpm"]
     if file.division & 0x8000:

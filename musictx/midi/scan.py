@@ -179,7 +179,7 @@ class _Tracks:
         return self.taken + len(self.words)
 
     def _take(self, many: np.ndarray) -> None:
-        """Events found all at once, after those found one by one."""
+        """Events of runs that are read at once, after those read one by one."""
         for part in (np.array(self.words, np.int64), many):
             if len(part):
                 self.parts.append(part)

@@ -29,7 +29,7 @@ def to_bytes(score: Score, *, losses: list[str] | None = None) -> bytes:
     and its notes their ticks; where notes lie between the ticks of a coarse grid, each tick is
     divided so that none is off by more than half a millisecond. The first track holds the tempos,
     the meters (those MIDI can hold: denominator a power of two), the keys and the markers, then
-    comes one track for each score track - one for its drums beside it if it has both - with its
+    comes one track for each score track - one more for its drums if it has both - with its
     name. At equal times pedals come first, then note-offs, then note-ons; a zero-length note has
     its on before its off. Left out are the tempos of a score without a grid (a tick were no
     millisecond then) and the pedals of a track without notes. Where two notes of one pitch in one

@@ -4,8 +4,7 @@ Each part becomes a track, in the order of the document. Tied notes become one n
 instruments sound as they should; pick-up measures are as short as they are written; repeats,
 endings, D.C., D.S. and codas are taken (``repeats.py``); dynamics and hairpins are velocities
 (``dynamics.py``), grace notes come before the beat, articulations shorten notes (``heads.py``).
-What is played plainly or left out, such as trills and cue notes, is counted. Only
-``score-partwise``, the form that every notation program writes.
+What is played plainly or left out, such as trills and cue notes, is counted.
 
 Files are not trusted: a document type with declarations of its own is refused, so nothing can be
 fetched from outside or blown up on reading, and sizes are limited (:class:`Limits`).

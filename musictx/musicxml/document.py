@@ -53,10 +53,26 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
         root = tree_of(data)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise Fault(f"is not MusicXML ({error})", "not MusicXML") from None
+    if root.tag == "score-timewise":
+        root = _partwise(root)
     if root.tag != "score-partwise":
         what = f"holds <{root.tag[:40]}>, expected a MusicXML <score-partwise>"
         raise Fault(what, "not MusicXML")
     return root
+
+
+def _partwise(root: ET.Element) -> ET.Element:
+    """The measures of each part in that part, rather than the parts of each measure in that."""
+    score = ET.Element("score-partwise")
+    score.extend(child for child in root if child.tag != "measure")
+    parts: dict[str, ET.Element] = {}
+    for measure in root.iterfind("measure"):
+        for part in measure.iterfind("part"):
+            name = part.get("id", "")
+            if name not in parts:
+                parts[name] = ET.SubElement(score, "part", {"id": name})
+            ET.SubElement(parts[name], "measure", measure.attrib).extend(part)
+    return score
 
 
 def tree_of(data: bytes) -> ET.Element:
@@ -106,7 +122,7 @@ def _doctype(_name: str, _system: str | None, _public: str | None, internal: int
     """Refuse a document type that declares anything (entities, default attributes). The one that
     notation programs write only names the public one, which is never fetched."""
     if internal:
-        raise Fault("declares a document type of its own; not read for safety", "not MusicXML")
+        raise Fault("declares things in its document type; not read for safety", "not MusicXML")
 
 
 def _unzipped(data: bytes, most: int) -> bytes:
@@ -119,8 +135,8 @@ def _unzipped(data: bytes, most: int) -> bytes:
             inner = None
             if "META-INF/container.xml" in names:
                 with archive.open("META-INF/container.xml") as file:
-                    found = re.search(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
-                inner = found.group(1).decode("utf-8", "replace") if found else None
+                    match = re.search(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
+                inner = match.group(1).decode("utf-8", "replace") if match else None
             if inner not in names:
                 scores = [n for n in names if n.lower().endswith((".xml", ".musicxml"))]
                 scores = [n for n in scores if not n.startswith("META-INF/")]
@@ -135,6 +151,14 @@ def _unzipped(data: bytes, most: int) -> bytes:
         if isinstance(error, Fault):
             raise
         raise Fault(f"is a damaged .mxl file ({error})") from None
+
+
+def number_or(text: str | None, default: float) -> Fraction | int | float:
+    """The number of a mark that one can do without; ``default`` where there is none."""
+    try:
+        return parse_number(text, "")
+    except Fault:
+        return default
 
 
 def parse_number(text: str | None, what: str) -> Fraction | int:

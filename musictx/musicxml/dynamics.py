@@ -34,19 +34,19 @@ def marks_of(direction: ET.Element) -> list[Mark]:
     letters."""
     sound = direction if direction.tag == "sound" else direction.find("sound")
     names = [e.tag for e in direction.iterfind("direction-type/dynamics/*")]
-    found = [Mark("accent", 0) for name in names if name in ACCENTS]
+    marks = [Mark("accent", 0) for name in names if name in ACCENTS]
     levels = [LEVELS[name] for name in names if name in LEVELS]
     levels += [LEVELS["p"] for name in names if name in ("fp", "sfp", "pf")]
     percent = "" if sound is None else sound.get("dynamics", "")
     if (velocity := percent_of(percent)) is not None:
         levels = [velocity]
-    found += [Mark("level", velocity) for velocity in levels[-1:]]
+    marks += [Mark("level", velocity) for velocity in levels[-1:]]
     for wedge in direction.iterfind("direction-type/wedge"):
         number = wedge.get("number", "1")
         kind = wedge.get("type", "")
         if kind in ("crescendo", "diminuendo", "stop") and number.isdecimal():
-            found.append(Mark(kind, int(number[:3])))
-    return found
+            marks.append(Mark(kind, int(number[:3])))
+    return marks
 
 
 def percent_of(text: str) -> int | None:

@@ -51,7 +51,8 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
     if quality is None:
         nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
         quality = written[0] if text and written else next(nearest, "maj")
-        remarks["chord symbols of other kinds read as the nearest triads"] += not (text and written)
+        if not (text and written):
+            remarks["chord symbols of other kinds read as the nearest triads"] += 1
         text = text or ("" if kind == "other" else kind)
     more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
     if not more:

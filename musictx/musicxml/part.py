@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from musictx.musicxml import drums, dynamics, harmony, heads, signs
-from musictx.musicxml.document import Fault, parse_number
+from musictx.musicxml.document import Fault, number_or, parse_number
 from musictx.musicxml.heads import Instrument, NoteHead
 
 #: What stands in <notations> and is not played -> what to say of it.
@@ -47,13 +47,12 @@ def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
             named[one.get("id", "")] = Instrument(names=names)
         first = next(iter(named.values()), Instrument(names=(title,)))
         for midi in part.iterfind("midi-instrument"):
-            program = int(parse_number(midi.findtext("midi-program", "1"), "midi-program")) - 1
             drum = None
             if midi.findtext("midi-channel", "").strip() == "10":
                 key = midi.findtext("midi-unpitched")
-                drum = int(parse_number(key, "midi-unpitched")) - 1 if key is not None else -1
+                drum = int(number_or(key, 0)) - 1
             called = named.get(midi.get("id", ""), first).names
-            instrument = Instrument(min(max(program, 0), 127), drum, called)
+            instrument = Instrument(_program(midi), drum, called)
             named[midi.get("id", "")] = instrument
             named.setdefault("", instrument)
         named.setdefault("", first)
@@ -80,7 +79,7 @@ class XmlPart:
         self, resolution: int, instruments: dict[str, Instrument], element: ET.Element
     ) -> None:
         self._resolution = resolution
-        self._instruments = instruments
+        self._instruments = dict(instruments)
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
@@ -104,7 +103,7 @@ class XmlPart:
         if self.pedals and self.pedals[-1][2]:  # never released: with its measure
             number = self.pedals[-1][0]
             self.pedals.append((number, self.lengths[number].whole, False))
-        # A metronome mark is for readers; what is said to programs at the same moment counts.
+        # A metronome mark is for readers; a tempo for programs at the same moment counts.
         given = {(number, at) for number, at, _ in self.tempos}
         self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
 
@@ -119,6 +118,10 @@ class XmlPart:
         if isinstance(number, int):
             return number * self._ticks_of_division
         return round(number * self._ticks_of_division)
+
+    def _moved(self, offset: str | None) -> int:
+        """Ticks of the offset of a mark."""
+        return round(number_or(offset, 0) * self._ticks_of_division)
 
     def _division(self, text: str | None) -> int:
         """Ticks of a unit of duration of which so many are a quarter."""
@@ -178,11 +181,12 @@ class XmlPart:
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
             elif item.tag == "harmony":
-                offset = self._ticks(item.findtext("offset", "0"), "offset")
+                offset = self._moved(item.findtext("offset"))
                 name = harmony.name_of(item, self.plain)
                 self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, number, position)
+                self._programs(item)
                 self.dynamics += ((number, position, mark) for mark in dynamics.marks_of(item))
                 self._pedal(item, number, position)
                 self.signs += signs.of_direction(item, number, position)
@@ -268,7 +272,7 @@ class XmlPart:
         instrument = self._instruments.get(key, self._instruments[""])
         if "pitch" in children:
             written = children["pitch"]
-            step = (written.findtext("step") or "").strip()
+            step = (written.findtext("step") or "").strip().upper()
             if step not in _SEMITONE:
                 raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
             octave = int(parse_number(written.findtext("octave"), "octave"))
@@ -302,8 +306,8 @@ class XmlPart:
             self._ticks_of_division = self._division(text)
         change = item.find("transpose")
         if change is not None:
-            octaves = int(parse_number(change.findtext("octave-change", "0"), "octave-change"))
-            chromatic = round(parse_number(change.findtext("chromatic"), "chromatic"))
+            octaves = int(number_or(change.findtext("octave-change"), 0))
+            chromatic = round(number_or(change.findtext("chromatic"), 0))
             self._transpose = chromatic + 12 * octaves
         time = item.find("time")
         meter = None if time is None else _meter(time)
@@ -317,20 +321,33 @@ class XmlPart:
             sounding -= 12 * (sounding > 7) - 12 * (sounding < -7)
             self.keys.append((number, position, (sounding, minor)))
 
+    def _programs(self, item: ET.Element) -> None:
+        """From here on instruments have the programs of the ``<midi-instrument>`` in a sound."""
+        for midi in item.iter("midi-instrument"):
+            old = self._instruments.get(midi.get("id", ""), self._instruments[""])
+            new = old._replace(program=_program(midi))
+            for key, instrument in self._instruments.items():
+                self._instruments[key] = new if instrument == old else instrument
+
     def _tempo(self, item: ET.Element, number: int, position: int) -> None:
         """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
         moves it; that of the direction only the words on the page, unless it says
         ``sound="yes"``."""
         sound = item if item.tag == "sound" else item.find("sound")
-        moved = item.findtext("offset[@sound='yes']", "0")
+        moved = item.findtext("offset[@sound='yes']")
         marks = self._metronomes
         if sound is not None and "tempo" in sound.attrib:
-            bpm = float(parse_number(sound.get("tempo"), "tempo"))
+            bpm = float(number_or(sound.get("tempo"), 0))
             moved, marks = sound.findtext("offset") or moved, self.tempos
         else:
             bpm = _metronome(item)
         if bpm > 0:
-            marks.append((number, max(0, position + self._ticks(moved, "offset")), bpm))
+            marks.append((number, max(0, position + self._moved(moved)), bpm))
+
+
+def _program(midi: ET.Element) -> int:
+    """The General MIDI program, from 0, of a ``<midi-instrument>``."""
+    return min(max(int(number_or(midi.findtext("midi-program"), 1)) - 1, 0), 127)
 
 
 def _metronome(direction: ET.Element) -> float:

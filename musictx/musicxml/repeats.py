@@ -196,10 +196,10 @@ def _brackets(marks: Sequence[Marks]) -> list[dict[int, tuple[int, ...]]]:
         if groups and at - 1 in groups[-1] and not (mark.forward or mark.opens):
             groups[-1][at] = groups[-1][at - 1]
             continue
-        beside = bool(groups) and at - 1 in groups[-1] and not mark.forward
-        used = {n for numbers in {*groups[-1].values()} for n in numbers} if beside else set()
+        adjacent = bool(groups) and at - 1 in groups[-1] and not mark.forward
+        used = {n for numbers in {*groups[-1].values()} for n in numbers} if adjacent else set()
         numbers = tuple(n or max(used, default=0) + 1 for n in mark.ending)
-        if not beside or used & {*numbers}:
+        if not adjacent or used & {*numbers}:
             groups.append({})
         groups[-1][at] = numbers
     for group in groups:

@@ -95,7 +95,7 @@ def _score(
     tempos: dict[int, float] = {}
     meters: dict[int, tuple[int, int]] = {}
     keys: dict[int, tuple[int, bool]] = {}
-    # Of marks at one moment the first part's count, and of its own the last.
+    # Of marks at one moment the first part's count, and of those the last.
     for part in reversed(parts):
         tempos |= {starts[measure] + at: tempo for measure, at, tempo in part.tempos}
         meters |= {starts[measure] + at: meter for measure, at, meter in part.meters}
@@ -226,7 +226,7 @@ def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
 
 
 def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution: int) -> None:
-    """The meter said again where a measure ends that is no whole number of bars, such as a pick-up:
+    """The meter once more where a measure ends that is no whole number of bars, such as a pick-up:
     bars are counted from the latest mark."""
     meter = None
     for begin, end in pairwise(lines[:-1]):

@@ -153,8 +153,8 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
 
 
 def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
-    """A coda sign alone, among those of ``codas``, measures: beside signs that say *To Coda* it is
-    where they lead, beside what says *Coda* it leads there; else the last one is the coda."""
+    """A coda sign alone, among those of ``codas``, measures: where others say *To Coda* it is
+    where they lead, where one says *Coda* it leads there; else the last one is the coda."""
     if sign.kind != "sign":
         return sign
     target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == max(codas))

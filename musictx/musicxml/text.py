@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 
 def tag(name: str, **attributes: object) -> str:
     """``<name a="1">``"""
-    said = "".join(f' {key}="{escape(str(value), _QUOTE)}"' for key, value in attributes.items())
-    return f"<{name}{said}>"
+    pairs = "".join(f' {key}="{escape(str(value), _QUOTE)}"' for key, value in attributes.items())
+    return f"<{name}{pairs}>"
 
 
 def empty(name: str, **attributes: object) -> str:

@@ -57,7 +57,7 @@ class Played:
 
     def in_force(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
         """Marks that hold until the next one, such as tempi, from page to music: where the music
-        goes back, what holds there is said again if it is not what held before."""
+        goes back, what holds there is marked again if it is not what held before."""
         ticks = sorted(marks)
         played: dict[int, Value] = {}
         force = default

@@ -1,7 +1,7 @@
 """Score -> MusicXML: music on a grid as notation programs read it.
 
-A track becomes a part; notes that overlap go to voices of their own; what crosses a bar line or has
-no note value of its own is tied. Bars follow the meter marks, and one that the next mark cuts short
+A track becomes a part; notes that overlap go to further voices; what crosses a bar line or is as
+long as no note value is tied. Bars follow the meter marks, and one that the next mark cuts short
 is a pick-up. Markers that name chords become symbols of the first part. Music that was read with
 its repeats is written as it is played. Not written are loudness, articulations, pedals and names of
 instruments.
@@ -37,22 +37,12 @@ MOST_NOTES = 500_000
 LONGEST_VALUE = 96
 #: Length in ticks -> (type, dots, whether it stands in a triplet).
 _VALUES = {
-    96: ("whole", 0, False),
-    72: ("half", 1, False),
-    48: ("half", 0, False),
-    36: ("quarter", 1, False),
-    24: ("quarter", 0, False),
-    18: ("eighth", 1, False),
-    16: ("quarter", 0, True),
-    12: ("eighth", 0, False),
-    9: ("16th", 1, False),
-    8: ("eighth", 0, True),
-    6: ("16th", 0, False),
-    4: ("16th", 0, True),
-    3: ("32nd", 0, False),
-    2: ("32nd", 0, True),
-    1: ("64th", 0, True),
-}
+    96: ("whole", 0, False), 72: ("half", 1, False), 48: ("half", 0, False),
+    36: ("quarter", 1, False), 24: ("quarter", 0, False), 18: ("eighth", 1, False),
+    16: ("quarter", 0, True), 12: ("eighth", 0, False), 9: ("16th", 1, False),
+    8: ("eighth", 0, True), 6: ("16th", 0, False), 4: ("16th", 0, True),
+    3: ("32nd", 0, False), 2: ("32nd", 0, True), 1: ("64th", 0, True),
+}  # fmt: skip
 _SHARP = ("C0", "C1", "D0", "D1", "E0", "F0", "F1", "G0", "G1", "A0", "A1", "B0")
 _FLAT = ("C0", "D-1", "D0", "E-1", "E0", "F0", "G-1", "G0", "A-1", "A0", "B-1", "B0")
 
@@ -72,10 +62,10 @@ def to_bytes(score: Score) -> bytes:
     Beginnings and ends stand on the nearest of 24 lines in a quarter note; what is played slightly
     off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, lyrics
     (under the first note that begins there), a title and a composer are written, and a pick-up is
-    measure 0. Raises ``UserError`` for
-    music without tempo marks or beside that grid (:data:`_LINES`): a performance has no notation.
-    So it does for music of more than 200,000 bars, those of each voice counted, or of more than
-    500,000 notes, each counted in every bar in which it sounds.
+    measure 0. Raises ``UserError`` for music without tempo marks or off that grid
+    (:data:`_LINES`), as a performance has no notation, and for music of more than 200,000 bars,
+    those of each voice counted, or of more than 500,000 notes, each counted in every bar in which
+    it sounds.
     """
     clock = score.beats
     notes = score.notes
@@ -196,16 +186,16 @@ def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict
     """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
     keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
-    found = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
+    names = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
     children: list[str | list[str]] = [leaf("part-name", _plain(name))]
-    for identity in found.values():
+    for identity in names.values():
         children.append(nested("score-instrument", leaf("instrument-name", identity), id=identity))
-    for (program, drum), identity in found.items():
+    for (program, drum), identity in names.items():
         midi = [leaf("midi-channel", 10)] if drum >= 0 else []
         midi.append(leaf("midi-program", program + 1))
         midi += [leaf("midi-unpitched", drum + 1)] if drum >= 0 else []
         children.append(nested("midi-instrument", midi, id=identity))
-    return nested("score-part", *children, id=part), found
+    return nested("score-part", *children, id=part), names
 
 
 def _plain(text: str) -> str:
@@ -217,12 +207,12 @@ def _plain(text: str) -> str:
 def _chords(
     start: np.ndarray, end: np.ndarray, notes: np.ndarray, names: dict[tuple, str]
 ) -> list[_Chord]:
-    found: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    heads_at: dict[tuple[int, int], list[tuple[int, str]]] = {}
     columns = (notes[name].tolist() for name in ("pitch", "program", "drum"))
     for a, b, pitch, program, drum in zip(start.tolist(), end.tolist(), *columns):
         name = names[program, pitch if drum else -1]
-        found.setdefault((a, b), []).append((-pitch - 1 if drum else pitch, name))
-    return [_Chord(*span, sorted(heads)) for span, heads in sorted(found.items())]
+        heads_at.setdefault((a, b), []).append((-pitch - 1 if drum else pitch, name))
+    return [_Chord(*span, sorted(heads)) for span, heads in sorted(heads_at.items())]
 
 
 def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
@@ -287,9 +277,9 @@ class _Marks(NamedTuple):
 def _between(
     marks: tuple[list[int], list[tuple]], begin: int, stop: int
 ) -> Iterator[tuple[int, tuple]]:
-    ticks, said = marks
+    ticks, values = marks
     span = slice(bisect_left(ticks, begin), bisect_left(ticks, stop))
-    return zip(ticks[span], said[span])
+    return zip(ticks[span], values[span])
 
 
 class _Style(NamedTuple):
@@ -337,11 +327,11 @@ def _rests(lines: list[str], begin: int, stop: int, style: _Style) -> None:
 
 def _split(length: int) -> list[int]:
     """``length`` as note values, the longest first."""
-    found = []
+    values = []
     for value in _VALUES:
-        found += [value] * (length // value)
+        values += [value] * (length // value)
         length %= value
-    return found
+    return values
 
 
 def _note(

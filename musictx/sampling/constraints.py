@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import EOS, PAD, GrammarState
 
 
@@ -22,6 +23,8 @@ class Constraint(Protocol):
 
     #: The half-written pieces, one a row; penalties read them.
     states: Sequence[GrammarState]
+    #: What the last id of each row did to notes (:meth:`GrammarState.advance`).
+    changes: Sequence[Sequence[Change] | None]
 
     def allowed(self) -> Tensor:
         """(B, V) bool on the CPU: which ids may come next; at least one in each row."""
@@ -62,6 +65,7 @@ class GrammarConstraint(Constraint):
         until: float | Sequence[float] | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
+        self.changes: list[Sequence[Change] | None] = [()] * len(states)
         self.may_end = may_end
         limits = np.inf if until is None else until
         self.until = np.broadcast_to(np.asarray(limits, float), len(self.states))
@@ -81,12 +85,13 @@ class GrammarConstraint(Constraint):
 
     def advance(self, ids: Tensor) -> None:
         for row, token_id in enumerate(ids.tolist()):
+            self.changes[row] = ()
             if self._done[row]:
                 continue
             if token_id == EOS:
                 self._done[row] = True
             else:
-                self.states[row].advance(token_id)
+                self.changes[row] = self.states[row].advance(token_id)
                 self._done[row] = self._reached(row)
 
     def done(self) -> Tensor:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
+from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import EOS, PAD, GrammarState, Penalty, Vocabulary
 
@@ -85,12 +86,16 @@ class GivenRow:
     """The constraint on one row.
 
     state   the grammar after the ids so far, advanced in place
-    is_new  of each note struck since: whether it is the model's own
+    piece   the ids of the piece that were written since
+    is_new  of each note struck since, whether it is the model's own
+    changes  what the last id did to notes
     """
 
     def __init__(self, new: NewNotes, state: GrammarState) -> None:
         self.new, self.table, self.state = new, new.table, state
+        self.piece: list[int] = []
         self.is_new: list[bool] = []
+        self.changes: Sequence[Change] | None = ()
         self.done = False
 
     def allowed(self) -> np.ndarray:
@@ -144,8 +149,13 @@ class GivenNotes(Constraint):
 
     def advance(self, ids: Tensor) -> None:
         for row, token in zip(self.rows, ids.tolist()):
+            row.changes = ()
             if not row.done:
                 row.advance(token)
+
+    @property
+    def changes(self) -> list[Sequence[Change] | None]:  # type: ignore[override]
+        return [row.changes for row in self.rows]
 
     def done(self) -> Tensor:
         return torch.tensor([row.done for row in self.rows])

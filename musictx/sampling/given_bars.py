@@ -110,7 +110,6 @@ class BarRow(GivenRow):
     begun   part -> the steps at which its new notes began, in order
     written  the piece so far, bar by bar
     chord   in force
-    piece   the ids of the piece that were written here, without the groups ahead
     """
 
     state: BarState
@@ -129,7 +128,6 @@ class BarRow(GivenRow):
         self.since = max(int(given.lines[bar]), new.begin)  # where it goes on
         self.queue: list[int] = []
         self.group: list[int] = []
-        self.piece: list[int] = []
         self.ends = dict(ends or {})
         self.begun: defaultdict[int, list[int]] = defaultdict(list)
         self.written = dict(enumerate(map(list, written)))
@@ -299,7 +297,7 @@ class BarRow(GivenRow):
             self._complete()
 
     def _write(self, token: int) -> None:
-        self.state.advance(token)
+        self.changes = self.state.advance(token)
         self.piece.append(token)
         self.group.append(token)
 

@@ -196,7 +196,8 @@ class EventRow(GivenRow):
             self.is_new.append(not is_given)
             self.held[key] += kind == "note_on" and not is_given
         self.next += is_given and kind in ev.KINDS
-        self.state.advance(token)
+        self.changes = self.state.advance(token)
+        self.piece.append(token)
         self._last = kind
         if kind == "velocity":
             self._velocity = value

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
 
 from musictx.card import CorpusStats
-from musictx.config import SamplingConfig
+from musictx.config import GenerateConfig, SamplingConfig
+from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, penalties
-from musictx.sampling import processors as reshape
-from musictx.sampling.constraints import GrammarConstraint
-from musictx.sampling.events import Event, reader
-from musictx.sampling.music import prompts
+from musictx.sampling.continuation import Continuation, prompts
+from musictx.sampling.events import Emitter, Event
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.steer import density_of
+from musictx.sampling.region import start
+from musictx.sampling.steer import Steering, density_of
 from musictx.tokens.vocab import EOS, Penalty, Tokenizer
 
 
@@ -34,7 +34,7 @@ class Stream(Iterator[Event]):
               runs: less is faster.
     drawn     ids so far, the primer's included
 
-    The other arguments are those of :func:`musictx.sampling.music.continuations`. Raises
+    The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
     ``UserError`` for tokens that write notes with their length: these are known too late.
     """
 
@@ -51,40 +51,36 @@ class Stream(Iterator[Event]):
         constraints: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
-        sampling = sampling or SamplingConfig()
-        self._model, self._tokenizer = model, tokenizer
+        self._sampling, self._processors = sampling or SamplingConfig(), processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        self._clock = primer.clock(tokenizer)
-        self._seam = float(self._clock.seconds(primer.seconds))
-        until = None if seconds is None else self._clock.time(self._seam + seconds)
-        self._law = GrammarConstraint([primer.state(tokenizer)], may_end=False, until=until)
-        self._reader = reader(tokenizer, primer.ids)
-        self._penalties = penalties.of_pieces(
-            tokenizer,
-            sampling,
-            stats or CorpusStats(),
-            [primer],
-            self._law.states,
-            density=density_of(sampling),
-            more=constraints,
+        request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
+        steering = Steering(density=density_of(self._sampling))
+        self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
+        events = tokenizer.note_events
+        if not tokenizer.voices and (events is None or events.longest_wait is None):
+            raise UserError(
+                f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
+                "with tokenizer=performance or ensemble"
+            )
+        self._setup = self._region.setup(
+            [self._region], self._sampling, stats or CorpusStats(), constraints
         )
-        self._processors = [*processors, *reshape.build(sampling, tokenizer)]
-        self._context = model.config.context
-        room = 2 * self._context * tokenizer.align
+        self._align = tokenizer.align
+        room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
         self.drawn = len(primer.ids)
-        self._sounding: set[tuple[int, int]] = set()
         self._events: deque[Event] = deque()
+        self._emitter = Emitter(self._placed, self._events.append)
         self._closed, self._starts = False, 0
         self._steps: Iterator[Tensor] | None = None
 
     @property
     def context(self) -> int:
-        return self._context
+        return self._region.context
 
     @context.setter
     def context(self, ids: int) -> None:
-        self._context = max(ids, 2 * self._tokenizer.align)
+        self._region.context = max(ids, 2 * self._align)
         self._steps = None
 
     def __next__(self) -> Event:
@@ -111,50 +107,33 @@ class Stream(Iterator[Event]):
         self._steps = None
 
     def _engine(self) -> Iterator[Tensor]:
-        (prompt,) = prompts([np.array(self._ids, np.int64)], self._context, self._tokenizer.align)
+        ids = [np.array(self._ids, np.int64)]
+        setup = replace(self._setup, prompt=prompts(ids, self.context, self._align)[0], most=None)
         self._starts += 1
-        return engine.generate(
-            self._model,
-            prompt,
-            max_tokens=None,
-            processors=self._processors,
-            constraint=self._law,
-            penalties=self._penalties,
-            groups=self._tokenizer.kind_of,
-            seeds=[[*self._seed, self._starts]],
-            context=self._context,
-            align=self._tokenizer.align,
-        )
+        self._region.seed = [*self._seed, self._starts]
+        return start(setup, [self._region], self._sampling, self._processors)
 
     def _advance(self) -> None:
         """Draw one id and read it; at the end let go of what sounds."""
-        whole = self.drawn % self._tokenizer.align == 0
+        whole = self.drawn % self._align == 0
         if self._steps is None and (whole or not self._starts):
             self._steps = self._engine()
         assert self._steps is not None
         ids = next(self._steps, None)
-        state, until = self._law.states[0], self._law.until[0]
+        state, until = self._region.state, self._region.until
         if ids is not None and int(ids[0]) != EOS:
             self._ids.append(int(ids[0]))
             self.drawn += 1
-            for seconds, on, *note in self._reader(int(ids[0]), state.seconds):
-                self._add(Event(self._since(seconds), on, *note))
-            if not self._law.done()[0]:
+            self._emitter.changes(self._setup.constraint.changes[0])
+            if not self._setup.constraint.done()[0]:
                 return
-        for track, pitch in sorted(self._sounding):
-            self._add(Event(self._since(min(until, state.seconds)), False, pitch, 0, track))
+        self._emitter.stop(state.seconds if until is None else min(until, state.seconds))
         self._closed = True
 
-    def _since(self, seconds: float) -> float:
-        """Seconds of the tokens as seconds since the new music began."""
-        return max(0.0, float(self._clock.seconds(seconds)) - self._seam)
-
-    def _add(self, event: Event) -> None:
-        """A pitch that is struck while it sounds ends first."""
-        key = (event.track, event.pitch)
-        if key in self._sounding:
-            self._sounding.remove(key)
-            self._events.append(event._replace(on=False, velocity=0))
-        if event.on:
-            self._sounding.add(key)
-            self._events.append(event)
+    def _placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` in seconds since the new music began."""
+        notes = notes.copy()
+        for name in ("start", "end"):
+            since = self._region.clock.seconds(notes[name]) - self._region.seam
+            notes[name] = np.maximum(since, 0.0)
+        return notes

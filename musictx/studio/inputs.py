@@ -16,6 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.chords import is_chart
+from musictx.evaluate.musical import skyline
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
@@ -268,9 +269,7 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
     tracks, gone = np.unique(score.notes["track"]), tuple[int, ...]()
     score = replace(score, pedals=score.pedals[np.isin(score.pedals["track"], tracks)])
     if request.task == "harmonise":
-        from musictx.apps.tasks import highest  # torch is loaded by then
-
-        score, gone = score.with_notes(highest(score.notes)), tuple(kept)
+        score, gone = score.with_notes(score.notes[skyline(score)]), tuple(kept)
         config = request.config(model, seed, phrase_ends=_phrase_ends(score))
         return _written(document, request, score, config, gone)
     return _written(document, request, score, request.config(model, seed))
@@ -315,7 +314,7 @@ def _written(
 
         task = tasks.task_of(config, back)
     if task is not None and task.closes:
-        kept, numbers = task.known, _numbered(document.rows(), score, back, tracks)
+        kept, numbers = task.given, _numbered(document.rows(), score, back, tracks)
     return Input(
         request,
         data,

@@ -13,9 +13,9 @@ from musictx.bundle import Bundle
 from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
 from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
-from musictx.sampling.batch import Sample, end_of
+from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
-from musictx.sampling.steer import controls_of, steering
+from musictx.sampling.sample import Sample
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import Input
 from musictx.studio.outcomes import Outcome, outcome
@@ -133,7 +133,6 @@ def perform(source: Input, bundle: Bundle, events: TakeEvents) -> None:
 def _generate(source: Input, request: GenerateConfig, bundle: Bundle, events: TakeEvents) -> None:
     assert request.seed is not None
     primer = generate.primer_of(bundle, source.score, request, str(request.primer or ""))
-    steer = steering(bundle, controls_of(request), request.guidance, like=primer.score)
     stop = end_of(request, bundle.tokenizer, primer)
     length = max(1e-3, 1e-3 if stop is None else stop - primer.seconds)
     versions = generate.pieces(
@@ -142,7 +141,6 @@ def _generate(source: Input, request: GenerateConfig, bundle: Bundle, events: Ta
         [source.score],
         request,
         seeds=[request.seed],
-        steering=[steer],
         progress=lambda _, seconds: events.step(min(seconds / length, 1.0)),
         on_event=events.event,
     )

@@ -20,11 +20,13 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
-from musictx.tokens.bars import ON_GRID, STEP_SECONDS
+from musictx.tokens.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.tokens.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.repeats import FARTHEST_BARS
+from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
@@ -45,6 +47,7 @@ class BarState(GrammarState):
         super().__init__(vocabulary)
         self._grid = np.tile(ON_GRID, self._size("place") // STEPS)
         self._longest = self._size("length")
+        self._loudness = Velocities(self._size("velocity")).of_bin
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
         self._started = self._over = False
@@ -148,14 +151,16 @@ class BarState(GrammarState):
     def seconds(self) -> float:
         return (self._bar_begins + self._now[0]) * STEP_SECONDS
 
-    def _take(self, kind: str, value: int) -> None:
+    def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._over = True
-            return
+            return []
         self._group = [*self._group, (kind, value)]
-        if len(self._group) == FIELDS_PER_NOTE:
-            self._complete(self._group)
-            self._group = []
+        if len(self._group) < FIELDS_PER_NOTE:
+            return []
+        changes = self._complete(self._group)
+        self._group = []
+        return changes
 
     def _passes(self, token_id: int) -> bool:
         """So are groups of controls, and groups ahead up to the next bar line."""
@@ -172,7 +177,7 @@ class BarState(GrammarState):
     def _cut(self) -> None:
         self._lines = FARTHEST_BARS
 
-    def _complete(self, group: list[tuple[str, int]]) -> None:
+    def _complete(self, group: list[tuple[str, int]]) -> list[Change]:
         (_, place), (kind, part), (_, tone), (_, length), (last, _) = group
         if kind == "numerator":
             self._bar_begins += self._bar_steps
@@ -182,7 +187,7 @@ class BarState(GrammarState):
             self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
             self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
-            return
+            return []
         self._now = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
@@ -192,13 +197,19 @@ class BarState(GrammarState):
                 self._tied[part, tone, at] -= 1
             if length == self._longest:
                 self._tied[part, tone, at + length] += 1
-        if kind != "harmony" and last != "tie":
-            self.notes += 1
-            self._onsets[-1][1].add((self._part(), place))
-            if self._part() in self._begun:
-                self._begun[self._part()].append(self._bar_begins + place)
-            pitch = tone if kind == "program" else -1
-            self._struck.append((self.seconds, pitch, length, group[4][1], self._part()))
+        if kind == "harmony" or last == "tie":
+            return []
+        self.notes += 1
+        number, at = self._part(), self._bar_begins + place
+        self._onsets[-1][1].add((number, place))
+        if number in self._begun:
+            self._begun[number].append(at)
+        pitch, velocity = (tone if kind == "program" else -1), group[4][1]
+        self._struck.append((self.seconds, pitch, length, velocity, number))
+        end = at + (length if kind == "program" else DRUM_STEPS)
+        stop = np.inf if kind == "program" and length == self._longest else end / PER_SECOND
+        loudness = int(self._loudness[velocity])
+        return [Change(at / PER_SECOND, True, tone, loudness, number, stop)]
 
     def _allowed(self) -> np.ndarray:
         mask = np.zeros(self._vocabulary.size, dtype=bool)

@@ -2,7 +2,7 @@
 
 Four kinds say how dense, loud, high and full the music is, each by a number of level, 0 for "any":
 a model that has seen them in training, now and then left out, can be steered by them. Three marks
-of one value each divide a window (``data/layout.py``). None of them is ever drawn, and decoding
+of one value each divide a window (``tokens/layout.py``). None of them is ever drawn, and decoding
 passes over them.
 """
 

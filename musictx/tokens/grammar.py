@@ -19,7 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from musictx.notes import DRUMS
 from musictx.tokens.controls import CONTROL_KINDS, HERE
+from musictx.tokens.sounding import Change
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import GrammarState, Vocabulary
 
 #: Kinds of id that can follow in some state.
@@ -45,6 +48,7 @@ class PerformanceState(GrammarState):
         )
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
+        self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self._steps = 0
         self._last = ""  # kind of the last id; "" before the first
         self._after_program = False  # the last ids were a program and a velocity
@@ -123,7 +127,7 @@ class PerformanceState(GrammarState):
             return self._may_shift
         return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
 
-    def _take(self, kind: str, value: int) -> None:
+    def _take(self, kind: str, value: int) -> list[Change]:
         self._after_program = self._last == "program" and kind == "velocity"
         self._last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
@@ -134,10 +138,14 @@ class PerformanceState(GrammarState):
             self._velocity = value
         elif kind == "program":
             self.sounding.program, self._program_known = value, True
-        elif kind == "note_on":
-            self.sounding.strike(value, self.seconds)
+        elif kind in ("note_on", "drum"):
             self.notes += 1
+            part, end = (DRUMS, self.seconds) if kind == "drum" else (self.sounding.program, None)
+            if end is None:
+                self.sounding.strike(value, self.seconds)
+            velocity = int(self._loudness[self._velocity or 0])
+            return [Change(self.seconds, True, value, velocity, part, end)]
         elif kind == "note_off":
             self.sounding.release(value)
-        elif kind == "drum":
-            self.notes += 1
+            return [Change(self.seconds, False, value, 0, self.sounding.program)]
+        return []

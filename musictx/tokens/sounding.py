@@ -8,11 +8,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 #: Drums that wait for a release sound at their pitch and so much.
 DRUM = 128
 #: Strikes that are remembered: more than four seconds of the densest music.
 REMEMBERED = 128
+
+
+class Change(NamedTuple):
+    """A note that an id begins (``on``) or ends, in seconds of the ids.
+
+    velocity  1 to 127; 0 where a note ends
+    part      program, 128 for drums; the voice where voices take turns
+    end       of a note that begins: when it ends, infinite where what follows may prolong it;
+              ``None``: an id of its own ends it
+    """
+
+    seconds: float
+    on: bool
+    pitch: int
+    velocity: int
+    part: int
+    end: float | None = None
 
 
 class Sounding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -120,18 +121,21 @@ class Spelling(Tokenizer):
         table["velocity_bin"] = self.velocities.bin(notes["velocity"].astype(np.int64))
         return table
 
+    @cached_property
+    def _moving(self) -> tuple[np.ndarray, np.ndarray]:
+        """(size,) bool: the ids of pitches, and those of roots, which transposing changes."""
+        kinds = np.array(self.kinds)[self.kind_of]
+        pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
+        # The last root is that of no chord.
+        return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
+
     def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
         """``ids`` with other pitches and roots of chords; None if a pitch leaves the range."""
-        table = self.vocabulary
-        kind, value = table.kind_of[ids], table.value_of[ids]
-        pitched, root = (
-            np.isin(kind, [n for n, name in enumerate(table.kinds) if name in names])
-            for names in (("note_on", "note_off", "pitch"), ("root",))
-        )
+        pitched, root = (some[ids] for some in self._moving)
+        value = self.vocabulary.value_of[ids]
         pitch = value[pitched] + semitones
         if len(pitch) and not self.low <= pitch.min() <= pitch.max() <= self.high:
             return None
-        root &= value < 12  # the last one is that of no chord
         turned = (value + semitones) % 12 - value
         return ids + np.where(pitched, semitones, np.where(root, turned, 0))
 

@@ -19,7 +19,7 @@ import numpy as np
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Sounding
+from musictx.tokens.sounding import Change, Sounding
 
 if TYPE_CHECKING:
     from musictx.config import SamplingConfig
@@ -207,13 +207,12 @@ class GrammarState:
         """What :meth:`allowed` gives."""
         raise NotImplementedError
 
-    def _take(self, kind: str, value: int) -> None:
-        """What :meth:`advance` does with an id that may come."""
+    def _take(self, kind: str, value: int) -> Sequence[Change] | None:
+        """What :meth:`advance` does with an id that may come, and gives."""
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
-        """Whether the next id of a prefix is none of the piece, but says what it is to be like or
-        what is known of it ahead; called once for each id."""
+        """Whether the next id of a prefix is a control, or known ahead; called once for each id."""
         return False
 
     def _cut(self) -> None:
@@ -235,15 +234,16 @@ class GrammarState:
             self._mask.setflags(write=False)
         return self._mask
 
-    def advance(self, token_id: int) -> None:
-        """Write one id. Raises ``ValueError`` if it is not allowed here."""
+    def advance(self, token_id: int) -> Sequence[Change] | None:
+        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
+        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
         table = self._vocabulary
         inside = 0 <= token_id < table.size
         if not inside or not self._may_come(token_id):
             name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
             raise ValueError(f"{name} is not allowed {self._where()}")
         self._mask = None
-        self._take(*table.tokens[token_id])
+        return self._take(*table.tokens[token_id])
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
         """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
@@ -295,11 +295,9 @@ class Tokenizer:
     voices: int = 0
     #: What ``sampling.top_p`` is unless it is given.
     top_p: float = 0.95
-    #: Whether its soft constraints include rules of composition, such as voice leading;
+    #: Whether its penalties include rules of composition, such as voice leading;
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
-
-    # --------------------------------------------------------------------- what each one writes
 
     def encode_with_report(self, score: Score) -> tuple[np.ndarray, Mapping[str, int]]:
         """(n,) uint16 event ids of a whole piece; empty if nothing in it can be written. And what
@@ -327,8 +325,6 @@ class Tokenizer:
     def to_config(self) -> dict[str, Any]:
         """JSON-able description from which ``tokens.build(**config)`` makes an equal tokenizer."""
         raise NotImplementedError
-
-    # ------------------------------------------------------------------------- what has defaults
 
     @property
     def events(self) -> Tokenizer:
@@ -361,8 +357,6 @@ class Tokenizer:
     def soft_constraints(self, sampling: SamplingConfig) -> Sequence[Penalty]:
         """What these tokens add to sampling with these options, such as rules of voice leading."""
         return ()
-
-    # ------------------------------------------------------------------ what follows from others
 
     def grammar(self, prefix: np.ndarray | Sequence[int] = ()) -> Any:
         """The state after ``prefix`` (:meth:`GrammarState.read`)."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,16 @@ from scripts.words import run
 LAGS = (1, 2, 4, 8, 16)
 
 
+class ChordSpan(NamedTuple):
+    """A chord from ``start`` to before ``end``, seconds, and its pitch classes, 0 to 11."""
+
+    start: float
+    end: float
+    classes: frozenset[int]
+
+
 def measured(
-    score: Score, notes: np.ndarray, melody: np.ndarray, spans: list[harmony.ChordSpan]
+    score: Score, notes: np.ndarray, melody: np.ndarray, spans: list[ChordSpan]
 ) -> dict[str, float]:
     """Name of a measure -> its value for the accompaniment ``notes`` to ``melody``."""
     part = score.with_notes(notes)
@@ -38,8 +47,8 @@ def measured(
     return {
         "onsets near sixteenths": metre.near_sixteenths(part),
         "bass changes on 1 or 3": metre.bass_changes_on_strong_beats(part),
-        "chord tones": harmony.chord_tones(part, spans),
-        "chord tones, shifted": harmony.chord_tones(part, shifted(spans, 6)),
+        "chord tones": chord_tones(part, spans),
+        "chord tones, shifted": chord_tones(part, shifted(spans, 6)),
         "bass on chord": bass_tones(pitched, spans),
         "clashes": harmony.clashes(score.with_notes(both), order < len(melody)),
         **{f"bars alike, {lag} apart": metre.bar_likeness(part, lag) for lag in LAGS},
@@ -56,7 +65,20 @@ def within(notes: np.ndarray, first: float, last: float) -> np.ndarray:
     return notes[(notes["start"] >= first) & (notes["start"] <= last)]
 
 
-def bass_tones(notes: np.ndarray, spans: list[harmony.ChordSpan]) -> float:
+def chord_tones(score: Score, spans: list[ChordSpan]) -> float:
+    """The share of the sounding time of the notes within ``spans`` that is tones of the chord in
+    force. None of it: nan."""
+    inside = total = 0.0
+    for note in score.notes[~score.notes["drum"]]:
+        for span in spans:
+            time = min(note["end"], span.end) - max(note["start"], span.start)
+            if time > 0 and span.classes:
+                total += time
+                inside += time * (int(note["pitch"]) % 12 in span.classes)
+    return inside / total if total else np.nan
+
+
+def bass_tones(notes: np.ndarray, spans: list[ChordSpan]) -> float:
     """The share of chords whose lowest note of ``notes`` struck within them is a chord tone; chords
     without a strike do not count. None: nan."""
     results = []
@@ -68,7 +90,7 @@ def bass_tones(notes: np.ndarray, spans: list[harmony.ChordSpan]) -> float:
     return float(np.mean(results)) if results else np.nan
 
 
-def shifted(spans: list[harmony.ChordSpan], semitones: int) -> list[harmony.ChordSpan]:
+def shifted(spans: list[ChordSpan], semitones: int) -> list[ChordSpan]:
     """The same chords ``semitones`` higher: what agreement by chance is measured against."""
     return [
         span._replace(classes=frozenset((one + semitones) % 12 for one in span.classes))
@@ -76,12 +98,12 @@ def shifted(spans: list[harmony.ChordSpan], semitones: int) -> list[harmony.Chor
     ]
 
 
-def spans_of(score: Score, end: float) -> list[harmony.ChordSpan]:
+def spans_of(score: Score, end: float) -> list[ChordSpan]:
     """The chords that the file names, with their tones."""
     found = [one for one in annotated(score) or [] if one[0] < end]
     stops = [*(time for time, _ in found[1:]), end]
     return [
-        harmony.ChordSpan(time, stop, frozenset((chord.root + tone) % 12 for tone in tones))
+        ChordSpan(time, stop, frozenset((chord.root + tone) % 12 for tone in tones))
         for (time, chord), stop in zip(found, stops)
         for tones in [QUALITIES[NAMES[chord.quality]]]
         if chord != NONE

@@ -119,7 +119,7 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     tune = Score(np.array(rows, NOTE), tempos=np.array([(0, 100), (3.6, 150)], TEMPO),
                  meters=np.array(meters, METER), ticks_per_quarter=480,
                  markers=((0.0, "Am7"), (1.2, "D"), (2.4, "E:min")))  # fmt: skip
-    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).known.markers
+    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).given.markers
     bar = 4 * meter[0] / meter[1]
     places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
     expected = [(seconds(pickup + bar * n), name) for n, name in places]

@@ -17,7 +17,8 @@ from musictx.errors import UserError
 from musictx.evaluate.comparison import COPIED
 from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
-from musictx.evaluate.musical import excerpt, polyphony
+from musictx.evaluate.musical import polyphony, skyline
+from musictx.evaluate.sets import Excerpt, beginning
 from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
@@ -43,6 +44,10 @@ def asked(**options):
     return CompareConfig(model=ModelFolder(model), device="cpu", **options)
 
 
+def excerpt(score, start, seconds):
+    return Excerpt("", beginning(score, start + seconds), start, seconds)
+
+
 def files(folder):
     return {p.name: p.read_bytes() for p in folder.glob("*.mid")}
 
@@ -59,7 +64,7 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeyp
         seam = listed[piece["name"]]["seam"]
         assert seam > 0
         score = midi.read(folder / f"{piece['name']}.mid")
-        wanted = measure(excerpt(score, seam, 2.0), 2.0, MEASURES)
+        wanted = measure(excerpt(score, seam, 2.0), MEASURES)
         assert {name: piece[name] for name in MEASURES} == pytest.approx(wanted, nan_ok=True)
     assert json.loads((tmp_path / "r.json").read_text())["seconds"] == 2.0
     with pytest.raises(UserError, match=r"samples=.*there is something in it"):
@@ -68,6 +73,30 @@ def test_samples_are_generated_and_measured(model, midi_files, tmp_path, monkeyp
     assert files(tmp_path / "again") == made
     given = asked(samples=str(folder), against=midi_files, seconds=2.0)
     assert [p["notes"] for p in app.run(given).pieces[:3]] == [p["notes"] for p in found.pieces[:3]]
+
+
+@pytest.mark.parametrize("task", ["infill", "accompany"])
+def test_what_is_given_of_a_piece_stays_and_the_rest_is_measured(task, tmp_path, midi_files):
+    tokens = {"name": "performance", "velocity_bins": 4, "controls": True}
+    model = str(saved(tmp_path / "m", tokens=tokens, width=16, context=64))
+    options = {"model": model, "against": midi_files, "samples": str(tmp_path / "s"), "task": task}
+    result = app.run(asked(**options, pieces=2, seconds=1.0, primer_seconds=1.0))
+    assert result.sets == ["samples", "real", "control"]
+    listed = json.loads((tmp_path / "s" / "samples.json").read_text())["samples"]
+    tokenizer = bundle.load(model).tokenizer
+    for name, facts in listed.items():
+        whole = tokenizer.decode(tokenizer.encode(midi.read(f"{midi_files}/{facts['source']}.mid")))
+        made, real = (
+            excerpt(midi.read(tmp_path / "s" / f"{name}.mid"), facts["seam"], 1.0),
+            beginning(whole, 3.0 if task == "infill" else 1.0),
+        )
+        assert facts["seam"] == (1.0 if task == "infill" else 0.0)
+        start = real.notes["start"]
+        given = real.notes[(start < 1.0) if task == "infill" else skyline(real)]
+        rows = {(round(n["start"], 2), n["pitch"]) for n in made.piece.notes}
+        assert {(round(n["start"], 2), n["pitch"]) for n in given} <= rows
+    with pytest.raises(UserError, match=r"task=vary: .* no bars"):
+        app.run(asked(**options | {"task": "vary", "samples": str(tmp_path / "v")}, pieces=2))
 
 
 def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_path):
@@ -83,7 +112,7 @@ def test_real_files_are_measured_on_the_grid_of_the_models_tokens(model, tmp_pat
     for options, wanted in (({}, exact), ({"model": model}, held)):
         found = app.run(asked(**options, **given))
         (real,) = (piece for piece in found.pieces if piece["set"] == "real")
-        wanted = measure(excerpt(wanted, 0.0, 5.0), 5.0, MEASURES)
+        wanted = measure(excerpt(wanted, 0.0, 5.0), MEASURES)
         assert {name: real[name] for name in MEASURES} == pytest.approx(wanted, nan_ok=True)
     assert polyphony(held) != polyphony(exact)
 

@@ -151,21 +151,6 @@ def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
 # ------------------------------------------------------------------------------------ augmentation
 
 
-def test_no_change_is_the_identity(shards, monkeypatch):
-    def never(*args, **options):
-        raise AssertionError("augment was called")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(TOKENIZER), "augment", never)
-        plain = take(module(shards, augment=NO_CHANGE).train_dataloader(), 5)
-    everything = {tuple(shards.tokens(p.number).tolist()) for p in shards.pieces("train")}
-    for batch in plain:
-        for r in range(4):
-            for _, targets in segments(type(batch)(*(c[r].numpy() for c in batch))):
-                kept = [t for t in targets if t != EOS]
-                assert any(position(kept, list(piece)) >= 0 for piece in everything)
-
-
 def test_changed_windows_are_changes_of_the_piece(tmp_path):
     """A piece that fits the row with room to spare: what is drawn is one of its possible copies."""
     shards = shards_of(tmp_path / "s", [10])
@@ -213,14 +198,6 @@ def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_
     for number in range(20):
         for _, targets in segments(rows.row(number, 0)):
             assert max(targets) < narrow.size
-
-
-def test_validation_is_never_changed(shards):
-    rows = EvaluationWindows(shards, "validation", 64)
-    batches = list(module(shards).val_dataloader())
-    scored = torch.cat([b.targets[b.targets != -100] for b in batches]).tolist()
-    assert scored == [t for p in shards.pieces("validation") for t in shards.tokens(p.number)]
-    assert sum(len(b.ids) for b in batches) == len(rows)
 
 
 # ---------------------------------------------------------------------- determinism, resume, ranks

@@ -134,7 +134,7 @@ def test_the_command_of_each_task_writes_music(command, grid, here, capsys):
     assert all(here / options[name] in made for name in ("out", "output") if name in options)
     music = [musictx.read(path) for path in made if path.suffix in (".mid", ".musicxml")]
     if words[0] == "compare":
-        assert re.search(r"^ +samples +real +unit$", capsys.readouterr().out, re.MULTILINE)
+        assert re.search(r"^ +samples +real +control +unit$", capsys.readouterr().out, re.MULTILINE)
     elif words[0] == "render":
         assert {path.suffix for path in made} == {".png", ".wav"}
     else:

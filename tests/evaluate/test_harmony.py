@@ -2,77 +2,99 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.evaluate.harmony import chord_tones, chords_of, clashes
-from musictx.evaluate.musical import top_line
+from musictx.evaluate import harmony as h
+from musictx.evaluate.musical import skyline, top_line
 from musictx.notes import Score
 
-C, F = frozenset({0, 4, 7}), frozenset({5, 9, 0})
-#: Seconds and names of chords, and the last one's end.
-MARKERS = [(0.0, "C:maj"), (1.0, "verse"), (2.0, "F:maj"), (4.0, "N")]
-SPANS = [(0, 20, C), (20, 40, F)]
-#: Notes as (start, length, pitch) in tenths of a second.
+#: Notes as (start, length, pitch) in sixteenths, 120 beats a minute: a half bar is a second.
 lines = st.lists(
     st.tuples(st.integers(0, 60), st.integers(1, 20), st.integers(48, 72)), min_size=1, max_size=20
 )
+TRIADS = [{root, (root + third) % 12, (root + 7) % 12} for third in (4, 3) for root in range(12)]
 
 
-def rows(line):
-    return [(a / 10, (a + length) / 10, p, 64, 0, False, 0) for a, length, p in line]
+def score(line):
+    rows = [(a / 8, (a + length) / 8, p, 64, 0, False, 0) for a, length, p in line]
+    return Score(notes=rows, tempos=[(0.0, 120.0)])
+
+
+def in_sixteenths(piece, mask):
+    """Sixteenth -> pitch classes that sound, one for each note of ``mask``."""
+    table = {}
+    for note in piece.notes[mask]:
+        for at in range(round(note["start"] * 8), round(note["end"] * 8)):
+            table.setdefault(at, []).append(int(note["pitch"]) % 12)
+    return table
 
 
 @given(lines)
-def test_chord_tones_by_tenths_of_a_second(line):
-    inside = total = 0
-    for start, length, pitch in line:
-        for tenth in range(start, start + length):
-            for begin, end, classes in SPANS:
-                if begin <= tenth < end:
-                    total += 1
-                    inside += pitch % 12 in classes
-    found = chord_tones(Score(rows(line), markers=MARKERS))
-    assert found == pytest.approx(inside / total) if total else math.isnan(found)
+def test_triads_and_the_melody_on_them_by_sixteenths(line):
+    piece = score(line)
+    top = skyline(piece)
+    melody, below = in_sixteenths(piece, top), in_sixteenths(piece, ~top)
+    first = min(a for a, _, _ in line) // 16 * 16
+    on = total = 0
+    for number, chord in enumerate(h.triads(piece).tolist()):
+        half = range(first + 8 * number, first + 8 * number + 8)
+        sounding = [p for at in half for p in below.get(at, [])]
+        held = [sum(p in triad for p in sounding) for triad in TRIADS]
+        if chord < 0:
+            assert not sounding
+            continue
+        assert held[chord] == max(held)
+        sung = [p for at in half for p in melody.get(at, [])]
+        total, on = total + len(sung), on + sum(p in TRIADS[chord] for p in sung)
+    got = h.melody_on_triads(piece)
+    assert got == pytest.approx(on / total) if total else math.isnan(got)
+
+
+def progression(*chords, melody=84):
+    """Roots and thirds of triads, a half bar each, under one note."""
+    below = [(8 * n, 8, 48 + root + step) for n, (root, third) in enumerate(chords)
+             for step in (0, third, 7)]  # fmt: skip
+    return score([*below, (0, 8 * len(chords), melody)])
+
+
+C, D, A, F, G = (0, 4), (2, 3), (9, 3), (5, 4), (7, 4)
+
+
+def test_chords_of_the_key_and_ends_of_phrases():
+    closes = progression(C, F, C, D, F, D, G, C)
+    assert h.diatonic_chords(closes) == 1.0
+    assert h.phrase_ends(closes) == 1.0
+    assert h.phrase_ends(progression(C, F, C, D, F, C, (4, 3), A)) == 1.0, "a falling fifth to vi"
+    assert h.phrase_ends(progression(C, G, C, D, F, G, D, G)) == 0.0
+    assert h.phrase_ends(progression(*[C, F, C, D, F, D, G, C] * 2, melody=81)) == 1.0
+    assert h.diatonic_chords(progression(C, F, G, C, (6, 4), C, G, C)) == 7 / 8
+
+
+@pytest.mark.parametrize("by", range(-6, 6))
+def test_the_key_makes_no_difference(by):
+    piece = progression(C, F, D, D, F, A, G, C)
+    moved = piece.notes.copy()
+    moved["pitch"] = moved["pitch"].astype(int) + by
+    for measure in (h.melody_on_triads, h.diatonic_chords, h.phrase_ends, h.clashes):
+        assert measure(piece.with_notes(moved)) == pytest.approx(measure(piece), nan_ok=True)
 
 
 @given(lines)
-def test_clashes_with_the_top_line_by_tenths_of_a_second(line):
-    score = Score(rows(line))
-    top = top_line(score)
-    clashing = total = 0
-    for start, end, pitch in score.notes[top][["start", "end", "pitch"]].tolist():
-        for tenth in range(round(start * 10), round(end * 10)):
+def test_clashes_with_the_top_line_by_sixteenths(line):
+    piece = score(line)
+    top = top_line(piece)
+    below, clashing, total = in_sixteenths(piece, ~top), 0, 0
+    for note in piece.notes[top]:
+        for at in range(round(note["start"] * 8), round(note["end"] * 8)):
             total += 1
-            clashing += any(
-                round(n["start"] * 10) <= tenth < round(n["end"] * 10)
-                and (int(n["pitch"]) - pitch) % 12 in (1, 11)
-                for n in score.notes[~top]
-            )
-    assert clashes(score) == pytest.approx(clashing / total)
+            clashing += any((p - int(note["pitch"])) % 12 in (1, 11) for p in below.get(at, []))
+    assert h.clashes(piece) == pytest.approx(clashing / total)
 
 
-def test_the_highest_note_of_each_onset_is_the_top_line():
-    high, low = [(0, 10, 72), (10, 10, 74)], [(0, 10, 61), (10, 5, 61), (10, 10, 50)]
-    score = Score(rows(high) + rows(low))
-    assert score.notes["pitch"][top_line(score)].tolist() == [72, 74]
-    assert clashes(score) == pytest.approx((10 + 5) / 20)
-    assert math.isnan(clashes(Score()))
-
-
-def test_chords_without_markers_are_those_that_the_notes_imply():
-    triads = [
-        (n * 10, 10, p) for n, root in enumerate((48, 53)) for p in (root, root + 4, root + 7)
-    ]
-    score = Score(rows(triads))
-    assert [(s.start, s.end, s.classes) for s in chords_of(score)] == [(0, 1, C), (1, 2, F)]
-    assert chord_tones(score) == 1.0
-    assert math.isnan(chord_tones(Score()))
-
-
-def test_chords_of_another_key_are_another_value():
-    line = [(0, 20, 60), (20, 20, 65)]
-    assert chord_tones(Score(rows(line), markers=MARKERS)) == 1.0
-    shifted = [(0.0, "C#:maj"), (2.0, "F#:maj")]
-    assert chord_tones(Score(rows(line), markers=shifted)) == 0.0, "no C there, and no F"
+def test_nothing_is_measured_of_silence():
+    for measure in (h.melody_on_triads, h.diatonic_chords, h.phrase_ends, h.clashes):
+        assert math.isnan(measure(Score()))
+    assert np.array_equal(h.triads(Score()), [])

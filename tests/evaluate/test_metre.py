@@ -78,6 +78,17 @@ def test_likeness_of_bars(tune, bars, meter):
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
 
 
+@given(tunes, st.integers(2, 14))
+def test_the_nearest_of_the_other_bars(tune, first):
+    """Bars from ``first`` for two bars, each to the likest one outside of them."""
+    piece, start = played(tune), 2.0 * first
+    alike, bars = m.bars_alike(piece), {n // 16 for n, _, _ in tune}
+    inside = [bar for bar in (first, first + 1) if bar in bars]
+    others = [bar for bar in bars if bar not in inside]
+    wanted = [max(alike[bar, other] for other in others) for bar in inside] if others else []
+    assert m.nearest_bars(piece, start, start + 4.0).tolist() == pytest.approx(wanted)
+
+
 def test_a_change_of_meter_and_tempo():
     score = played([(0, 4, 60), (16, 4, 60), (32, 4, 60)])
     assert set(m.bar_places(score)) == {0}

@@ -1,8 +1,8 @@
 """Sets of pieces to compare: what is read and drawn, and which part of it is measured."""
 
 import json
-from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from musictx import midi
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
-from musictx.evaluate.musical import excerpt
+from musictx.evaluate.musical import excerpt, skyline
 from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
 from tests.strategies import scores
 
@@ -21,8 +21,8 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
     (tmp_path / sets.LIST).write_text(json.dumps({"samples": {"song-000": {"seam": 2.0}}}))
     first, second = sets.read_samples(tmp_path, 1.0, 3.0)
     assert (first.name, second.name) == ("song-000", "song-001")
-    assert first.alone() == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
-    assert second.alone() == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
+    assert first.alone == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
+    assert second.alone == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -68,28 +68,23 @@ def test_real_files_are_drawn_likewise(tmp_path):
 @given(scores(), st.integers(0, 6).map(float), st.integers(1, 6).map(float))
 def test_an_excerpt_in_place_is_the_excerpt_where_it_stands(piece, start, seconds):
     one = sets.Excerpt("x", piece, start, seconds)
-    notes = one.in_place().notes
+    notes = one.in_place.notes
     for name, by in (("start", start), ("end", start)):
         ours = notes[name][~notes["drum"]] - by
-        assert ours == pytest.approx(one.alone().notes[name], abs=1e-9)
+        assert ours == pytest.approx(one.alone.notes[name], abs=1e-9)
     assert len(notes) == sum(start <= s < start + seconds for s in piece.notes["start"])
-    assert (one.in_place().tempos == piece.tempos).all()
+    assert (one.in_place.tempos == piece.tempos).all()
+    given = np.concatenate([score.notes for score in one.given])
+    assert len(given) + len(notes) == len(piece)
+    assert all(not start <= s < start + seconds for s in given["start"])
 
 
-def test_a_continuation_has_no_chords_of_the_piece_its_primer_is_from(tmp_path):
-    piece = replace(song(0, 30), markers=[(0.0, "C:maj")])
-    for name in ("free", "going_on", "mine"):
-        midi.write(piece, tmp_path / f"{name}.mid")
-    seams = {"free": {"seam": 0.0}, "going_on": {"seam": 1.0}}
-    (tmp_path / sets.LIST).write_text(json.dumps({"samples": seams}))
-    excerpts = {one.name: one for one in sets.read_samples(tmp_path, 0.5, 2.0)}
-    assert {name: bool(one.piece.markers) for name, one in excerpts.items()} == {
-        "free": True,
-        "going_on": False,
-        "mine": True,
-    }
-    assert {name: one.start for name, one in excerpts.items()} == {
-        "free": 0.0,
-        "going_on": 1.0,
-        "mine": 0.5,
-    }
+def test_the_control_has_what_was_given_of_another_piece_and_its_harmony_a_tritone_off():
+    real = [sets.Excerpt(f"{i}", song(i, 40), 2.0, 3.0) for i in range(3)]
+    for one, other, control in zip(real, [*real[1:], real[0]], sets.controls(real)):
+        assert control.given == other.given
+        top = skyline(one.piece)[one.inside]
+        moved = control.in_place.notes["pitch"].astype(int) - one.in_place.notes["pitch"]
+        assert set(moved[top]) == {0}
+        assert set(np.abs(moved[~top])) <= {6}
+    assert sets.controls(real[:1]) == []

@@ -407,22 +407,3 @@ def test_new_markers_come_on_the_first_track_or_the_first_new_one(kind: int) -> 
     beside = midi.to_bytes(replace(marked, notes=notes, names={**score.names, 7: "bass"}))
     assert chunks(beside)[:-1] == chunks(score.file)
     assert midi.read(beside).markers == marked.markers
-
-
-def test_markers_come_and_go_and_all_else_stays():
-    track = [
-        mido.Message("control_change", control=1, value=70),
-        mido.MetaMessage("marker", text="Verse"),
-        mido.MetaMessage("lyrics", text="la"),
-        mido.Message("note_on", note=60, velocity=64),
-        mido.Message("note_off", note=60, velocity=0, time=480),
-    ]
-    file, out = mido.MidiFile(tracks=[mido.MidiTrack(track)]), io.BytesIO()
-    file.save(file=out)
-    score = midi.read(out.getvalue())
-    marks = ((0.0, "A:min7"), (0.5, "Refrain"))
-    again = midi.to_bytes(replace(score, markers=marks))
-    assert midi.read(again).markers == marks
-    told = [m for m in mido.MidiFile(file=io.BytesIO(again)).tracks[0] if m.type != "marker"]
-    assert [m.type for m in told[:4]] == ["control_change", "lyrics", "note_on", "note_off"]
-    assert midi.read(again) == score

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections import Counter, defaultdict, deque
-from dataclasses import replace
 
 import mido
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.notes import Score
 from musictx.pairing import match_note_offs
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
@@ -41,18 +39,6 @@ def test_a_whole_file_byte_by_byte() -> None:
     assert score.pedals.tolist() == [(1.0, 127, 0), (1.5, 0, 0)]
     assert score.tempos.tolist() == [(0.0, 60.0)]
     assert score.meters.tolist() == [(0.0, 3, 4)]
-
-
-def test_running_status_and_velocity_zero_as_note_off() -> None:
-    score = midi.read(
-        file(f"""
-        00 90 3C 40  # C4 on
-        60 3C 00     # status left out; velocity 0: C4 off
-        00 3E 01     # D4 on, as soft as can be
-        60 3E 00     # D4 off
-        {END}""")
-    )
-    assert table(score) == [(0.0, tick(96), 60, 64), (tick(96), tick(192), 62, 1)]
 
 
 def test_running_status_goes_on_after_meta_and_system_events() -> None:
@@ -269,10 +255,3 @@ def test_markers_are_read_from_any_track_and_written_again():
     assert midi.read(midi.to_bytes(score)).markers == score.markers
     later = score.shifted(2.0)
     assert later.markers == ((2.5, "B:maj"), (2.5, "Coda"), (3.0, "N"))
-
-
-def test_lyrics_are_read_and_written_again():
-    lyrics = ((0.5, "Frère"), (1.0, "Jacques"))
-    score = midi.read(midi.to_bytes(Score(notes=[(0, 2, 60, 80, 0, False, 0)], lyrics=lyrics)))
-    assert (score.lyrics, score.markers) == (lyrics, ())
-    assert midi.read(midi.to_bytes(replace(score, file=b""))).lyrics == lyrics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 import tracemalloc
@@ -11,7 +10,6 @@ from dataclasses import replace
 
 import mido
 import numpy as np
-import pretty_midi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,37 +135,6 @@ def test_texts_before_the_beginning_or_at_no_time_are_refused(time: float) -> No
             Score(**{column: ((time, "A"),)})
 
 
-def test_what_is_written_is_what_mido_writes_of_it() -> None:
-    """Variable-length numbers, running status, marks and ends of tracks, byte for byte."""
-    rng = np.random.default_rng(0)
-    for tracks in (1, 3, 40):
-        notes = np.zeros(400, NOTE)
-        notes["start"] = np.round(rng.exponential(1, 400).cumsum() * rng.choice([1, 90]), 3)
-        notes["end"] = notes["start"] + np.round(
-            rng.exponential(0.5, 400) * (rng.random(400) > 0.1), 3
-        )
-        notes["pitch"], notes["velocity"] = rng.integers(0, 128, 400), rng.integers(1, 128, 400)
-        notes["track"] = rng.integers(0, tracks, 400)
-        notes["program"] = notes["track"] * 7 % 128
-        notes["drum"] = notes["track"] == 2
-        pedals = [(t, t % 128, 0) for t in range(50)]
-        score = Score(
-            notes=notes,
-            pedals=pedals,
-            tempos=[(0.0, 93.7), (7.0, 140.0)],
-            meters=[(0.0, 6, 8), (2.0, 3, 7)],
-            keys=[(0.0, -7, True), (3.0, 7, False), (4.0, 9, False)],
-            names={0: "Flöte", 1: "x" * 300},
-            markers=((1.0, "Schluß"), (2.0, "y" * 200)),
-            ticks_per_quarter=480,
-        )
-        data = midi.to_bytes(score)
-        out = io.BytesIO()
-        mido.MidiFile(file=io.BytesIO(data), charset="utf-8").save(file=out)
-        assert out.getvalue() == data
-        assert len(midi.read(data)) == 400
-
-
 def test_notes_of_one_pitch_that_begin_together_keep_their_own_ends() -> None:
     notes = [(0.0, 2.0, 60, 1, 0, 0, 0), (0.0, 0.0, 60, 3, 0, 0, 0), (0.0, 1.0, 60, 2, 0, 0, 0)]
     back = midi.read(midi.to_bytes(Score(notes)))
@@ -220,42 +187,6 @@ def test_a_piece_longer_than_a_day_is_refused() -> None:
 
 
 ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
-
-
-def test_write_puts_the_whole_file_in_place(tmp_path) -> None:
-    path = tmp_path / "a.mid"
-    path.write_bytes(b"old")
-    midi.write(ONE, str(path))
-    assert midi.read(path) == midi.read(str(path)) == midi.read(path.read_bytes())
-    assert os.listdir(tmp_path) == ["a.mid"]
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch) -> None:
-    path = tmp_path / "a.mid"
-    path.write_bytes(b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(UserError, match=r"a\.mid: cannot be written: No space left"):
-        midi.write(ONE, path)
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.mid"]
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    for path in (tmp_path / "file" / "a.mid", tmp_path):
-        with pytest.raises(UserError, match="cannot be written") as caught:
-            midi.write(ONE, path)
-        assert str(path) in str(caught.value)
-
-
-def test_what_pretty_midi_writes_is_read_to_the_millisecond(tmp_path) -> None:
-    score = Score([(0.123, 4.567, 60, 80, 3, False, 0), (0.999, 1.001, 40, 9, 0, True, 1)])
-    pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(score))).write(str(tmp_path / "a.mid"))
-    assert midi.read(tmp_path / "a.mid").notes.tolist() == score.notes.tolist()
 
 
 def test_reading_imports_no_library_of_midi_and_writing_mido_alone() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention.positions import SCHEMES
+from musictx.attention.terms import Span
 from musictx.model.transformer import MusicTransformer
 from tests.chorale.features import test_grid, test_intervals
 from tests.model import schemes, test_grouped
@@ -105,6 +106,20 @@ def test_a_cache_gives_the_same_for_any_split(name, cuts):
     """Token by token too, longer than the context and the tables."""
     model, ids = network(name)
     close(in_parts(model, ids, [cut for cut in cuts if cut < ids.shape[1]]), model(ids).detach())
+
+
+@every_scheme
+@torch.no_grad()
+def test_a_cache_that_slides_keeps_all_distances(scheme):
+    """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
+    model, ids = build(scheme, layers=1), random_ids(2, 40)
+    cache = model.new_cache(2, 12)
+    model(ids[:, :12], cache=cache)
+    for t in range(12, 40):
+        cache.slide(1)
+        got = model(ids[:, t : t + 1], cache=cache)
+        alone = model(ids[:, t - 11 : t + 1], positions=Span(t - 11, 12))
+        close(got[:, 0], alone[:, -1])
 
 
 @every_network

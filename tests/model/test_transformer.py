@@ -159,3 +159,21 @@ def test_hidden_states_are_what_the_logits_are_made_of():
     hidden = model.hidden(ids)
     assert hidden.shape == (2, 12, 16)
     close(model.output(hidden), model(ids))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "more"),
+    [
+        ("cache", (2, 4), {"piece_ids": torch.zeros(2, 4).long(), "cache": (2, 8)}),
+        ("cache", (2, 4), {"cache": (1, 8)}),
+        ("capacity", (2, 4), {"cache": (2, 3)}),
+        ("ids", (4,), {}),
+        ("piece_ids", (2, 4), {"piece_ids": torch.zeros(2, 3).long()}),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named(name, shape, more):
+    model = build()
+    if "cache" in more:
+        more = more | {"cache": model.new_cache(*more["cache"])}
+    with pytest.raises(ValueError, match=name):
+        model(torch.zeros(shape).long(), **more)

@@ -9,7 +9,7 @@ from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
-from musictx.sampling import music
+from musictx.sampling import composer
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build
 
@@ -53,7 +53,7 @@ def continuations(model, tokenizer, primers, *, note_limits=None, sampling=None,
     if sampling is not None:
         more["sampling"] = sampling
     bundle = Bundle(model, tokenizer, {"note_limits": note_limits}, Path())
-    return music.continuations(bundle, primers, GenerateConfig(**more), **others)
+    return composer.continuations(bundle, primers, GenerateConfig(**more), **others)
 
 
 def continue_each(model, tokenizer, primers, **more):

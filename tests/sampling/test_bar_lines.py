@@ -10,14 +10,16 @@ from musictx.apps import tasks
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling.batch import Batch
-from musictx.sampling.group_events import GroupTeller
+from musictx.sampling.continuation import Continuation
+from musictx.sampling.events import Emitter
 from musictx.sampling.primer import encode_primer, to_bar_line
 from musictx.tokens.build import build
+from tests.sampling.pieces import make
 
 TEMPI = range(40, 241)
 METERS = [(4, 4), (3, 4), (7, 8), (2, 2)]
 BARS = build("notes")
+NETWORK = make(BARS)
 
 
 def quarters_of(meter: tuple[int, int]) -> float:
@@ -53,11 +55,12 @@ def test_no_new_note_begins_where_the_asked_bars_end():
         score = whole_bars(bpm, (4, 4), 2)
         primer = to_bar_line(BARS, encode_primer(BARS, score))
         for bars in range(1, 9):
-            batch = Batch(BARS, [primer], GenerateConfig(bars=bars, quantise="16"))
+            request = GenerateConfig(bars=bars, quantise="16")
+            region = Continuation(NETWORK, BARS, primer, request, [0])
             notes = score.notes[:2].copy()
-            notes["start"] = [batch.until[0] - 0.03, batch.until[0] - 1 / 4]
+            notes["start"] = [region.until - 0.03, region.until - 1 / 4]
             notes["end"] = notes["start"] + 1
-            (placed,) = batch.placed(0, notes)
+            (placed,) = region.placed(notes)
             at = float(score.beats.quarters(placed["start"]))
             assert at == pytest.approx(4 * (2 + bars) - 0.5, abs=1e-3)
 
@@ -77,12 +80,11 @@ def test_notes_that_follow_each_other_end_before_they_begin_again(bpm):
             notes[name] = clock.seconds(notes[name])
         return notes
 
-    teller = GroupTeller(BARS, np.empty(0, np.uint16), placed, events.append)
+    emitter = Emitter(placed, events.append)
     state = BARS.grammar()
     for token_id in BARS.encode(score).tolist():
-        state.advance(token_id)
-        teller.drawn(token_id, state.seconds)
-    teller.close(score.notes[:0])
+        emitter.changes(state.advance(token_id))
+    emitter.close(score.notes[:0])
     assert [event.on for event in events] == [True, False] * 96
 
 

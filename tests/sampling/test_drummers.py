@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from musictx.errors import UserError
 from musictx.sampling import drummers
-from musictx.sampling.bar_fill import BarPart
+from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.drummers import Drummer
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART
-from tests.sampling.test_bar_fill import NETWORK, TOKENS, as_counts, gap, versions
-from tests.sampling.test_bar_fill import song as waltz
+from tests.sampling.test_bar_infill import NETWORK, TOKENS, as_counts, gap, versions
+from tests.sampling.test_bar_infill import song as waltz
 
 #: One drum of each kind: kick, snare, hat, crash.
 FOUR = np.array([36, 38, 42, 49])
@@ -62,7 +62,7 @@ def test_new_drums_are_those_of_the_drummer_and_all_else_is_as_it_was():
     table = np.zeros((2, 4, 96))
     for number, some in enumerate(([], [Drummer(rates, 4.0, tones)])):
         options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
-        (made,) = versions(BarPart(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
+        (made,) = versions(BarInfill(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
         assert made.done
         old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
         assert as_counts(old) == as_counts(kept.notes[kept.notes["start"] < 16.0 - 1e-6])

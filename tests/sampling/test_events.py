@@ -11,8 +11,8 @@ import torch
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, Score
-from musictx.sampling import fill, timeline
-from musictx.sampling.fill import Part
+from musictx.sampling import composer, event_infill, timeline
+from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
@@ -118,20 +118,19 @@ def test_an_error_in_the_callback_stops_at_once_and_leaves_the_model_as_it_was(p
 KEPT = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(15)])
 
 
-def parts(closes: bool, guidance: float = 1.0, tracks: str = "piano") -> Part:
+def parts(closes: bool, guidance: float = 1.0, tracks: str = "piano") -> EventInfill:
     tokenizer = build(name="performance", tracks=tracks, controls=True)
     steering = Steering((3, 2, 1, 0), guidance)
     model = make(tokenizer, context=160, time_shift=1.0)
     span = (2.0, 3.0) if closes else (0.0, 2.0)
-    segment = np.inf if closes else 1.0
     programs = None if closes or tracks == "piano" else {0, 48}
-    options = {"closes": closes, "segment": segment, "programs": programs}
-    return Part(model, tokenizer, KEPT, *span, steering=steering, **options)
+    options = {"closes": closes, "parts": programs}
+    return EventInfill(model, tokenizer, KEPT, *span, steering=steering, **options)
 
 
-def composed(part: Part, seeds, **more):
+def composed(part: EventInfill, seeds, **more):
     limits = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
-    return list(fill.compose(part, seeds, sampling=SamplingConfig(), stats=limits, **more))
+    return list(composer.versions(part, seeds, sampling=SamplingConfig(), stats=limits, **more))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,8 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
     def placed(notes):
         return timeline.quantised(notes, KEPT, "16")
 
-    monkeypatch.setattr(fill, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
     together = composed(
         part,
         seeds,

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from musictx.sampling import engine
-from musictx.sampling.constraints import Constraint
 from musictx.tokens.vocab import BOS
 from tests.sampling.engines import Only, V, make, run
 
@@ -46,20 +45,11 @@ def test_penalties_work_in_the_loop_and_see_states_and_ids():
     assert seen == [(["a state"], [[BOS, *[5] * n]]) for n in range(3)]
 
 
-class _Only(Constraint):
-    """Allows the ids given to it, always."""
-
-    def __init__(self, allowed: list[list[bool]]) -> None:
-        self.mask = torch.tensor(allowed)
-
-    def allowed(self) -> torch.Tensor:
-        return self.mask
-
-    def advance(self, ids: torch.Tensor) -> None:
-        pass
-
-    def done(self) -> torch.Tensor:
-        return torch.zeros(len(self.mask), dtype=torch.bool)
+def masked(allowed: torch.Tensor) -> Only:
+    """A constraint that allows these ids (rows, V)."""
+    law = Only(len(allowed), [])
+    law.mask = allowed
+    return law
 
 
 def test_what_is_forbidden_goes_to_its_own_group():
@@ -69,7 +59,7 @@ def test_what_is_forbidden_goes_to_its_own_group():
     groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
     allowed = torch.rand(20, 9, generator=generator) < 0.5
     allowed[:, 0] = True
-    found = engine.forbid(logits, _Only(allowed.tolist()), groups).softmax(-1)
+    found = engine.forbid(logits, masked(allowed), groups).softmax(-1)
     before = logits.softmax(-1)
     for row in range(20):
         expected = torch.zeros(9, dtype=torch.float64)
@@ -85,14 +75,14 @@ def test_what_is_forbidden_goes_to_its_own_group():
 
 def test_groups_change_nothing_where_nothing_is_forbidden():
     logits = torch.randn(4, 6, dtype=torch.float64)
-    free = _Only([[True] * 6] * 4)
+    free = Only(4, range(6), vocab=6)
     grouped = engine.forbid(logits, free, torch.tensor([0, 1, 0, 1, 2, 2]))
     assert torch.allclose(grouped, logits, atol=1e-12)
 
 
 def test_a_group_without_a_trace_of_probability_stays_empty_of_nan():
     logits = torch.tensor([[0.0, -1e6, -1e6, 1.0]], dtype=torch.float64)
-    some = _Only([[True, False, True, True]])
+    some = Only(1, [0, 2, 3], vocab=4)
     grouped = engine.forbid(logits, some, torch.tensor([0, 1, 1, 2]))
     assert not grouped.isnan().any()
     assert grouped.softmax(-1)[0, 1] == 0

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import harmonic_fit, infill_biases
-from musictx.sampling.bar_fill import BarPart
+from musictx.sampling import harmonic_fit
+from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.strengths import (
     CHORD_OVERHANG,
@@ -20,7 +20,7 @@ from musictx.sampling.strengths import (
     OVERHANG_STEPS,
 )
 from musictx.tokens.stream import CHORD
-from tests.sampling.test_bar_fill import BAR, NETWORK, TOKENS, versions
+from tests.sampling.test_bar_infill import BAR, NETWORK, TOKENS, versions
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
 
@@ -87,7 +87,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
         meters=[(0.0, 3, 4)],
         markers=tuple((BAR * n, f"{'CxxxxFxG'[root]}:maj") for n, root in enumerate(roots)),
     )
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,))
     clashing = held = 0
     for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
         notes = TOKENS.decode(made.piece).notes
@@ -105,7 +105,7 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
     monkeypatch.setattr(harmonic_fit, "CLASH_OVERHANG", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
     held = 0
     for made in versions(part, [(0,), (1,), (2,), (3,)], SamplingConfig()):
         notes = TOKENS.decode(made.piece).notes
@@ -117,8 +117,9 @@ def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkey
 
 def penalty_of(part, row):
     """(V,) nats that the next id of ``row`` costs."""
-    biases = part.biases(row, SamplingConfig(), [0])
-    return infill_biases.InfillBias(row, biases)(row.state, np.empty(0))
+    (bias,) = part.biases([part], [row], SamplingConfig())
+    (penalty,) = bias([row.state], [np.empty(0)])
+    return penalty
 
 
 def test_notes_off_a_known_chord_cost():
@@ -128,8 +129,8 @@ def test_notes_off_a_known_chord_cost():
         meters=[(0.0, 3, 4)],
         markers=((0.0, "C:maj"),),
     )
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row, table = part.row({}, SamplingConfig()), TOKENS.vocabulary
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
     for _, ids in row.given.groups[0]:
         for token in ids:
             row.advance(token)
@@ -146,8 +147,8 @@ def test_a_known_note_costs_nothing():
     """Of two known notes a semitone apart the first may come: it is as likely as it was."""
     rows = [(0.0, BAR, pitch, 64, 33, False, 0) for pitch in (59, 60)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarPart(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    row = part.row({}, SamplingConfig())
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,) = part.rows(1, SamplingConfig())
     first = row.given.groups[0][0][1]
     for token in first[:2]:
         row.advance(token)

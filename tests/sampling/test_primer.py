@@ -7,7 +7,7 @@ import pytest
 
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.sampling.music import prompts
+from musictx.sampling.continuation import prompts
 from musictx.sampling.primer import Primer, encode_primer, to_bar_line
 from musictx.sampling.steer import steering
 from musictx.tokens.build import build

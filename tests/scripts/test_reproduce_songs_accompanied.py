@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from musictx.evaluate.harmony import ChordSpan
 from musictx.notes import Score
-from scripts.reproduce.songs_accompanied import bass_tones, measured
+from scripts.reproduce.songs_accompanied import ChordSpan, bass_tones, measured
 
 CHORDS = [
     ChordSpan(0.0, 2.0, frozenset({0, 4, 7})),

@@ -13,63 +13,34 @@ import torch
 from torch import Tensor
 
 from musictx import chorale
-from musictx.attention.positions import PositionScheme
 from musictx.model import KVCache, MusicTransformer
-from musictx.model.features import Feature, with_tokens
+from musictx.model.features import with_tokens
 from musictx.model.grouped import GroupCache
 from musictx.model.rounding import restored, rounded
-from musictx.sampling import engine
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.packed import byte_panels
-from musictx.speed.step import NativeStep, why_not
+from musictx.speed.step import NativeStep
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
 from tests.model.features import test_conditions, test_lookahead, test_motif_memory
-from tests.speed import steps
-from tests.speed.steps import SCHEMES, V, ordinary, prefilled
+from tests.speed.steps import (
+    CLOSE,
+    CLOSE_IN_BYTES,
+    ROUNDED,
+    SCHEMES,
+    V,
+    make,
+    of_bytes,
+    ordinary,
+    prefilled,
+    same,
+    stepped,
+)
 
-#: Relative to the norm of the logits: in float32; of bytes, whose inputs are rounded to 1 part in
-#: 65,000 of the largest, so that of the keys and values that they make one in a hundred numbers
-#: falls to the next whole one; and where what it is compared with does not round keys and values.
-#: A wrong slot or scale is off by 0.1 and more.
-CLOSE, CLOSE_IN_BYTES, ROUNDED = 1e-5, 3e-3, 2e-2
 EVENTS = {"steps": [[4, 8, 1]], "starts": [[8, 14, 60]], "ends": [[14, 20, 60]]}
 
 pytestmark = compiler.needed
-
-
-def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
-    model = steps.make(scheme)
-    if more:
-        model = MusicTransformer(**{**model.config.plain(), **more}).eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.mul_(1.5).add_(0.05 * torch.randn_like(parameter))
-    return model
-
-
-def stepped(model: MusicTransformer, ids: Tensor, prompt: int, window: int) -> Tensor:
-    """Logits after ids prompt - 1, prompt, ..., by steps in C++."""
-    with torch.no_grad():
-        cache = model.new_cache(rows=len(ids), capacity=window)
-        found = [model(ids[:, :prompt], cache=cache)[:, -1]]
-        step = NativeStep(model, cache, rows=len(ids), capacity=window)
-        found += [step(token).clone() for token in ids[:, prompt:].unbind(1)]
-    return torch.stack(found, dim=1)
-
-
-def same(got: Tensor, want: Tensor, close: float = CLOSE) -> None:
-    assert (got - want).norm() < close * want.norm()
-
-
-def of_bytes(model: MusicTransformer) -> MusicTransformer:
-    """The model with the weights that a folder of bytes would give it."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.copy_(restored(*rounded(parameter)))
-    return model
 
 
 @pytest.fixture
@@ -377,84 +348,3 @@ def test_rows_that_begin_alike_share_it_bit_for_bit(scheme: str, in_bytes: bool)
         for row, step in enumerate(alone):
             assert torch.equal(got[row], step(token[row : row + 1])[0])
         torch.testing.assert_close(got, own(token), rtol=1e-3, atol=1e-3)
-
-
-class Own(PositionScheme):
-    def rotate(self, q, k, query_positions, key_positions):
-        return -q, -k
-
-
-class Wider(MusicTransformer):
-    pass
-
-
-class Even(Feature):
-    """Raises the logits of even ids after even ones; in torch alone."""
-
-    name = "even"
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.more = torch.nn.Parameter(torch.ones(size // 2))
-
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
-        return ids % 2 == 0
-
-    def score(self, logits: Tensor, x: Tensor, seen: Tensor) -> Tensor:
-        return logits + seen[..., None] * torch.zeros_like(logits[0, 0]).index_copy(
-            0, torch.arange(0, 2 * len(self.more), 2), self.more
-        )
-
-
-def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsys) -> None:
-    model = make(features=[{"name": f"{__name__}:Even"}])
-    assert model.features[0].more.mean() > 1
-    for _ in range(2):
-        assert "even has no form in C++" in str(why_not(model))
-        assert engine.chosen("auto", model) == "growing"
-    assert capsys.readouterr().err.count("the feature even has no form in C++") == 1
-
-
-@pytest.mark.parametrize("what", ["position", "float64", "class"])
-def test_other_networks_are_left_to_torch(what: str) -> None:
-    assert why_not(make()) is None
-    model = make()
-    if what == "position":
-        model.position = Own(model.position.sizes)
-    elif what == "float64":
-        model = model.double()
-    else:
-        model = Wider(**model.config.plain())
-    assert why_not(model)
-    with pytest.raises(ValueError, match="NativeStep"):
-        NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 4), rows=2, capacity=4)
-
-
-def test_ids_of_another_shape_are_refused() -> None:
-    model = make()
-    step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 4), rows=2, capacity=4)
-    with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
-        step(torch.ones(3).long())
-
-
-@pytest.mark.parametrize("change", ["in place", "behind", "replaced"])
-def test_weights_are_read_again_where_they_changed(change: str) -> None:
-    model = of_bytes(make("huang"))
-
-    def logits() -> Tensor:
-        step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
-        return step(torch.ones(1).long()).clone()
-
-    before = logits()
-    assert torch.equal(logits(), before)
-    up = model.blocks[0].feedforward[0]
-    if change == "in place":
-        with torch.no_grad():
-            up.bias[3] += 1
-    elif change == "behind":  # of the count of changes
-        up.bias.data[3] += 1
-    else:
-        up.bias = torch.nn.Parameter(up.bias.detach() + 1)
-    after = logits()
-    assert not torch.equal(before, after)
-    assert torch.equal(logits(), after)

@@ -79,7 +79,7 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     assert len(source.score) == len(document.notes)
     same = outcome(source, source.score, 0.0, Tracks(source, piano))
 
-    kept = source.task.known
+    kept = source.task.given
     result = outcome(source, kept, 0.0, Tracks(source, piano))
     assert result.notes == [*source.cut]  # of notes held into it, what is before it
     assert all(end == request.begin for _, end, *_ in source.cut)
@@ -120,7 +120,7 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     notes = [(start, end, pitch, 70, 0, False, 0) for start, end, pitch in rows]
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
     source = prepare(document, Request("replace", 2.0, 4.0), piano, 0)
-    result = outcome(source, source.task.known, 0.0, Tracks(source, piano))
+    result = outcome(source, source.task.given, 0.0, Tracks(source, piano))
     document.apply(document.accepting(1, vars(result) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
@@ -189,7 +189,7 @@ def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
     source = prepare(document, request, model, 0)
     assert source.config.tracks == "2,3,4"
     task = source.task
-    span = Gap.in_bars(task.score, task.begin, task.end, task.tracks)
+    span = Gap.between(task.score, task.begin, task.end, task.tracks)
     assert [bool(fixed.all()) for fixed in span.fixed.T] == [True, False, False, False]
 
 
@@ -338,7 +338,7 @@ def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
     model = Models(StudioConfig()).chosen("song", "accompany")
     assert model.chords
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
-    assert annotated(source.task.known) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
+    assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
 
 
 def test_chords_without_notes_are_accompanied_as_the_command_does():

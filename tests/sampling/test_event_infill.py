@@ -14,11 +14,12 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.evaluate.note_limits import at_once, parts_of
 from musictx.notes import Score
-from musictx.sampling import fill
-from musictx.sampling.fill import TAIL_SECONDS, Part
+from musictx.sampling import composer, event_infill
+from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.given import NewNotes
 from musictx.sampling.given_events import EventRow
 from musictx.sampling.steer import Guidance, Steering
+from musictx.sampling.strengths import TAIL_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import make
@@ -42,18 +43,18 @@ def listed(notes: np.ndarray, step: float) -> Counter:
 KEYS = ("pitch", "velocity", "program", "drum")
 
 
-def compose(part: Part, seed=0, density=None) -> np.ndarray:
+def compose(part: EventInfill, seed=0, density=None) -> np.ndarray:
     return composed(part, seed, density).new
 
 
-def composed(part: Part, seed=0, density=None) -> Part:
+def composed(part: EventInfill, seed=0, density=None) -> EventInfill:
     return next(versions(part, [[seed]], density))
 
 
-def versions(part: Part, seeds, density=None, **more):
+def versions(part: EventInfill, seeds, density=None, **more):
     sampling = SamplingConfig(top_p=1.0)
     limits = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]], "density": density})
-    return fill.compose(part, seeds, sampling=sampling, stats=limits, **more)
+    return composer.versions(part, seeds, sampling=sampling, stats=limits, **more)
 
 
 @few
@@ -72,17 +73,18 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
 ):
     model = make(tokenizer, context=96, seed=seed, **lean)
     end = begin + length
-    segment = np.inf if closes else 1.0
-    part = Part(model, tokenizer, kept, begin, end, closes=closes, segment=segment, habits=habits)
-    given_before = listed(tokenizer.quantise(kept).notes, 0.01)
-    part = composed(part, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_infill, "SEGMENT_SECONDS", 1.0)
+        part = EventInfill(model, tokenizer, kept, begin, end, closes=closes, habits=habits)
+        given_before = listed(tokenizer.quantise(kept).notes, 0.01)
+        part = composed(part, seed)
     new = part.new
     if part.here < part.stop:  # given up: time did not pass; what is known is there up to it
         assert lean.get("note_on")
         return
-    ids_now = np.concatenate([part.past, part.known])  # what was beyond the span is not written
+    ids_now = np.concatenate([part.past, part.given])  # what was beyond the span is not written
     stream = tokenizer.decode(_ids(ids_now, tokenizer)).notes
-    flags = np.array(part.is_new + [False] * int((part.known["what"] != 0).sum()), bool)
+    flags = np.array(part.is_new + [False] * int((part.given["what"] != 0).sum()), bool)
     assert listed(stream[~flags], 0.01) == _moved(given_before, part.origin, tokenizer, kept)
     assert len(new) == sum(part.is_new)
     if len(new):
@@ -141,7 +143,7 @@ def test_a_known_note_is_struck_as_loudly_as_the_model_likes_and_is_no_note_of_i
 def test_new_notes_have_the_programs_that_they_may_have():
     kept = Score(notes=[(0.1 * i, 0.1 * i + 0.2, 60 + i % 5, 70, 73, False, 0) for i in range(40)])
     model = make(ENSEMBLE, context=128, note_on=2.0, program=2.0, drum=3.0)
-    part = Part(model, ENSEMBLE, kept, 0.0, 4.0, closes=False, segment=1.5, programs={0, 48})
+    part = EventInfill(model, ENSEMBLE, kept, 0.0, 4.0, closes=False, parts={0, 48})
     new = compose(part)
     assert len(new) > 3
     assert set(new["program"].tolist()) <= {0, 48}
@@ -173,6 +175,6 @@ def test_guidance_of_one_composes_what_none_does():
     made = []
     for steer in (Steering((3, 2, 1, 0)), Doubled((3, 2, 1, 0))):
         model = make(PIANO, context=128)
-        part = Part(model, PIANO, kept, 2.0, 3.0, closes=True, steering=steer)
+        part = EventInfill(model, PIANO, kept, 2.0, 3.0, closes=True, steering=steer)
         made.append(compose(part, density=5.0))
     assert np.array_equal(*made)

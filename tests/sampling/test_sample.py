@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from musictx.notes import Score
-from musictx.sampling import batch
+from musictx.sampling import sample
 
 
-@pytest.mark.parametrize("ended", get_args(batch.Ended))
+@pytest.mark.parametrize("ended", get_args(sample.Ended))
 def test_a_piece_without_new_notes_is_remarked_on_however_it_ended(ended):
     """``harmonise`` ends its pieces with their melody; without a new note that was a KeyError."""
     ids = np.zeros(3, np.uint16)
-    piece = batch.Sample(Score(), seam=0.0, ids=ids, notes=0, seconds=2.0, ended=ended)
+    piece = sample.Sample(Score(), seam=0.0, ids=ids, notes=0, seconds=2.0, ended=ended)
     assert piece.remark
     assert ended == "interrupted" or piece.remark.startswith("no new notes: ")

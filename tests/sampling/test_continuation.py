@@ -1,35 +1,27 @@
 """From a primer to its continuation: lengths, held notes, the seam, and always valid music."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import musictx
-from musictx.apps.generate import generate
-from musictx.bundle import Bundle
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import batch, music
+from musictx.sampling import composer, continuation
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.sampling.steer import Steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 from tests.sampling.pieces import (
     TUNE,
     continuations,
-    continue_each,
     continue_music,
     make,
     rows,
     score,
 )
-from tests.untrained import saved
 
 torch.set_num_threads(1)
 
@@ -106,9 +98,9 @@ def test_the_length_asked_for_is_given_unless_the_model_may_end(piano):
 
 def test_sample_i_of_a_seed_is_the_same_however_many_are_made(piano, monkeypatch):
     model = make(piano)
-    monkeypatch.setattr(music, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(composer, "ROWS_AT_ONCE", 2)
     many = continue_music(model, piano, seconds=2.0, samples=5, seed=4)
-    monkeypatch.setattr(music, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(composer, "ROWS_AT_ONCE", 16)
     together = continue_music(model, piano, seconds=2.0, samples=5, seed=4)
     (first,) = continue_music(model, piano, seconds=2.0, samples=1, seed=4)
     assert [s.ids.tolist() for s in many] == [s.ids.tolist() for s in together]
@@ -238,7 +230,7 @@ def test_silence_is_told(piano):
 
 
 def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
-    monkeypatch.setattr(batch, "TOKENS_PER_SECOND", 10)
+    monkeypatch.setattr(continuation, "TOKENS_PER_SECOND", 10)
     stuck = make(piano)
     stuck.lean[piano.vocabulary.range("time_shift")[0]] = 50.0  # the shortest
     (sample,) = continue_music(stuck, piano, seconds=12.0)
@@ -305,64 +297,3 @@ def test_the_note_limits_of_the_corpus_hold_unless_an_option_says_otherwise(pian
 
     assert _sounding(play()) == 3
     assert _sounding(play(habits=False)) > 3
-
-
-def test_several_primers_of_one_length_are_continued_as_each_alone(piano):
-    model = make(piano)
-    bundle = Bundle(model, piano, {}, Path())
-    tunes = [TUNE, TUNE.with_notes(transposed(TUNE.notes, 3))]
-    request = GenerateConfig(seconds=2.0, samples=2, primer_seconds=1.2)
-    together = generate(bundle, request, tunes, seed=4)
-    alone = [sample for tune in tunes for sample in generate(bundle, request, tune, seed=4)]
-    assert [rows(s.score) for s in together] == [rows(s.score) for s in alone]
-
-
-def transposed(notes, semitones):
-    moved = notes.copy()
-    moved["pitch"] += semitones
-    return moved
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    lengths=st.lists(st.sampled_from([1.3, 2.1, 2.2, 3.0, 4.2]), min_size=2, max_size=4),
-    levels=st.lists(st.sampled_from([(0, 0, 0, 0), (3, 0, 2, 0)]), min_size=4, max_size=4),
-    shift=st.sampled_from([0.0, 0.013]),
-)
-def test_primers_that_are_alike_are_continued_together_as_alone(lengths, levels, shift):
-    """Pasts shorter and longer than the context; on beats, where a mark is read after them."""
-    tokenizer = build(name="performance", low=48, high=84, velocity_bins=4, controls=True)
-    model, context = make(tokenizer, context=40), 40
-    beats = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(shift)
-    primers = [encode_primer(tokenizer, beats, seconds=n) for n in lengths]
-    steering = [Steering(level) for level in levels[: len(primers)]]
-    groups: dict = {}
-    for row, (primer, steer) in enumerate(zip(primers, steering)):
-        groups.setdefault(music.alike(tokenizer, primer, steer, context), []).append(row)
-    asked = {"seconds": 1.0}
-    for rows_ in groups.values():
-        chosen = [primers[row] for row in rows_], [steering[row] for row in rows_]
-        seeds = [(3, row) for row in rows_]
-        together = continue_each(
-            model, tokenizer, chosen[0], seeds=seeds, steering=chosen[1], **asked
-        )
-        for sample, *own in zip(together, *chosen, seeds):
-            primer, steer, seed = own
-            (alone,) = continue_each(
-                model, tokenizer, [primer], seeds=[seed], steering=[steer], **asked
-            )
-            assert alone.ids.tolist() == sample.ids.tolist()
-
-
-@pytest.mark.parametrize(("asked", "drawn"), [(None, music.GROUPS_TOP_P), (0.5, 0.5)])
-def test_notes_in_bars_are_generated_from_more_of_the_distribution(
-    tmp_path, monkeypatch, asked, drawn
-):
-    seen, real = [], music.reshape.build
-    monkeypatch.setattr(
-        music.reshape, "build", lambda one, *more: (seen.append(one.top_p), real(one, *more))[1]
-    )
-    tokens = build("notes", controls=True).to_config()
-    model = musictx.load(saved(tmp_path, tokens=tokens, group=5, context=400))
-    musictx.generate(model, seconds=1, sampling={"top_p": asked})
-    assert seen == [drawn]

@@ -1,0 +1,294 @@
+"""A piece that goes on after a primer, or begins from nothing: nothing is given after it.
+
+Lengths and what is usual become constraints; what was drawn is decoded, ended and laid into the
+piece that it continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from musictx.card import CorpusStats
+from musictx.config import GenerateConfig, SamplingConfig, scales
+from musictx.config.checks import DAY
+from musictx.errors import UserError
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling import cadence, group_limits, timeline
+from musictx.sampling.constraints import EachRow, GrammarConstraint
+from musictx.sampling.events import Event, Placed
+from musictx.sampling.penalties import of_pieces
+from musictx.sampling.primer import Primer
+from musictx.sampling.region import Region, Setup
+from musictx.sampling.sample import Ended, Sample
+from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
+from musictx.tokens import layout, lookahead
+from musictx.tokens.controls import HERE
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
+
+
+def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
+    """Seconds of the tokens at which the new music after ``primer`` ends by ``request.seconds`` and
+    ``request.bars``, the first that is reached; ``None`` without either. Bars count from the first
+    bar line at or after the end of the primer.
+
+    Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
+    """
+    clock = primer.clock(tokenizer)
+    seam = float(clock.seconds(primer.seconds))
+    ends = [] if request.seconds is None else [seam + request.seconds]
+    if request.bars is not None:
+        if primer.score is None and not tokenizer.beats:
+            raise UserError(
+                f"bars={request.bars}: this model counts in seconds, not in bars; give "
+                "model=song, a primer with a meter, or seconds"
+            )
+        ends.append(clock.after_bars(seam, request.bars))
+    if not ends:
+        return None
+    if min(ends) > DAY:
+        raise UserError(
+            f"{'bars' if request.seconds is None else 'seconds'}: the piece with its primer would "
+            f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
+        )
+    return clock.time(min(ends))
+
+
+class Continuation(Region):
+    """What comes after ``primer`` by ``request``: how long it is, how it ends, what is written.
+
+    clock   from seconds of the tokens to those of the piece
+    seam    seconds of the piece at which it begins;  until  those of the tokens at which it ends
+    state   the grammar after the ids so far;  before  notes of the primer
+    """
+
+    state: GrammarState
+    before: int
+
+    def __init__(
+        self,
+        model: MusicTransformer,
+        tokenizer: Tokenizer,
+        primer: Primer,
+        request: GenerateConfig,
+        seed: Sequence[int],
+        steering: Steering | None = None,
+    ) -> None:
+        super().__init__(model, tokenizer, steering or Steering(), seed)
+        self.primer, self.request = primer, request
+        self.clock = primer.clock(self.tokenizer)
+        self.seam = float(self.clock.seconds(primer.seconds))
+        self.until = end_of(request, self.tokenizer, primer)
+        self.drawn: list[int] = []
+
+    # ------------------------------------------------------------------------------- composing
+
+    def setup(
+        self,
+        regions: Sequence[Self],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        penalties: Sequence[Penalty] = (),
+    ) -> Setup:
+        tokenizer, primers = self.tokenizer, [one.primer for one in regions]
+        states = [primer.state(tokenizer) for primer in primers]
+        for region, state in zip(regions[::-1], states[::-1]):
+            region.state, region.before = state, state.notes
+        constraint = GrammarConstraint(
+            states,
+            may_end=self.request.end != "cut",
+            until=[np.inf if one.until is None else one.until for one in regions],
+        )
+        targets = [one.steering.values for one in regions]
+        group_limits.hold(tokenizer, states, primers, sampling, stats, targets)
+        fronts, marks = _around(regions)
+        every = of_pieces(
+            tokenizer,
+            sampling,
+            stats,
+            primers,
+            states,
+            targets=targets,
+            density=self.density,
+            more=[*_endings(regions, sampling), *penalties],
+        )
+        most = [one._most() for one in regions]
+        return Setup(
+            prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
+            constraint,
+            every,
+            tokenizer.kind_of,
+            None if None in most else max(n for n in most if n is not None),
+            head=len(fronts[0]),
+        )
+
+    def _most(self) -> int | None:
+        """Ids after which it ends at the latest."""
+        length = 0.0 if self.until is None else self.until - self.primer.seconds
+        enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
+        return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
+
+    def written(self) -> np.ndarray:
+        return np.concatenate([self.primer.ids, np.array(self.drawn, np.uint16)])
+
+    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+        self.drawn.append(token)
+        if self.emitter is not None and token != EOS:
+            self.emitter.changes(changes)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the tokens that are composed."""
+        return self.state.seconds - self.primer.seconds
+
+    # ---------------------------------------------------------------------------- what comes out
+
+    @cached_property
+    def begins(self) -> float:
+        """Where it begins to a listener, in seconds of the piece."""
+        score = self.primer.score
+        return self.seam if score is None else timeline.beginning(score, self.seam)
+
+    def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
+        since = 0.0 if self.request.include_primer else self.begins
+        super().emit(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
+
+    def _in_piece(self, notes: np.ndarray) -> np.ndarray:
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = self.clock.seconds(notes[name])
+        return notes
+
+    def _in_tempo(self, decoded: Score) -> Score:
+        """A new piece with the tempo that is asked for."""
+        plan = self.primer.plan.score
+        if not len(plan.tempos):
+            return decoded
+        meters, markers = decoded.meters.copy(), decoded.markers
+        meters["time"] = self.clock.seconds(meters["time"])
+        markers = tuple((float(self.clock.seconds(at)), text) for at, text in markers)
+        ticks = plan.ticks_per_quarter
+        return replace(
+            decoded, tempos=plan.tempos, ticks_per_quarter=ticks, meters=meters, markers=markers
+        )
+
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        given, notes = self.primer.score, self._in_piece(notes)
+        if given is not None:
+            notes = timeline.quantised(notes, given, self.request.quantise)
+            notes = timeline.on_tracks(notes, given, self.tokenizer)
+        if self.until is not None:
+            limit = float(self.clock.seconds(self.until))
+            notes = notes[notes["start"] < limit - 1e-6]
+            if self.request.end != "natural":
+                notes["end"] = np.minimum(notes["end"], max(limit, self.seam))
+        return notes
+
+    def sample(self, interrupted: bool = False) -> Sample:
+        """The finished piece: its ids decoded, cut at its length, joined to the primer."""
+        given, until, drawn = self.primer.score, self.until, self.drawn
+        written = self.state.seconds
+        ended: Ended = "interrupted" if interrupted else "stuck"
+        if drawn and drawn[-1] == EOS:
+            ended, drawn = "model", drawn[:-1]
+        elif until is not None and written >= until - 1e-6:
+            ended, written = "seconds", until
+        elif self.request.tokens is not None and len(drawn) >= self.request.tokens:
+            ended = "tokens"
+        ids = np.asarray(drawn, dtype=np.uint16)
+        decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
+        old = self._in_piece(decoded.notes[: self.before])
+        new = self.placed(decoded.notes[self.before :])
+        stop = float(self.clock.seconds(written))
+        if until is not None and self.request.end != "natural":
+            old["end"] = np.minimum(old["end"], max(float(self.clock.seconds(until)), self.seam))
+        if self.emitter is not None:
+            self.emitter.close(new)
+        include = self.request.include_primer
+        if not include:
+            score = timeline.alone(given or decoded, new, self.begins)
+        elif given is not None:
+            score = timeline.joined(given, old, new, self.seam)
+        else:
+            score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
+        seam = self.seam if include and len(self.primer.ids) else 0.0
+        return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
+
+
+def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[Penalty]:
+    """The penalty that brings regions to a close, where their end is "natural"."""
+    if regions[0].request.end != "natural":
+        return []
+    until = [-np.inf if one.until is None else one.until for one in regions]
+    lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
+    if min(lengths) < LEAST_MUSIC_SECONDS - 1e-6:
+        raise UserError(
+            "end=natural: expected a length of at least "
+            f"{LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+        )
+    begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
+    named = sampling.key not in (None, "auto")
+    key = scales.key(str(sampling.key), "sampling.key") if named else None
+    low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+    rows = [
+        cadence.CadencePlanner(regions[0].tokenizer, begin, end, key, low)
+        for begin, end in zip(begins, until)
+    ]
+    return [EachRow(rows)]
+
+
+def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
+    """What stands before the past of each row, and after it, in music that is steered or whose
+    primers are not played but written: then the new music begins after a mark of its own."""
+    first = regions[0]
+    count = len(regions) // len(first.steering.rows)
+    levels = [one.steering.rows[row // count] for row, one in enumerate(regions)]
+    scores = [one.primer.score for one in regions]
+    written = all(score is not None and timeline.on_grid(score) for score in scores)
+    if first.steering.levels is None or not (written or any(map(any, levels))):
+        return [np.empty(0, np.int64)] * len(levels), []
+    table = first.tokenizer.vocabulary
+    assert table is not None  # which has the control tokens
+    if first.tokenizer.group > 1:
+        return [lookahead.control_prefix(table, row) for row in levels], []
+    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
+
+
+def prompts(
+    pasts: Sequence[np.ndarray],
+    context: int,
+    align: int = 1,
+    fronts: Sequence[np.ndarray] | None = None,
+    marks: Sequence[int] = (),
+) -> np.ndarray:
+    """What the model reads first: (rows, n + 1) int64, or one row for all if they are alike.
+
+    Each is ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one; n is the length
+    of the shortest past, or what the context holds after the first id; a multiple of ``align``
+    where a past is cut, so that pasts of whole groups are cut between groups. ``fronts``, all
+    equally long, stand after the first id of each, ``marks`` at the end."""
+    if fronts is None:
+        fronts = [np.empty(0, np.int64)] * len(pasts)
+    same = all(past is pasts[0] for past in pasts)
+    if same and all(np.array_equal(one, fronts[0]) for one in fronts):
+        pasts = pasts[:1]
+    around = 1 + len(fronts[0]) + len(marks)
+    if context <= around:
+        raise UserError(
+            f"context={context}: expected at least {around + 1}, what steers the model included"
+        )
+    n = min([context - around, *map(len, pasts)])
+    if n < max(map(len, pasts)):
+        n -= (n - len(pasts[0])) % align
+    rows = np.empty((len(pasts), around + n), np.int64)
+    for row, past, given in zip(rows, pasts, fronts):
+        first = BOS if len(past) == n else CUT
+        row[:] = [first, *given, *past[len(past) - n :], *marks]
+    return rows

@@ -1,0 +1,165 @@
+"""New notes around given ones: gaps that are filled, melodies that are accompanied.
+
+Given notes may lie before, beside and after what is to be composed. The model reads them in the
+layout that it was trained with and writes on; :mod:`.given` holds it to them. What does not fit
+into the model's context is composed in segments, each with what was written before it as its past.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+
+from musictx.card import CorpusStats, Habit
+from musictx.config import SamplingConfig
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling import feedback
+from musictx.sampling.given import GivenNotes, GivenRow
+from musictx.sampling.penalties import build, together
+from musictx.sampling.primer import Primer
+from musictx.sampling.region import Region, Setup
+from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import LEAST_NOTES
+from musictx.tokens.controls import CONTROLS
+from musictx.tokens.sounding import Change
+from musictx.tokens.vocab import Penalty, Tokenizer
+
+
+class Infill(Region):
+    """Notes composed for ``music``, the notes that stay, from ``begin`` to ``end`` (seconds of it).
+
+    closes    it is a gap: no note begins after ``end``
+    parts     of new notes: programs, 128 for drums; ``None``: any
+    habits    part -> how many of its notes sound at once, begin in a few seconds, how long they
+              last and between which pitches they lie
+
+    begin, here, stop  the steps at which it begins, up to which it is written, at which it ends
+    is_new    of each note so far, whether it is
+    seconds   that are composed, from the step ``since`` on
+    stalled   how many segments have passed in which no time has
+    unlike    another version, and the nats that its new notes cost where it has them
+    """
+
+    #: Whether a version that comes out as another one is composed anew.
+    anew: ClassVar[bool]
+    #: The kind of ids by which time goes on.
+    time: ClassVar[str]
+    step_seconds: float
+    begin: int
+    since: int
+    here: int
+    stop: int
+    done: bool
+    is_new: list[bool]
+    row: GivenRow
+
+    def __init__(
+        self,
+        model: MusicTransformer,
+        tokenizer: Tokenizer,
+        music: Score,
+        *,
+        closes: bool,
+        parts: Collection[int] | None = None,
+        habits: Mapping[int, Habit] | None = None,
+        steering: Steering | None = None,
+        context: int | None = None,
+    ) -> None:
+        steering = steering or Steering((0,) * len(CONTROLS))
+        super().__init__(model, tokenizer, steering, context=context)
+        self.closes, self.parts, self.habits = closes, parts, habits or {}
+        self.around = Primer(score=music if len(music) else None)  # for key=auto
+        self.unlike: tuple[Self, float] | None = None
+        self.segments = self.stalled = 0
+        self.seconds = 0.0
+
+    def again(self, seed: Sequence[int]) -> Self:
+        """Another version, from the same beginning; before any of it is composed."""
+        other = copy.copy(self)
+        other.seed, other.since = list(seed), self.here
+        return other
+
+    @property
+    def length(self) -> float:
+        """Seconds of the tokens that are still to be composed."""
+        return (self.stop - self.here) * self.step_seconds
+
+    @property
+    def new(self) -> np.ndarray:
+        """The new notes (:data:`musictx.notes.NOTE`) so far, on the clock of the score."""
+        notes = self.tokenizer.decode(self.written()).notes
+        return self.placed(notes[np.array(self.is_new, bool)])
+
+    @property
+    def chords(self) -> tuple[tuple[float, str], ...]:
+        """Seconds of the score and names of the chords that were composed."""
+        return ()
+
+    def seeds(self) -> list[int]:
+        return [*self.seed, self.segments]
+
+    def prompt(self, levels: Sequence[int]) -> np.ndarray:
+        """What the model reads before it writes on."""
+        raise NotImplementedError
+
+    def rows(self, count: int, sampling: SamplingConfig) -> list[GivenRow]:
+        """The constraint that goes on after what is written, so many times."""
+        raise NotImplementedError
+
+    def biases(
+        self, regions: Sequence[Self], rows: Sequence[GivenRow], sampling: SamplingConfig
+    ) -> list[Penalty]:
+        """Penalties of the kind of region, given notes too."""
+        return []
+
+    def setup(
+        self,
+        regions: Sequence[Self],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        penalties: Sequence[Penalty] = (),
+    ) -> Setup:
+        prompts = [self.prompt(levels) for levels in self.steering.rows]
+        rows = self.rows(len(regions), sampling)
+        for region, row in zip(regions[::-1], rows[::-1]):
+            region.row = row
+        given = GivenNotes(rows, self.time)
+        targets = [one.steering.values for one in regions]
+        primers, of = [self.around] * len(rows), self.steering.parts
+        every = [
+            *penalties,
+            *build(self.tokenizer, sampling, stats, primers, self.density),
+            *feedback.of(self.tokenizer, targets, given=True, parts=of),
+        ]
+        free = [given.free(one) for one in every]
+        some = together(self.tokenizer, free, lambda: given.allowed().numpy())
+        return Setup(
+            np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
+            given,
+            [*some, *self.biases(regions, rows, sampling)],
+            given.groups,
+            max(self.context - len(prompts[0]), LEAST_NOTES * self.tokenizer.group),
+        )
+
+    def take(self, token: int, changes: Sequence[Change] | None) -> None:
+        seconds = self.row.state.seconds
+        until = self.stop * self.step_seconds
+        self.seconds = min(seconds, until) - self.since * self.step_seconds
+        if self.emitter is not None:
+            self.emitter.changes(changes, not self.row.is_new or self.row.is_new[-1])
+
+    def end_segment(self) -> None:
+        """What was written since :meth:`setup` is past."""
+        before = self.here
+        self.absorb()
+        self.is_new = self.is_new + self.row.is_new
+        self.segments += 1
+        self.stalled = 0 if self.here > before else self.stalled + 1
+
+    def absorb(self) -> None:
+        """Add the ids that the row has written to those so far."""
+        raise NotImplementedError

@@ -1,0 +1,52 @@
+"""A piece that was composed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from musictx.notes import Score
+
+#: What ended a piece: a length that was asked for, the model (it drew the end), that no time passed
+#: any more, the listener, or the melody that it was written to.
+Ended = Literal["seconds", "tokens", "model", "stuck", "interrupted", "melody"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One piece that was written.
+
+    score    the music, with or without the primer as asked
+    seam     seconds in ``score`` at which the new part begins; 0.0 without a primer in it
+    ids      (n,) uint16, the new events
+    notes    notes struck in the new part
+    seconds  length of the new part
+    ended    what ended it
+    """
+
+    score: Score
+    seam: float
+    ids: np.ndarray
+    notes: int
+    seconds: float
+    ended: Ended
+
+    @property
+    def remark(self) -> str | None:
+        """What the listener should know, in one sentence; ``None`` if all is as asked."""
+        if self.ended == "interrupted":
+            return f"interrupted after {self.seconds:.1f} s of new music"
+        if self.notes == 0:
+            why = {
+                "seconds": f"the model was silent for all of the {self.seconds:.1f} s",
+                "tokens": f"the limit of {len(self.ids)} tokens came before its first note",
+                "model": "the model ended the piece at once",
+                "stuck": f"{len(self.ids)} tokens passed without a note",
+                "melody": "the model was silent under all of the melody",
+            }[self.ended]
+            return f"no new notes: {why}; try another seed, a higher temperature or more length"
+        if self.ended == "stuck":
+            return f"ended after {len(self.ids)} tokens because hardly any time passed in them"
+        return None

@@ -1,0 +1,147 @@
+"""Which networks are stepped in C++, weights that change, and the ids that generation draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from musictx.attention.positions import PositionScheme
+from musictx.model import MusicTransformer
+from musictx.model.features import Feature
+from musictx.sampling import engine
+from musictx.sampling.processors import Temperature, TopP
+from musictx.speed.step import NativeStep, why_not
+from musictx.tokens.vocab import BOS
+from tests import compiler
+from tests.sampling import engines
+from tests.sampling.engines import GREEDY
+from tests.speed.steps import V, make, of_bytes, prefilled, same
+
+pytestmark = compiler.needed
+
+
+class Own(PositionScheme):
+    def rotate(self, q, k, query_positions, key_positions):
+        return -q, -k
+
+
+class Wider(MusicTransformer):
+    pass
+
+
+class Even(Feature):
+    """Raises the logits of even ids after even ones; in torch alone."""
+
+    name = "even"
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.more = torch.nn.Parameter(torch.ones(size // 2))
+
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
+        return ids % 2 == 0
+
+    def score(self, logits: Tensor, x: Tensor, seen: Tensor) -> Tensor:
+        return logits + seen[..., None] * torch.zeros_like(logits[0, 0]).index_copy(
+            0, torch.arange(0, 2 * len(self.more), 2), self.more
+        )
+
+
+def test_a_feature_without_a_form_in_cpp_is_stepped_in_torch_and_said_once(capsys) -> None:
+    model = make(features=[{"name": f"{__name__}:Even"}])
+    assert model.features[0].more.mean() > 1
+    for _ in range(2):
+        assert "even has no form in C++" in str(why_not(model))
+        assert engine.chosen("auto", model) == "growing"
+    assert capsys.readouterr().err.count("the feature even has no form in C++") == 1
+
+
+@pytest.mark.parametrize("what", ["position", "float64", "class"])
+def test_other_networks_are_left_to_torch(what: str) -> None:
+    assert why_not(make()) is None
+    model = make()
+    if what == "position":
+        model.position = Own(model.position.sizes)
+    elif what == "float64":
+        model = model.double()
+    else:
+        model = Wider(**model.config.plain())
+    assert why_not(model)
+    with pytest.raises(ValueError, match="NativeStep"):
+        NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 4), rows=2, capacity=4)
+
+
+def test_ids_of_another_shape_are_refused() -> None:
+    model = make()
+    step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 4), rows=2, capacity=4)
+    with pytest.raises(ValueError, match=r"expected \(2,\) int64"):
+        step(torch.ones(3).long())
+
+
+@pytest.mark.parametrize("change", ["in place", "behind", "replaced"])
+def test_weights_are_read_again_where_they_changed(change: str) -> None:
+    model = of_bytes(make("huang"))
+
+    def logits() -> Tensor:
+        step = NativeStep(model, prefilled(model, torch.ones(1, 2).long(), 9), rows=1, capacity=9)
+        return step(torch.ones(1).long()).clone()
+
+    before = logits()
+    assert torch.equal(logits(), before)
+    up = model.blocks[0].feedforward[0]
+    if change == "in place":
+        with torch.no_grad():
+            up.bias[3] += 1
+    elif change == "behind":  # of the count of changes
+        up.bias.data[3] += 1
+    else:
+        up.bias = torch.nn.Parameter(up.bias.detach() + 1)
+    after = logits()
+    assert not torch.equal(before, after)
+    assert torch.equal(logits(), after)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rules", "context"),
+    [
+        ("huang", GREEDY, 40),
+        ("rotary", [Temperature(2.0), TopP(0.8)], 40),
+        ("learned", [Temperature(2.0), TopP(0.8)], 40),
+        ("learned", GREEDY, 10),  # read again where the window is full
+        ("sinusoidal", [], 10),
+    ],
+)
+def test_the_same_ids_are_drawn_as_over_a_growing_cache(
+    scheme: str, rules: list[Any], context: int
+) -> None:
+    model = engines.make(context=context, scheme=scheme)
+    options = {"max_tokens": 36, "seeds": [3, (1, 5), 9], "processors": rules}
+    wanted, got = (
+        torch.stack(list(engine.generate(model, [BOS, 4, 5, 9], cache=cache, **options)), 1)
+        for cache in ("growing", "native")
+    )
+    assert torch.equal(got, wanted)
+    assert len({tuple(row) for row in got.tolist()}) == (1 if rules == GREEDY else 3)
+
+
+@pytest.mark.parametrize(("scheme", "capacity"), [("huang", 6), ("two_d", 13)])
+@torch.no_grad()
+def test_a_cache_that_has_slid_is_taken_over_where_another_was(scheme: str, capacity: int) -> None:
+    """Its tokens go to the slots of their positions; of too many the last remain."""
+    model = make(scheme)
+    ids = torch.randint(V, (2, 20))
+    taken = NativeStep(model, prefilled(model, ids[:1, :9], 9), rows=2, capacity=capacity)
+    cache = prefilled(model, ids[:, :15], 20)
+    cache.slide(4)  # positions 4..14
+    taken.load(cache)
+    for token in ids[:, 15:].split(1, dim=1):
+        cache.slide(max(0, cache.length - capacity + 1))
+        same(taken(token[:, 0]), model(token, cache=cache)[:, 0])
+
+
+def test_an_unknown_cache_is_named() -> None:
+    with pytest.raises(ValueError, match="cache=static"):
+        next(engine.generate(engines.make(), [BOS], max_tokens=1, seeds=[0], cache="static"))
