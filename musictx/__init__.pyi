@@ -63,6 +63,9 @@ def generate(
     seconds: float | None = ...,
     bars: int | None = ...,
     tokens: int | None = ...,
+    tempo: float | None = ...,
+    meter: _Text | None = ...,
+    instruments: _Text | None = ...,
     form: _Text | None = ...,
     end: Literal['cut', 'natural', 'model'] | None = ...,
 ) -> list[Sample]: ...

@@ -66,7 +66,7 @@ def generate(
               :func:`musictx.read` takes; or a list of these, continued side by side
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
               for each of several primers
-    constraints, processors  further penalties and rules (docs/sampling.md)
+    constraints, processors  further penalties and rules (docs/python.md)
     progress  called after each step with the tokens just drawn and the seconds that the slowest
               piece has now
     on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note

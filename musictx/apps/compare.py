@@ -1,4 +1,4 @@
-"""``musictx compare``: samples beside real music."""
+"""``musictx compare``: samples compared with real music."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class Measures(Protocol):
 
 
 def run(config: CompareConfig) -> Comparison:
-    """Generate the samples that are asked for, measure them, print the table, write the file if
-    there is to be one.
+    """Generate the requested samples, measure them, print the table, write the file if there is to
+    be one.
 
-    Everything that can be wrong is found before the long work, and what is refused leaves no files.
+    Mistakes are noticed before the long work, and what is refused leaves no files.
     """
     check_file(config.out)
     bundle = None
@@ -217,20 +217,20 @@ def _generate(
     out = SampleFolder(folder)
     if measures is not None and config.task in registry.TASKS:
         pieces = real.for_measures()[: config.pieces]
-        with progress("composing", "pieces") as tell:
-            measures.perform(out, bundle, pieces, config, tell)
+        with progress("composing", "pieces") as update:
+            measures.perform(out, bundle, pieces, config, update)
         return
     if config.task in (*GAPS, "accompany"):
-        with progress("composing", "pieces") as tell:
-            _around(config, bundle, real, out, tell)
+        with progress("composing", "pieces") as update:
+            _around(config, bundle, real, out, update)
         return
     starts = _starts(config, bundle, real)
-    with progress("generating", "seconds", config.pieces * config.seconds) as tell:
+    with progress("generating", "seconds", config.pieces * config.seconds) as update:
         request = GenerateConfig(
             seconds=config.seconds, sampling=config.sampling, seed=config.seed,
             end="cut" if measures is None else "model",
         )  # fmt: skip
-        fill(out, bundle, starts, request, tell)
+        fill(out, bundle, starts, request, update)
 
 
 def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Opening]:
@@ -282,8 +282,8 @@ def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
         assert real.shards is not None
         assert real.tokenizer is not None
         compared[TRAINING] = real.excerpts(len(samples), "train")
-        with progress("reading the training split", "pieces") as tell:
-            copies = copy_index(real.shards, real.tokenizer, tell)
+        with progress("reading the training split", "pieces") as update:
+            copies = copy_index(real.shards, real.tokenizer, update)
     return compare(compared, copies)
 
 
@@ -299,5 +299,5 @@ def _one_kind(config: CompareConfig, real: _Real, place: Path, measures: Measure
     if real.has_training():
         training = real.for_measures("train")
         compared[TRAINING] = training[: len(samples)]
-    with progress("measuring", "pieces") as tell:
-        return measures.compare(compared, training, config.seed, tell)
+    with progress("measuring", "pieces") as update:
+        return measures.compare(compared, training, config.seed, update)

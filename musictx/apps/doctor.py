@@ -30,8 +30,8 @@ CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 def run(config: DoctorConfig) -> bool:
     """Print the page; whether the self-test is right. ``UserError`` where it is not."""
-    for what, found in (*_machine(), *_added(), *_paths()):
-        say(f"{what:<11} {found}")
+    for what, text in (*_machine(), *_added(), *_paths()):
+        say(f"{what:<11} {text}")
     wrong = [
         f"{name} in {str(dtype).removeprefix('torch.')}"
         for dtype, close in CLOSE.items()
@@ -96,7 +96,7 @@ def _errors(dtype: torch.dtype) -> dict[str, float]:
     device, generator = choose_device("auto"), torch.Generator().manual_seed(0)
     named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     named["table"] = torch.randn(2, 200, 64, generator=generator)
-    found = []
+    results = []
     for implementation, precise in (("auto", dtype), ("reference", torch.float32)):
         leaves = {
             name: x.to(device, dtype).to(precise).requires_grad_() for name, x in named.items()
@@ -105,10 +105,10 @@ def _errors(dtype: torch.dtype) -> dict[str, float]:
         q, k, v = (leaves[name] for name in "qkv")
         out = attention.attend(q, k, v, terms, implementation=implementation)
         gradients = torch.autograd.grad(out.float().square().sum(), list(leaves.values()))
-        found.append([x.detach().float() for x in (out, *gradients)])
+        results.append([x.detach().float() for x in (out, *gradients)])
     names = ("output", *(f"gradient of {name}" for name in named))
     return {
-        name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *found)
+        name: float((got - want).norm() / want.norm()) for name, got, want in zip(names, *results)
     }
 
 

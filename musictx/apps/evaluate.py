@@ -1,5 +1,5 @@
 """``musictx evaluate``: the likelihood of a corpus under a model; and what it shares with
-``compare``: how a corpus is found and a result written."""
+``compare``: how to find a corpus and write a result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
     """Nats per token of a model on the split of a corpus: printed, and written if there is to be a
     file.
 
-    Everything that can be wrong is found before the long work, and what is refused leaves no files.
+    Mistakes are noticed before the long work, and what is refused leaves no files.
     """
     check_file(config.out)
     where = chosen(config.model.path)

@@ -25,18 +25,24 @@ from musictx.apps.results import (
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
 from musictx.config import GenerateConfig
+from musictx.config.generate import meter_of
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.sampling.composer import USUAL_SECONDS, Progress, continuations
+from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.events import OnEvent
-from musictx.sampling.primer import NOTHING, Primer, encode_primer, to_bar_line
+from musictx.sampling.primer import Plan, Primer, encode_primer, to_bar_line
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, steering
 from musictx.sampling.stream import Stream
+from musictx.sampling.strengths import PART_SECONDS, PART_SHARE, USUAL_SECONDS
+from musictx.tokens.bars import STEPS
 from musictx.tokens.vocab import Penalty, Tokenizer
+
+#: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
+WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 
 
 def generate(
@@ -166,7 +172,7 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             notice=notice,
         )
     controls_of(config)  # what is wrong is refused before the model is loaded
-    in_bars = config.bars is not None or config.form is not None
+    in_bars = config.bars is not None or config.form is not None or bool(config.plan)
     beats = in_bars if score is None else grid_of(score).on_beats or config.form is not None
     work = Work.of(config, name, notice, on_beats=beats, done="continued")
     bundle = work.bundle
@@ -215,7 +221,9 @@ def primer_of(
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
-        return NOTHING
+        return Primer(plan=plan_of(bundle, request))
+    for option, value in request.plan.items():
+        raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
         raise UserError(
@@ -229,6 +237,37 @@ def primer_of(
     primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
     whole = request.bars is not None and seconds is None
     return to_bar_line(tokenizer, primer) if whole else primer
+
+
+def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
+    """What ``request`` asks of a new piece: its tempo, meter and instruments."""
+    table = bundle.tokenizer.vocabulary
+    if bundle.tokenizer.group == 1 or table is None:
+        for name, value in request.plan.items():
+            raise UserError(
+                f"{name}={value}: this model ({bundle.tokenizer.name} tokens) counts no bars; give "
+                "one of notes in bars, such as model=song"
+            )
+        return Plan()
+    tempos, meters, meter, least = [], [], None, None
+    if request.meter is not None:
+        numerator, denominator = meter = meter_of(request.meter)
+        most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
+        if numerator > most or numerator * WHOLE / denominator > last + 1:
+            raise UserError(
+                f"meter={request.meter}: expected at most {most} beats in a bar, and bars of at "
+                f"most {(last + 1) / WHOLE:g} whole notes"
+            )
+        meters = [(0.0, numerator, denominator)]
+    if request.tempo is not None:
+        tempos = [(0.0, request.tempo)]
+    if request.instruments is not None:
+        names = tuple(name.strip().lower() for name in request.instruments.split(","))
+        wanted = parts.by_name(bundle, names, "instruments")
+        usual = parts.habits(bundle, wanted)
+        least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
+    blank = Score(tempos=tempos, meters=meters, ticks_per_quarter=TICKS_PER_QUARTER)
+    return Plan(blank, meter, least)
 
 
 def _commands(tokenizer: Tokenizer) -> list[str]:

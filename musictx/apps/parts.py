@@ -166,15 +166,16 @@ def of_model(bundle: Bundle) -> dict[str, int]:
     return {name: program for name, program in names.items() if program in found}
 
 
-def by_name(bundle: Bundle, names: tuple[str, ...]) -> dict[str, int]:
-    """The parts that ``names`` ask for, as :func:`of_model` has them; ``UserError`` for another."""
+def by_name(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> dict[str, int]:
+    """The parts that ``names`` ask for, as :func:`of_model` has them; ``UserError`` naming
+    ``option`` for another."""
     writes = of_model(bundle)
     found: dict[str, int] = {}
     for name in names:
         if name not in writes:
-            raise UserError(f"add={name}: {refusal(bundle, name)}")
+            raise UserError(f"{option}={name}: {refusal(bundle, name)}")
         if writes[name] in found.values():
-            raise UserError(f"add={name}: that part is asked for twice")
+            raise UserError(f"{option}={name}: that part is asked for twice")
         found[name] = writes[name]
     return found
 

@@ -4,8 +4,8 @@ The serialisation of Huang et al. (2018), section 4.1: the token at place 4 t + 
 pitch that voice v sounds in step t, or silence. Nothing else is written: which voice a token
 belongs to follows from its place, so windows of a piece begin at whole steps (``align``).
 
-The published data (Boulanger-Lewandowski et al. 2012) do not tell a held note from a repeated one.
-With ``ties=True`` a held one is written ``tie`` instead of its pitch.
+The published data (Boulanger-Lewandowski et al. 2012) do not distinguish held notes from repeated
+ones. With ``ties=True`` a held one is written ``tie`` instead of its pitch.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from musictx.config.checks import DAY, option, require
 from musictx.config.composing import Steered
+from musictx.errors import ConfigError, shown
 
 
 @dataclass
@@ -43,6 +45,19 @@ class GenerateConfig(Steered):
         rare=True,
         low=1,
     )
+    tempo: float | None = option(
+        None,
+        "quarter notes a minute of a new piece; default 120; for model=song and its like",
+        low=20,
+        high=400,
+    )
+    meter: str | None = option(
+        None, "meter of a new piece, such as 3/4 or 6/8; for model=song and its like"
+    )
+    instruments: str | None = option(
+        None,
+        "parts of a new piece by names, such as piano,bass,drums; for model=song and its like",
+    )
     form: str | None = option(
         None,
         "sections by letters, such as AABA: equal letters return varied, with a prime (A') with "
@@ -57,6 +72,10 @@ class GenerateConfig(Steered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, value in self.plan.items():
+            require(self.form is None, name, value, "none with form")
+        if self.meter is not None:
+            meter_of(self.meter)
         if self.form is None:
             return
         sections_of(self.form)
@@ -64,6 +83,20 @@ class GenerateConfig(Steered):
             value = getattr(self, name)
             require(value is None, name, value, "none with form; bars says how long a section is")
         require(self.include_primer, "include_primer", False, "true with form")
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The options that are asked for and make sense for new pieces alone."""
+        asked = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+def meter_of(meter: str) -> tuple[int, int]:
+    """(numerator, denominator) of ``meter``; ``ConfigError`` for what is none."""
+    match = re.fullmatch(r"\s*([1-9][0-9]?)\s*/\s*(1|2|4|8|16)\s*", meter)
+    if match is None:
+        raise ConfigError(f"meter={shown(meter)}: expected a meter such as 4/4, 3/4 or 6/8")
+    return int(match[1]), int(match[2])
 
 
 def sections_of(form: str) -> list[tuple[str, str]]:

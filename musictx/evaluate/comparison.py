@@ -1,6 +1,6 @@
 """Compares a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference, and beside it stands what chance would give
+Real music is the reference, and next to it stands what chance would give
 (:func:`musictx.evaluate.sets.controls`). Where there is a training set, it is measured too: two
 sets of real pieces differ as well, and their difference is what samples can reach. The training set
 is also searched for spans that samples copy.

@@ -80,8 +80,8 @@ class Excerpt:
 
 
 def controls(real: Sequence[Excerpt]) -> list[Excerpt]:
-    """What chance gives: each excerpt with what was given of the next piece instead of its own, and
-    with all but its melody moved by a tritone. None of fewer than two."""
+    """What chance gives: each excerpt with what was given of the next piece, and with all but its
+    melody moved by a tritone. None of fewer than two."""
     made = []
     for one, other in zip(real, [*real[1:], *real[:1]] if len(real) > 1 else []):
         notes = one.piece.notes[one.inside].copy()

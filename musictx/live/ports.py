@@ -98,21 +98,21 @@ def _socket(name: str | None, option: str) -> Any:
 
 
 def _midi(name: str | None, option: str) -> Any:
-    asked = option if name is None else f"{option}={name}"
+    name_in_errors = option if name is None else f"{option}={name}"
     try:
         there = getattr(mido, f"get_{option}_names")()
     except ImportError:
-        raise UserError(f"{asked}: {_INSTALL}") from None
+        raise UserError(f"{name_in_errors}: {_INSTALL}") from None
     except Exception as error:  # python-rtmidi raises its own class, also where there is no ALSA
         raise UserError(
-            f"{asked}: this system offers no MIDI ports ({error}); "
+            f"{name_in_errors}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"
         ) from None
     matching = [one for one in there if name is None or one == name]
     matching = matching or [one for one in there if str(name).lower() in one.lower()]
     if not matching:
         names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
-        raise UserError(f"{asked}: {names}; socket:HOST:PORT will do too")
+        raise UserError(f"{name_in_errors}: {names}; socket:HOST:PORT will do too")
     return getattr(mido, f"open_{option}")(matching[0])
 
 

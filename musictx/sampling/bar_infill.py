@@ -23,7 +23,16 @@ from musictx.sampling.given import NewNotes
 from musictx.sampling.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.sampling.harmonic_fit import HarmonicFit
 from musictx.sampling.infill import Infill
-from musictx.sampling.strengths import AGAIN, VARIED
+from musictx.sampling.strengths import (
+    AGAIN,
+    BARS_AHEAD_SHARE,
+    BARS_PAST_SHARE,
+    LOOKAHEAD_BARS,
+    TAIL_BARS,
+    VARIED,
+    VARIED_AHEAD_SHARE,
+    VARIED_PAST_SHARE,
+)
 from musictx.tokens import lookahead
 from musictx.tokens.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.tokens.bar_tokens import BarTokenizer
@@ -31,13 +40,6 @@ from musictx.tokens.bars import STEP_SECONDS
 from musictx.tokens.lookahead import Lookahead
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.vocab import BOS, CUT, Penalty
-
-#: Bars of an accompaniment, and after a gap, that are given ahead.
-LOOK, TAIL = 8, 8
-#: Shares of the context for the piece before what is composed at once, and for what is given ahead;
-#: for bars that vary others, of which more is said.
-PAST_SHARE, AHEAD_SHARE = 0.5, 0.25
-PAST_OF_VARIED, AHEAD_OF_VARIED = 0.2, 0.4
 
 
 class BarInfill(Infill):
@@ -155,7 +157,7 @@ class BarInfill(Infill):
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         front = lookahead.control_prefix(self.table, levels).tolist()
         bars = lookahead.by_bar(self.piece, self.table.id("bar"))
-        share = PAST_OF_VARIED if self.varies else PAST_SHARE
+        share = VARIED_PAST_SHARE if self.varies else BARS_PAST_SHARE
         room = int(share * self.context) - 1 - len(front)
         past = bars[: self.bar]
         while past and sum(bar.size for bar in past) > room:
@@ -168,10 +170,10 @@ class BarInfill(Infill):
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
         last = self._bar_of(self.stop - 1)
-        stop = min(last + 1 + TAIL, count) if self.closes else last + 1
-        look = LOOK
+        stop = min(last + 1 + TAIL_BARS, count) if self.closes else last + 1
+        look = LOOKAHEAD_BARS
         groups = 1 + np.bincount(NoteStream(self.bars, self.ahead).bar, minlength=count)
-        room = int((AHEAD_OF_VARIED if self.varies else AHEAD_SHARE) * self.context)
+        room = int((VARIED_AHEAD_SHARE if self.varies else BARS_AHEAD_SHARE) * self.context)
         if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:

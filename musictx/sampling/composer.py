@@ -22,22 +22,20 @@ from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
-from musictx.sampling.region import ROWS_AT_ONCE, write
+from musictx.sampling.region import write
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import (
+    BARS_TOP_P,
+    LONGEST_SECONDS,
+    ROWS_AT_ONCE,
+    STUCK,
+    TRIES,
+    USUAL_SECONDS,
+)
 from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import Penalty, Tokenizer
-
-#: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
-#: written around given notes keeps to its chords (scripts/LOG.md).
-GROUPS_TOP_P = 0.99
-#: Seconds of a piece of no given length; those after which one ends that its model was to end.
-USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
-#: A region is given up after so many segments in which no time has passed.
-STUCK = 3
-#: In bars a version that is another one, note for note, is composed anew so many times at most.
-TRIES = 8
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
@@ -92,7 +90,7 @@ def continuations(
     request = with_defaults(request, bundle.tokenizer, primers[0])
     sampling = request.sampling
     if bundle.tokenizer.group > 1 and sampling.top_p is None:
-        sampling = replace(sampling, top_p=GROUPS_TOP_P)
+        sampling = replace(sampling, top_p=BARS_TOP_P)
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))

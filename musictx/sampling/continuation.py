@@ -7,6 +7,7 @@ piece that it continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Self
 
@@ -17,6 +18,7 @@ from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
 from musictx.sampling import cadence, group_limits, timeline
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
@@ -25,15 +27,11 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import LEAST_MUSIC_SECONDS
+from musictx.sampling.strengths import LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens import layout, lookahead
 from musictx.tokens.controls import HERE
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
-
-#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
-#: performances have about 200 a second; more means that time has stopped passing.
-TOKENS_PER_SECOND = 500
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
@@ -168,6 +166,19 @@ class Continuation(Region):
             notes[name] = self.clock.seconds(notes[name])
         return notes
 
+    def _in_tempo(self, decoded: Score) -> Score:
+        """A new piece with the tempo that is asked for."""
+        plan = self.primer.plan.score
+        if not len(plan.tempos):
+            return decoded
+        meters, markers = decoded.meters.copy(), decoded.markers
+        meters["time"] = self.clock.seconds(meters["time"])
+        markers = tuple((float(self.clock.seconds(at)), text) for at, text in markers)
+        ticks = plan.ticks_per_quarter
+        return replace(
+            decoded, tempos=plan.tempos, ticks_per_quarter=ticks, meters=meters, markers=markers
+        )
+
     def placed(self, notes: np.ndarray) -> np.ndarray:
         given, notes = self.primer.score, self._in_piece(notes)
         if given is not None:
@@ -206,7 +217,7 @@ class Continuation(Region):
         elif given is not None:
             score = timeline.joined(given, old, new, self.seam)
         else:
-            score = decoded.with_notes(np.concatenate([old, new]))
+            score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
 

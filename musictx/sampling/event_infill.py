@@ -18,16 +18,17 @@ from musictx.sampling import pitches
 from musictx.sampling.given import NewNotes
 from musictx.sampling.given_events import LEADS, EventRow
 from musictx.sampling.infill import Infill
+from musictx.sampling.strengths import (
+    EVENTS_AHEAD_SHARE,
+    EVENTS_PAST_SHARE,
+    SEGMENT_SECONDS,
+    TAIL_SECONDS,
+)
 from musictx.tokens import events as ev
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
-
-#: Shares of the context for earlier music and for given notes ahead; the rest is for new notes.
-PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
-#: How long notes of a gap may sound on after it; how long a segment of an accompaniment is.
-TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
 
 
 class EventInfill(Infill):
@@ -128,7 +129,7 @@ class EventInfill(Infill):
         self.held = list(self.row.held.elements())
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        first = self._first_of_past(int(PAST_SHARE * self.context))
+        first = self._first_of_past(int(EVENTS_PAST_SHARE * self.context))
         base = int(np.append(self.past["step"], self.here)[first]) if first else 0
         past, given = self.past[first:].copy(), self.given.copy()
         for events in (past, given):
@@ -136,7 +137,7 @@ class EventInfill(Infill):
         here = self.here - base
         given["step"] -= here
         written, none = ev.write(past, self.vocabulary, here), np.empty(0, np.int64)
-        room = layout.IDS_AROUND + int(AHEAD_SHARE * self.context)
+        room = layout.IDS_AROUND + int(EVENTS_AHEAD_SHARE * self.context)
         made = layout.build_window(
             self.vocabulary,
             levels,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,12 @@ from musictx.sampling.strengths import (
     CROWD_GAIN,
     HOME_STRIKES,
     LENGTH_GAIN,
-    LONGEST_PATTERN,
     LOUDNESS_GAIN,
     LOUDNESS_REACH,
     PART_GAIN,
     PART_SECONDS,
-    PATTERN_GAIN,
-    PATTERN_SECONDS,
-    PATTERN_TURNS,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
-    RELEASE_GAIN,
     REPETITION_GAIN,
     REPETITION_SECONDS,
     REPETITION_STRIKES,
@@ -76,40 +70,6 @@ class Density:
         return nats
 
 
-class Release:
-    """Lengths: a note of the current program that sounds for longer than ``usual`` (128,) seconds
-    of its pitch gains an end, :data:`RELEASE_GAIN` nats for each second."""
-
-    def __init__(self, events: NoteEvents, usual: np.ndarray) -> None:
-        self.release, self.usual = events.release, usual
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        nats, now, here = None, state.seconds, state.sounding.program
-        for (program, pitch), struck in state.sounding.notes.items():
-            if program == here and pitch < 128:
-                error = now - struck[0] - self.usual[pitch]
-                if error > 0:
-                    nats = np.zeros(len(self.release)) if nats is None else nats
-                    nats[self.release == pitch] = -RELEASE_GAIN * error
-        return nats
-
-
-class _SinceStrike:
-    """A penalty that depends on the last strikes alone, so that it changes with a strike."""
-
-    _strikes: Strikes | None = None
-    _nats: np.ndarray | None = None
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        strikes = state.sounding.recent()
-        if strikes is not self._strikes:
-            self._strikes, self._nats = strikes, self.find(strikes)
-        return self._nats
-
-    def find(self, strikes: Strikes) -> np.ndarray | None:
-        raise NotImplementedError
-
-
 class Repetition:
     """Strikes of a pitch within :data:`REPETITION_SECONDS` of its last one:
     :data:`REPETITION_GAIN` nats for each among the last :data:`REPETITION_STRIKES` beyond
@@ -138,34 +98,23 @@ class Repetition:
         self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
 
 
-class Patterns(_SinceStrike):
-    """A pattern of pitches that has been repeated for longer than :data:`PATTERN_SECONDS`: the
-    pitch that comes next in it costs :data:`PATTERN_GAIN` nats for each second beyond."""
-
-    def __init__(self, events: NoteEvents) -> None:
-        self.strike = events.strike
-
-    def find(self, strikes: Strikes) -> np.ndarray | None:
-        pitches = [pitch for _, pitch in strikes]
-        for period in range(1, LONGEST_PATTERN + 1):
-            same = sum(takewhile(bool, map(int.__eq__, pitches, pitches[period:])))
-            if same < period * (PATTERN_TURNS - 1):
-                continue
-            error = strikes[0][0] - strikes[same + period - 1][0] - PATTERN_SECONDS
-            if error > 0:  # longer ones are turns of this one
-                return np.where(self.strike == strikes[period - 1][1], PATTERN_GAIN * error, 0.0)
-        return None
-
-
-class Tonality(_SinceStrike):
+class Tonality:
     """Pitches outside the scale that holds most of the last strikes, and of ``home`` (12,), those
     of each pitch class where the music began: :data:`TONALITY_GAIN` nats for each of the last
     strikes outside beyond what is usual, where the share ``target`` lies inside."""
 
     def __init__(self, events: NoteEvents, target: float, home: np.ndarray) -> None:
         self.strike, self.target, self.home = events.strike, target, home
+        self._strikes: Strikes | None = None
+        self._nats: np.ndarray | None = None
 
-    def find(self, strikes: Strikes) -> np.ndarray | None:
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        strikes = state.sounding.recent()
+        if strikes is not self._strikes:
+            self._strikes, self._nats = strikes, self._find(strikes)
+        return self._nats
+
+    def _find(self, strikes: Strikes) -> np.ndarray | None:
         counts = np.bincount(np.array([pitch for _, pitch in strikes], int) % 12, minlength=12)
         inside = scale_of(counts + self.home)
         error = self.target * len(strikes) - int(counts[inside].sum())
@@ -311,10 +260,13 @@ class BarFeedback:
 
 class PartDensity:
     """Parts that have fewer than ``least`` (part -> notes within :data:`PART_SECONDS`): places, and
-    the part itself, gain :data:`PART_GAIN` nats for each note that it lacks."""
+    the part itself, gain :data:`PART_GAIN` nats for each note that it lacks. ``from_start``: of a
+    new piece, in proportion to its first seconds."""
 
-    def __init__(self, tokenizer: BarTokenizer, least: Mapping[int, float]) -> None:
-        table, self.least = tokenizer.vocabulary, least
+    def __init__(
+        self, tokenizer: BarTokenizer, least: Mapping[int, float], from_start: bool = False
+    ) -> None:
+        table, self.least, self.from_start = tokenizer.vocabulary, least, from_start
         self.size, self.places = tokenizer.size, slice(*table.range("place"))
         self.ids = {
             part: table.id("drums") if part == DRUM_PART else table.id("program", part)
@@ -324,8 +276,11 @@ class PartDensity:
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         if state.written > 1 or not self.least:
             return None
-        count = state.counts(PART_SECONDS)
-        lacks = {part: n - count[part] for part, n in self.least.items() if n > count[part]}
+        count, passed = state.counts(PART_SECONDS), 1.0
+        if self.from_start:
+            passed = min(state.seconds / PART_SECONDS, 1.0)
+        least = {part: passed * n for part, n in self.least.items()}
+        lacks = {part: n - count[part] for part, n in least.items() if n > count[part]}
         if not lacks:
             return None
         nats = np.zeros(self.size)

@@ -25,9 +25,7 @@ from musictx.notes import Score
 from musictx.sampling.composer import Progress, continue_each
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.steer import controls_of, steering
-
-#: Pieces written side by side.
-BATCH = 16
+from musictx.sampling.strengths import ROWS_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def fill(
     assert request.seconds is not None
     values = controls_of(request)
     order = sorted(range(len(starts)), key=lambda i: (len(starts[i].primer.ids), i))
-    batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+    batches = [order[i : i + ROWS_AT_ONCE] for i in range(0, len(order), ROWS_AT_ONCE)]
     written = 0.0
     for numbers in batches:
         likes = [starts[i].primer.score for i in numbers]

@@ -90,7 +90,8 @@ def _habits(tokenizer: BarTokenizer, primer: Primer, stats: CorpusStats) -> dict
     """Part -> what is usual in it; of parts in the primer at least what they do there."""
     usual = stats.parts
     if not len(primer.ids):
-        return {part: usual.get(part, ANY) for part in stats.instruments or range(DRUMS + 1)}
+        parts = primer.plan.parts or stats.instruments or range(DRUMS + 1)
+        return {part: usual.get(part, ANY) for part in parts}
     found = {}
     for part, notes in parts_of(tokenizer.decode(primer.ids).notes).items():
         most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])

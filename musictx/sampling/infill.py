@@ -23,12 +23,10 @@ from musictx.sampling.penalties import build, together
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import Penalty, Tokenizer
-
-#: A segment may have so many notes at least, whatever the context leaves.
-LEAST_NOTES = 16
 
 
 class Infill(Region):

@@ -13,7 +13,7 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
-from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,20 @@ class Instruments:
         played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
         foreign = (program >= 0) & ~np.isin(program, sorted(played))
         self.nats = np.where(foreign, np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        return self.nats
+
+
+class OneMeter:
+    """No bar of another meter than this (numerator, denominator)."""
+
+    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
+        other = np.zeros(len(table.value_of), bool)
+        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+            other[slice(*table.range(kind))] = True
+            other[table.id(kind, value)] = False
+        self.nats = np.where(other, np.inf, 0.0)
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         return self.nats

@@ -20,7 +20,7 @@ from musictx.errors import ConfigError
 from musictx.notes import DRUMS
 from musictx.sampling import copying, feedback, pitches
 from musictx.sampling.constraints import EachRow, apply_penalties
-from musictx.sampling.note_limits import Instruments, Opening, Sustain, programs
+from musictx.sampling.note_limits import Instruments, OneMeter, Opening, Sustain, programs
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
@@ -67,6 +67,7 @@ def of_pieces(
         [
             *penalties,
             *more,
+            *of_plans(tokenizer, primers),
             *of_the_primers(tokenizer, primers, sampling, stats),
             *feedback.of(tokenizer, targets),
             *copying.of(tokenizer, sampling, len(primers)),
@@ -94,6 +95,20 @@ def of_the_primers(
     # Where each note names its part, so many do: one alone is soon forgotten among drums.
     notes = OPENING_NOTES if tokenizer.group > 1 else 1
     return [EachRow([Opening(program, may, notes) for _ in primers])] if held else []
+
+
+def of_plans(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[Penalty]:
+    """Only the meter of the plans of new pieces, and none of their parts silent."""
+    plans, penalties = [primer.plan for primer in primers], []
+    if not isinstance(tokenizer, BarTokenizer):
+        return []
+    meters = [plan.meter and OneMeter(tokenizer.vocabulary, plan.meter) for plan in plans]
+    if any(meters):
+        penalties.append(EachRow(meters))
+    if any(plan.parts for plan in plans):
+        rows = [feedback.PartDensity(tokenizer, plan.parts or {}, True) for plan in plans]
+        penalties.append(EachRow(rows))
+    return penalties
 
 
 def _instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
@@ -167,17 +182,15 @@ def build(
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: repetition, lengths, scale."""
-    release = feedback.Release(events, stats.longest)
+    """What holds notes to the corpus and the primers: repetition and scale."""
     again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-    patterns = [feedback.Patterns(events) for _ in primers]
     scales: list[feedback.Tonality | None] = []
     for primer in primers:
         # A few seconds keep to a scale more closely than the piece that they open.
         shares = [x for x in (primer.in_scale, stats.in_scale) if x]
         target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
         scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    return [EachRow([release] * len(primers)), EachRow(again), EachRow(patterns), EachRow(scales)]
+    return [EachRow(again), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

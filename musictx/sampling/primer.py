@@ -12,11 +12,24 @@ from musictx.evaluate.musical import scale_consistency
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import timeline
+from musictx.sampling.strengths import LAPS
 from musictx.tokens.clock import Clock
 from musictx.tokens.vocab import GrammarState, Tokenizer
 
-#: Quarter notes by which the last note may reach over a bar line that new music begins on.
-LAPS = 1 / 8
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of a new piece of notes in bars.
+
+    score  without notes, the tempo and the meter of the piece
+    meter  (numerator, denominator) of all of its bars; ``None``: as the model likes
+    parts  programs, 128 for drums, that alone may play -> notes within
+           :data:`~musictx.sampling.strengths.PART_SECONDS` that each has at least; ``None``: any
+    """
+
+    score: Score = field(default_factory=Score)
+    meter: tuple[int, int] | None = None
+    parts: Mapping[int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Primer:
     ids      (n,) uint16, empty for a new piece
     seconds  the time at which the ids stop, counted by the tokens
     score    the music that the ids were read from, as far as it is used; ``None`` for a new piece
+    plan     what is asked of a new piece
     """
 
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
@@ -33,10 +47,11 @@ class Primer:
     score: Score | None = None
     after: GrammarState | None = field(default=None, repr=False, compare=False)
     """The grammar's state after the ids, if it has been computed already."""
+    plan: Plan = field(default_factory=Plan, repr=False)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
-        """The seconds of the score beside those that ids count; of a new piece it is empty."""
-        return tokenizer.clock(Score() if self.score is None else self.score)
+        """The seconds of the score beside those that ids count."""
+        return tokenizer.clock(self.plan.score if self.score is None else self.score)
 
     def state(self, tokenizer: Tokenizer) -> GrammarState:
         """The grammar's state after the ids; the caller may change it."""

@@ -27,9 +27,6 @@ from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import PAD, Penalty, Tokenizer
 
-#: Regions composed at once; more are composed in turn, so that memory is bounded.
-ROWS_AT_ONCE = 16
-
 
 @dataclass(frozen=True)
 class Setup:

@@ -35,9 +35,6 @@ LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
 POLYPHONY_GAIN, CROWD_GAIN, LENGTH_GAIN = 5.0, 4.0, 0.5
 #: Ids that are looked back at for their loudness: four seconds of the densest music.
 LOUDNESS_REACH = 1024
-#: Nats a second for the end of a note that is longer than usual. "each soft constraint of the piano
-#: switched off once".
-RELEASE_GAIN = 0.3
 #: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
 #: beyond the corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35,
 #: .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
@@ -46,10 +43,6 @@ REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
 #: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
 #: piano's tenth hour, and a primer that keeps its key".
 TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
-#: Nats a second for the next pitch of a pattern, of so many pitches at most that came so often,
-#: that lasts longer than so many seconds. "chords that fit the tune; the piano's thirteenth hour":
-#: 2 in 100 excerpts of MAESTRO have one of 3 s.
-PATTERN_GAIN, LONGEST_PATTERN, PATTERN_TURNS, PATTERN_SECONDS = 3.0, 16, 3, 3.0
 #: A part has at least this share of its usual notes; each note that it lacks makes a new one
 #: likelier by so many nats: within so many seconds where music in bars is continued (a part may
 #: rest for half of them), within so many steps where one was asked for. "song goes on, which bars
@@ -126,3 +119,35 @@ LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
 # ------------------------------------------------------------------------------------- steer.py
 #: Notes and seconds of a primer from which on it says what it is like. Taste.
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
+
+# --------------------------------- region.py, composer.py, continuation.py, primer.py, *infill.py
+#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
+#: one".
+ROWS_AT_ONCE = 16
+#: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
+#: written around given notes keeps to its chords. "asked and fed back in bars; how strongly what
+#: stood some bars ago counts".
+BARS_TOP_P = 0.99
+#: Seconds of a piece of no given length; those after which one ends that its model was to end.
+#: Taste.
+USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
+#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
+#: performances have about 200 a second; more means that time has stopped passing.
+TOKENS_PER_SECOND = 500
+#: A region is given up after so many segments in which no time has passed; in bars a version that
+#: is another one, note for note, is composed anew so many times at most. Taste.
+STUCK, TRIES = 3, 8
+#: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
+LAPS = 1 / 8
+#: Shares of the context for earlier music and for given notes ahead, the rest is for new notes: of
+#: events, of bars, and of bars that vary others, of which more is given. Taste, for windows as in
+#: training.
+EVENTS_PAST_SHARE, EVENTS_AHEAD_SHARE = 0.4, 0.3
+BARS_PAST_SHARE, BARS_AHEAD_SHARE = 0.5, 0.25
+VARIED_PAST_SHARE, VARIED_AHEAD_SHARE = 0.2, 0.4
+#: Bars of an accompaniment, and after a gap, that are given ahead: as in training.
+LOOKAHEAD_BARS, TAIL_BARS = 8, 8
+#: How long notes of a gap may sound on after it; how long a segment of an accompaniment is. Taste.
+TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
+#: A segment may have so many notes at least, whatever the context leaves.
+LEAST_NOTES = 16

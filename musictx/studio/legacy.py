@@ -80,7 +80,6 @@ def _replayed(document: Document, lines: bytes) -> tuple[list[Any], list[Any], i
 
 
 def _apply(document: Document, data: Any) -> None:
-    # Older ones kept figures of a bass.
-    change = recorded({name: value for name, value in dict(data).items() if name != "figures"})
+    change = recorded(data)
     document.fits(change)
     document.apply(change)

@@ -295,7 +295,7 @@ class Tokenizer:
     voices: int = 0
     #: What ``sampling.top_p`` is unless it is given.
     top_p: float = 0.95
-    #: Whether its soft constraints include rules of composition, such as voice leading;
+    #: Whether its penalties include rules of composition, such as voice leading;
     #: ``sampling.rules`` is the penalty for breaking one.
     has_rules: bool = False
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,31 +10,24 @@ from hypothesis import strategies as st
 from musictx import bundle
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
-from musictx.config import SamplingConfig
-from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.sampling import feedback, penalties
+from musictx.sampling import feedback
 from musictx.sampling.feedback import BarFeedback, EventFeedback
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
     CROWD_GAIN,
-    FEWEST_NOTES,
     HOME_STRIKES,
     LENGTH_GAIN,
     LOUDNESS_GAIN,
-    PART_GAIN,
-    PART_SECONDS,
-    PART_SHARE,
-    PATTERN_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
-    RELEASE_GAIN,
     REPETITION_GAIN,
     TONALITY_GAIN,
 )
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import SPECIALS
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids, score
@@ -49,40 +40,6 @@ TABLE = BARS.vocabulary
 
 def ids(*tokens, tokenizer=PIANO):
     return [tokenizer.vocabulary.id(kind, value) for kind, value in tokens]
-
-
-def test_the_pull_on_a_note_grows_with_the_time_beyond_what_is_usual():
-    release = feedback.Release(PIANO.note_events, np.full(128, 0.5))
-    past = ids(("velocity", 1), ("note_on", 60), ("time_shift", 50))
-    off, other = (PIANO.vocabulary.id("note_off", pitch) for pitch in (60, 61))
-    assert release(PIANO.grammar(past), np.zeros(1)) is None
-    later = PIANO.grammar(
-        past + ids(("note_off", 60), ("note_on", 60), ("time_shift", 100), ("time_shift", 25))
-    )
-    row = release(later, np.zeros(1))
-    assert row[off] == pytest.approx(-RELEASE_GAIN * 0.75)
-    assert row[other] == 0.0
-    assert np.count_nonzero(row) == 1
-
-
-ORDER = [60, 61, 62, 63, 64, 65, 60, 62, 64, 61, 63, 65, 64, 62, 60, 65]
-
-
-@pytest.mark.parametrize("pattern", [[60], [60, 62, 64], [60, 60, 64, 60], ORDER])
-@pytest.mark.parametrize("turns", [1, 2, 3, 9])
-def test_a_pattern_that_goes_on_too_long_costs_its_next_pitch(pattern, turns):
-    """Three notes beside it, then the pattern and the beginning of its next turn."""
-    pitches = [65, 61, 63, *pattern * turns, *pattern[:2]]
-    past = ids(("velocity", 1))
-    for pitch in pitches:
-        past += ids(("note_on", pitch), ("time_shift", 20), ("note_off", pitch))
-    row = nats(feedback.Patterns(PIANO.note_events), PIANO.grammar(past), PIANO.size)
-    repeated = min(len(pattern) * turns + len(pattern[:2]), 128)  # so many are remembered
-    over = (repeated - 1) * 0.2 - 3.0
-    costs = PATTERN_GAIN * over if repeated >= 3 * len(pattern) and over > 0 else 0.0
-    expected = np.zeros_like(row)
-    expected[PIANO.vocabulary.id("note_on", pattern[2 % len(pattern)])] = costs
-    assert row == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("wait", [2, 49, 50])
@@ -238,74 +195,68 @@ def test_what_is_not_asked_is_left_alone():
     assert feedback.of(build("chorale"), [{"loudness": 60.0}]) == []
 
 
-def bars_state(*tokens):
-    return BARS.grammar([*line_ids(), *tokens])
+rows_of_a_bar = st.lists(
+    st.tuples(st.integers(0, 31), st.sampled_from([0, DRUMS]), st.integers(60, 63)),
+    max_size=6,
+    unique=True,
+)
 
 
-def bars_nats(targets, *tokens, given=False):
-    return nats(BarFeedback(BARS, targets, given=given), bars_state(*tokens), BARS.size)
-
-
-NOTE_HERE = note_ids(0, 0, 61, length=12)
-AT_12 = [TABLE.id("place", 12)]
-
-
-@pytest.mark.parametrize(("too_much", "asked"), [(True, (0.01, 20)), (False, (3, 100))])
-def test_what_is_too_full_or_too_loud_makes_the_next_note_shorter_and_softer(too_much, asked):
-    begun = note_ids(12, 0, 62, length=12)
-    targets = dict(zip(("polyphony", "loudness"), asked))
-    for count, kind in ((3, "length"), (4, "velocity")):
-        row = bars_nats(targets, *NOTE_HERE, *begun[:count], given=True)
-        steps = np.diff(row[slice(*TABLE.range(kind))])
-        assert (steps > 0).all() if too_much else (steps < 0).all()
-
-
-@pytest.mark.parametrize(("asked", "sign"), [(0.02, 1), (50, -1)])
-def test_what_is_too_full_waits_unless_notes_are_given(asked, sign):
-    """The note is a quarter long, half a second at the tokens' tempo, in the first second."""
-    crowd = CROWD_GAIN * np.log2(0.5 / asked)
-    assert np.sign(crowd) == sign
-    row = bars_nats({"polyphony": asked}, *NOTE_HERE)
-    assert row[TABLE.range("place")[0]] == pytest.approx(crowd)
-    assert row[TABLE.id("bar")] == pytest.approx(-crowd)
-    row = bars_nats({"polyphony": asked}, *NOTE_HERE, *AT_12)
-    assert np.allclose(row[slice(*TABLE.range("program"))], crowd)
-    assert row[TABLE.id("drums")] == 0
-    assert not bars_nats({"polyphony": asked}, *NOTE_HERE, given=True).any()
-
-
-@pytest.mark.parametrize("asked", [49.0, 73.0])
-def test_what_is_too_high_makes_the_next_note_lower(asked):
-    begun = [*NOTE_HERE, *note_ids(0, DRUMS, 40), *AT_12, TABLE.id("program", 0)]
-    row = bars_nats({"register": asked}, *begun)
-    for pitch in range(60, 64):
-        wanted = REGISTER_GAIN * (61 - asked) / 12 * (pitch - asked) / 12
-        assert row[TABLE.id("pitch", pitch)] == pytest.approx(wanted)
-    assert np.count_nonzero(row) == 4
-
-
-def test_the_gains_are_of_the_table():
-    """Length and loudness against the sentence of each."""
-    begun = note_ids(12, 0, 62, length=12)
-    row = bars_nats({"polyphony": 3.0}, *NOTE_HERE, *begun[:3])
-    at_once = 12 / 24 * 0.5 / 1.0  # half of a quarter in the first second
-    assert row[TABLE.id("length", 48)] == pytest.approx(LENGTH_GAIN * (at_once - 3.0) * 1.0)
-
-
-def test_at_the_target_nothing_changes():
-    assert not bars_nats({"density": 1.0}, *NOTE_HERE).any()  # one note stands
-    assert not bars_nats({}, *NOTE_HERE).any()
-    row = bars_nats({"density": 2.0}, *NOTE_HERE)
-    first, stop = TABLE.range("place")
-    assert (np.diff(row[first:stop]) >= 0).all()  # the sooner, the likelier
-    assert row[first] == pytest.approx(-ASKED_GAIN)
-    assert row[TABLE.id("bar")] == pytest.approx(ASKED_GAIN)
-
-
-def test_the_first_place_of_an_empty_bar_costs_nothing():
-    row, first = bars_nats({"density": 100.0}), TABLE.range("place")[0]
-    assert row[first] == 0
-    assert row[first + 12] < 0
+@settings(deadline=None, max_examples=80)
+@given(
+    st.lists(rows_of_a_bar, min_size=1, max_size=4),
+    st.integers(1, 60),
+    st.integers(0, 4),
+    st.booleans(),
+    st.tuples(st.floats(1, 9), st.floats(0.5, 8), st.floats(48, 72), st.floats(30, 90)),
+)
+def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, asked):
+    """Bars of two seconds, 48 steps each; the note that is being written is the last one again,
+    whose first ``count`` ids stand."""
+    targets = dict(zip(("density", "polyphony", "register", "loudness"), asked))
+    density, polyphony, register, loudness = asked
+    bars, ids, notes = [sorted(bar) for bar in bars], [], []
+    for number, bar in enumerate(bars):
+        ids += line_ids()
+        for place, part, pitch in bar:
+            ids += note_ids(3 * place, part, pitch, length)
+            notes.append((96 * number + 3 * place, part, pitch))
+    place, part, _ = bars[-1][-1] if bars[-1] else (0, 0, 0)
+    last = 3 * place
+    ids += note_ids(last, part, 63, length)[:count]
+    now = 96 * (len(bars) - 1) + last
+    span = min(max(now / 48, 1.0), WINDOW_SECONDS)
+    recent = [note for note in notes if note[0] / 48 > now / 48 - span - 1e-6]
+    pitched = [pitch for _, part, pitch in recent if part != DRUMS]
+    at_once = len(pitched) * length / 48 / span
+    crowd = 0.0 if given else CROWD_GAIN * np.log2(max(at_once, 0.5) / polyphony)
+    dense = ASKED_GAIN * (len(recent) / span - density)
+    wanted = np.zeros(BARS.size)
+    if count == 0:
+        for place in range(*TABLE.range("place")):
+            wait = (TABLE.tokens[place][1] - last) / 48
+            wanted[place] = (dense + crowd) * (1 - min(max(wait, 0), 1))
+        wanted[TABLE.id("place", 0)] *= bool(bars[-1])  # where the chord of a bar stands
+        wanted[TABLE.id("bar")] = -(dense + crowd) * min((96 - last) / 48, 1)
+    elif count == 1:
+        wanted[slice(*TABLE.range("program"))] = dense + crowd
+        wanted[TABLE.id("drums")] = dense
+    elif count == 2 and pitched:
+        for pitch in range(60, 64):
+            high = REGISTER_GAIN * (np.mean(pitched) - register) / 12
+            wanted[TABLE.id("pitch", pitch)] = high * (pitch - register) / 12
+    elif count == 3:
+        for token in range(*TABLE.range("length")):
+            octaves = np.log2(TABLE.tokens[token][1] / 24)
+            wanted[token] = LENGTH_GAIN * (at_once - polyphony) * octaves
+    elif count == 4 and recent:
+        first, *_ = loud = Velocities(2).of_bin[1:]
+        for number, velocity in enumerate(loud, 1):
+            above = LOUDNESS_GAIN * (first - loudness) / 10 * (velocity - loudness) / 10
+            wanted[TABLE.id("velocity", number)] = above
+    feed = BarFeedback(BARS, targets, given=given)
+    np.testing.assert_allclose(nats(feed, BARS.grammar(ids), BARS.size), wanted, atol=1e-9)
+    assert not nats(BarFeedback(BARS, {}, given=given), BARS.grammar(ids), BARS.size).any()
 
 
 @pytest.fixture(scope="module")
@@ -344,103 +295,3 @@ def test_music_is_as_is_asked_for(models, tokens, name, values):
         found.append(np.mean([measured(one.score.notes, float(seconds))[name] for one in made]))
     assert (np.diff(found) > 0).all()
     assert found[-1] - found[0] > 0.4 * (values[-1] - values[0])
-
-
-PLACES = range(0, 48, 6)
-#: Of each part, at which of so many places of a bar it plays in each of up to nine bars.
-bars_of_parts = st.lists(
-    st.fixed_dictionaries(
-        {part: st.sets(st.sampled_from(PLACES), min_size=2) | st.just(set()) for part in (0, DRUMS)}
-    ),
-    min_size=1,
-    max_size=9,
-)
-
-
-def rows_of(bars):
-    """(bar, place, part) of notes."""
-    return [
-        (number, place, part)
-        for number, bar in enumerate(bars)
-        for part, places in bar.items()
-        for place in places
-    ]
-
-
-def written(rows, bars):
-    """The ids of ``rows`` in so many bars."""
-    ids = []
-    for bar in range(bars):
-        ids += line_ids()
-        for place, part in sorted({(at, part) for number, at, part in rows if number == bar}):
-            ids += note_ids(place, part)
-    return ids
-
-
-def of_late(rows, now):
-    """Oracle: notes of each part that began in the last seconds before ``now``."""
-    times = Counter()
-    for bar, place, part in set(rows):
-        at = (bar + place / 48) * 2.0  # four quarters at 120
-        times[part] += now - PART_SECONDS - 1e-9 <= at <= now
-    return times
-
-
-@given(bars_of_parts, bars_of_parts, st.sampled_from([None, 0, 18]))
-def test_what_a_part_lacks_makes_its_notes_likelier(first, then, place):
-    before = rows_of(first)
-    end = max([(0, 0), *((bar, at) for bar, at, _ in before if bar == len(first) - 1)])
-    end = (max(end[0], len(first) - 1), end[1])
-    usual = of_late(before, 2.0 * (end[0] + end[1] / 48))
-    least = {part: PART_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
-    begun = BARS.grammar(np.array(written(before, len(first))))
-    found = penalties.of_parts(BARS, SamplingConfig(), [begun], [{}])
-    assert bool(found) == bool(least)
-    bars = len(first) + len(then) + 1  # the last one is empty so far
-    rows = rows_of([*first, *then])
-    now = written(rows, bars) + ([] if place is None else [TABLE.id("place", place)])
-    count = of_late(rows, 2.0 * (bars - 1 + (place or 0) / 48))
-    lacks = {part: some - count[part] for part, some in least.items() if some > count[part]}
-    wanted = np.zeros(BARS.size)
-    if place is None:
-        wanted[slice(*TABLE.range("place"))] = -PART_GAIN * max(lacks.values(), default=0.0)
-    else:
-        for part, lack in lacks.items():
-            token = TABLE.id("drums") if part == DRUMS else TABLE.id("program", part)
-            wanted[token] = -PART_GAIN * lack
-    for one in found:
-        found = nats(one.rows[0], BARS.grammar(np.array(now)), BARS.size)
-        assert np.allclose(found, wanted)
-
-
-def test_nothing_is_pulled_that_is_not_wanted():
-    state = BARS.grammar(np.array(written([(b, at, 0) for b in range(4) for at in (0, 24)], 4)))
-    assert penalties.of_parts(BARS, SamplingConfig(), [state], [{}])
-    assert not penalties.of_parts(BARS, SamplingConfig(habits=False), [state], [{}])
-    assert not penalties.of_parts(BARS, SamplingConfig(), [state], [{"density": 3.0}])
-    assert not penalties.of_parts(BARS, SamplingConfig(), [BARS.grammar(np.array([], int))], [{}])
-
-
-@pytest.mark.parametrize("habits", [True, False])
-def test_a_part_that_the_model_would_drop_goes_on(tmp_path, habits):
-    """Its program costs eight nats; without habits it is as good as silent."""
-    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
-    where = saved(tmp_path / "m", {}, tokens=tokens, group=5, context=1500)
-    model = bundle.load(where)
-    rows = [(n / 2, n / 2 + 0.5, 72, 80, 73, False, 0) for n in range(32)]
-    rows += [(n, n + 1.0, 48, 80, 48, False, 1) for n in range(16)]
-    score = Score(
-        np.array(sorted(rows), NOTE),
-        ticks_per_quarter=480,
-        tempos=np.array([(0.0, 120.0)], TEMPO),
-        meters=np.array([(0.0, 4, 4)], METER),
-    )
-    costs = np.zeros((1, model.tokenizer.size))
-    costs[0, model.tokenizer.vocabulary.id("program", 48)] = 8.0
-    (made,) = generate(
-        model, primer=score, bars=16, seed=1, constraints=[lambda states, past: costs],
-        sampling={"habits": habits},
-    )  # fmt: skip
-    new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]
-    share = (new["track"] == 1).sum() / 32
-    assert share >= PART_SHARE / 2 if habits else share < PART_SHARE / 2

@@ -12,7 +12,7 @@ from musictx.sampling import engine, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.strengths import HOME_STRIKES, LONGEST_LENGTHS, OPENING_NOTES
+from musictx.sampling.strengths import HOME_STRIKES, OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import BARS, line_ids, note_ids, score
@@ -137,12 +137,9 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         return [getattr(row, name, None) for row in rows]
 
     full = built()
-    assert set(full) == {
-        "Sustain", "Release", "Repetition", "Patterns", "Tonality", "Density"
-    }  # fmt: skip
+    assert set(full) == {"Sustain", "Repetition", "Tonality", "Density"}
     (sustain,) = full["Sustain"]
     assert (sustain.most, sustain.longest[60]) == (15, 2.0)
-    assert full["Release"][0].usual[60] == 2.0 / LONGEST_LENGTHS
     assert values(full["Density"], "target") == [8.0]
     assert values(full["Repetition"], "target") == [0.2]
     assert values(built((3.0, None))["Density"], "target") == [3.0, 8.0]

@@ -69,6 +69,19 @@ def test_any_prefix_of_the_lines_is_a_state(tmp_path):
         assert Session(folder, LIMITS).document.state() == session.document.state()
 
 
+def test_an_operation_with_figures_of_a_bass_is_undone_and_done_again(tmp_path):
+    """They are no more, but their operations are."""
+    lines = [line.replace(b'"label":"gone",', b'"label":"gone","figures":[],') for line in LINES]
+    assert lines != LINES
+    session = Session(old(tmp_path / "s", b"".join(lines[:15])), LIMITS)
+    assert session.json().get("remark") is None
+    assert sorted(session.document.notes) == [0, 5, 6]
+    session.undo(14)
+    assert sorted(session.document.notes) == [0, 2, 3, 5, 6]
+    session.redo(15)
+    assert sorted(session.document.notes) == [0, 5, 6]
+
+
 DAMAGE = {
     "garbage": lambda line: b"garbage\n",
     "deep": lambda line: b"[" * 100_000 + b"\n",

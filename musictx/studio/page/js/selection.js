@@ -26,11 +26,11 @@ const after = ({ start, end }, line) =>
 
 /** Notes of a stretch, in the tracks given (empty: all), as the server takes them (inputs.py: within). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
 export function notesIn(piece, { begin, end }, tracks = new Set()) {
-  const found = [];
+  const inside = [];
   for (const note of piece.notes.values()) {
-    if (after(note, begin) && !after(note, end) && (!tracks.size || tracks.has(note.track))) found.push(note);
+    if (after(note, begin) && !after(note, end) && (!tracks.size || tracks.has(note.track))) inside.push(note);
   }
-  return found;
+  return inside;
 }
 
 /** @extends {Emitter<{change: Selection}>} */
@@ -88,8 +88,8 @@ export class Selection extends Emitter {
   /** Forgets what is no longer in the piece. @param {Piece} piece */
   prune(piece) {
     const notes = [...this.notes].filter((id) => piece.notes.has(id));
-    const known = new Set(piece.tracks.map((track) => track.id));
-    const tracks = [...this.tracks].filter((id) => known.has(id));
+    const ids = new Set(piece.tracks.map((track) => track.id));
+    const tracks = [...this.tracks].filter((id) => ids.has(id));
     if (notes.length === this.notes.size && tracks.length === this.tracks.size) return;
     this.notes = new Set(notes);
     this.tracks = new Set(tracks);
@@ -104,8 +104,8 @@ export class Selection extends Emitter {
   scope(piece) {
     const notes = [...this.notes].flatMap((id) => piece.notes.get(id) ?? []);
     const stretch = this.range ?? hull(notes);
-    const own = this.tracks.size ? this.tracks : new Set(this.range ? [] : notes.map((note) => note.track));
-    const all = !own.size || own.size >= piece.tracks.length;
-    return { stretch, tracks: all ? null : [...own].sort((a, b) => a - b) };
+    const chosen = this.tracks.size ? this.tracks : new Set(this.range ? [] : notes.map((note) => note.track));
+    const all = !chosen.size || chosen.size >= piece.tracks.length;
+    return { stretch, tracks: all ? null : [...chosen].sort((a, b) => a - b) };
   }
 }

@@ -150,13 +150,13 @@ export function clip(notes) {
 /** The clipboard into the piece at a moment. @param {Piece} piece @param {Note[]} clipped @returns {Operation | null} */
 export function paste(piece, clipped, at) {
   if (!clipped.length) return null;
-  const known = new Set(piece.tracks.map((track) => track.id));
+  const ids = new Set(piece.tracks.map((track) => track.id));
   const add = clipped.map((note, i) => ({
     ...note,
     id: piece.next_id + i,
     start: note.start + at,
     end: note.end + at,
-    track: known.has(note.track) ? note.track : piece.tracks[0]?.id ?? 0,
+    track: ids.has(note.track) ? note.track : piece.tracks[0]?.id ?? 0,
   }));
   return { label: `${count(add.length, "note")} pasted`, add };
 }

@@ -23,10 +23,10 @@ export function proposalFromWire(proposal) {
  */
 export function takeFromWire(take, old) {
   const proposals = (take.proposals ?? old?.proposals ?? []).map((news) => {
-    const known = old?.proposals.find((each) => each.number === news.number);
-    const notes = news.notes?.length || !known ? proposalFromWire(news).notes : known.notes;
-    const removes = news.removes ?? known?.removes ?? [];
-    const tracks = news.tracks ?? known?.tracks ?? [];
+    const before = old?.proposals.find((each) => each.number === news.number);
+    const notes = news.notes?.length || !before ? proposalFromWire(news).notes : before.notes;
+    const removes = news.removes ?? before?.removes ?? [];
+    const tracks = news.tracks ?? before?.tracks ?? [];
     return { remark: null, ...news, notes, removes, tracks };
   });
   return { ...old, ...take, proposals };

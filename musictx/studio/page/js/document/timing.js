@@ -123,11 +123,11 @@ export function retimed(piece, wish, follow, from = 0) {
   const now = opening(piece, from);
   /** @type {Operation} */
   const operation = { label: "" };
-  const said = [];
+  const parts = [];
   if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
     if (!follow) operation.tempos = /** @type {any} */ (from ? marked(piece.tempos.length ? piece.tempos : [[0, 120]], from, wish.tempo) : [[0, wish.tempo]]);
     else Object.assign(operation, from ? paced(piece, from, wish.tempo) : faster(piece, wish.tempo));
-    said.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
+    parts.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
   const before = pickup(piece);
   const short = from ? before : Math.min(wish.pickup ?? before, wish.beats - 1);
@@ -140,18 +140,18 @@ export function retimed(piece, wish, follow, from = 0) {
       const first = short ? [short === before ? meters[0] : [0, short, wish.unit]] : [];
       operation.meters = /** @type {any} */ ([...first, [short ? at : 0, wish.beats, wish.unit], ...meters.slice(before ? 2 : 1)]);
     }
-    if (wish.beats !== now.beats || wish.unit !== now.unit) said.push(`${wish.beats}/${wish.unit}`);
-    if (short !== before) said.push(short ? `pick-up of ${short}` : "no pick-up");
+    if (wish.beats !== now.beats || wish.unit !== now.unit) parts.push(`${wish.beats}/${wish.unit}`);
+    if (short !== before) parts.push(short ? `pick-up of ${short}` : "no pick-up");
   }
   const { key } = wish;
   if (key?.sharps !== now.key?.sharps || key?.minor !== now.key?.minor) {
     const keys = operation.keys ?? piece.keys;
     if (from) operation.keys = key ? marked(keys, from, key.sharps, key.minor) : marked(keys, from);
     else operation.keys = /** @type {any} */ ([...(key ? [[0, key.sharps, key.minor]] : []), ...keys.slice(1)]);
-    said.push(key ? keyWords(key.sharps, key.minor) : "no key");
+    parts.push(key ? keyWords(key.sharps, key.minor) : "no key");
   }
-  operation.label = said.join(", ");
-  return said.length ? operation : null;
+  operation.label = parts.join(", ");
+  return parts.length ? operation : null;
 }
 
 /** Takes away what changes at a moment; notes keep their beats. @param {Piece} piece @param {number} from @returns {Operation} */

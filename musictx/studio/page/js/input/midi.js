@@ -29,9 +29,9 @@ export async function connectMidi({ onNote, onSustain = () => {}, onInputs = () 
     throw new Error("The browser did not allow MIDI; allow it in the settings of this page and try again.");
   }
   const hear = (event) => {
-    const found = understand(event.data);
-    if (found?.pitch !== undefined) onNote(found.pitch, found.velocity, event.timeStamp);
-    else if (found) onSustain(found.sustain, event.timeStamp);
+    const message = understand(event.data);
+    if (message?.pitch !== undefined) onNote(message.pitch, message.velocity, event.timeStamp);
+    else if (message) onSustain(message.sustain, event.timeStamp);
   };
   const listen = () => {
     const inputs = [...access.inputs.values()].filter((input) => input.state === "connected");

@@ -52,11 +52,11 @@ export class Recording {
   }
 
   #finish(keys, pitch, time) {
-    const found = keys.get(pitch);
+    const key = keys.get(pitch);
     keys.delete(pitch);
-    if (!found || time <= this.from) return; // played and over before the start
-    const start = Math.max(found[0], this.from);
-    this.notes.push({ start, end: Math.max(time, start + SHORTEST), pitch, velocity: found[1], track: this.track });
+    if (!key || time <= this.from) return; // played and over before the start
+    const start = Math.max(key[0], this.from);
+    this.notes.push({ start, end: Math.max(time, start + SHORTEST), pitch, velocity: key[1], track: this.track });
   }
 }
 

@@ -185,9 +185,9 @@ function longest(offset, rest, beat, whole) {
 function letters(pitch, [sharps, minor], state, tied) {
   const { letter, accidental, octave } = spelled(pitch, sharps, minor);
   const key = letter + octave;
-  const known = state.has(key) ? state.get(key) : signature(letter, sharps);
+  const current = state.has(key) ? state.get(key) : signature(letter, sharps);
   state.set(key, tied && accidental !== signature(letter, sharps) ? null : accidental);
-  const sign = known === accidental ? "" : ACCIDENTALS[accidental];
+  const sign = current === accidental ? "" : ACCIDENTALS[accidental];
   const name = octave >= 5 ? letter.toLowerCase() + "'".repeat(octave - 5) : letter + ",".repeat(4 - octave);
   return sign + name;
 }

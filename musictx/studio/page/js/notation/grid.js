@@ -108,8 +108,8 @@ function joined(notes) {
   for (const list of starts.values()) list.sort((a, b) => a - b);
   return notes.map(({ loose, ...note }) => {
     if (!loose) return note;
-    const own = starts.get(note.track);
-    const next = own[firstFrom(own, note.end)];
+    const places = starts.get(note.track);
+    const next = places[firstFrom(places, note.end)];
     return next !== undefined && next - note.end <= QUARTER / 4 ? { ...note, end: next } : note;
   });
 }

@@ -17,9 +17,9 @@ export function likelyKey(/** @type {Iterable<number>} */ pitches) {
   for (const pitch of pitches) counts[pitch % 12]++;
   let best = 0, most = -1;
   for (const sharps of [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6]) {
-    let found = 0;
-    for (let place = sharps - 1; place <= sharps + 5; place++) found += counts[(((place * 7) % 12) + 12) % 12];
-    if (found > most) [best, most] = [sharps, found];
+    let count = 0;
+    for (let place = sharps - 1; place <= sharps + 5; place++) count += counts[(((place * 7) % 12) + 12) % 12];
+    if (count > most) [best, most] = [sharps, count];
   }
   return best;
 }

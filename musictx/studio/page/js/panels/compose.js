@@ -215,11 +215,11 @@ export function mountCompose(app, panel) {
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
-  let known = "";
+  let previous = "";
   const fresh = () => { // another kind of music has another model; chords may be followed
     const { id, music } = app.piece;
     const { own, implied } = app.roll.above;
-    if (known !== (known = `${id} ${music} ${own} ${implied.length > 0}`)) build();
+    if (previous !== (previous = `${id} ${music} ${own} ${implied.length > 0}`)) build();
   };
   app.on("piece", fresh);
   app.on("chords", fresh);

@@ -113,8 +113,8 @@ export const gridded = (wish) => wish.task !== "harmonise" && wish.task !== "new
 export function request(wish, piece, scope, model) {
   const task = TASKS.find((each) => each.name === wish.task);
   const { begin, end } = scope.stretch ?? { begin: 0, end: piece.duration };
-  const known = new Set(model.controls.map((control) => control.name));
-  const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => known.has(name)));
+  const names = new Set(model.controls.map((control) => control.name));
+  const controls = Object.fromEntries(Object.entries(wish.controls).filter(([name]) => names.has(name)));
   const sampling = {};
   if (wish.temperature !== 1) sampling.temperature = wish.temperature;
   if (wish.key) sampling.key = wish.key;

@@ -68,9 +68,9 @@ export class Lane {
     const key = `${piece.id} ${piece.revision}`;
     if (app.mirror.pending || key === this.#asked) return;
     this.#asked = key;
-    const found = await get(`${session(piece.id)}/controllers`).catch(() => []);
+    const movements = await get(`${session(piece.id)}/controllers`).catch(() => []);
     if (app.piece?.id !== piece.id) return;
-    this.#controllers = found;
+    this.#controllers = movements;
     this.#list();
     this.roll.invalidate();
   }

@@ -18,14 +18,14 @@ export const velocityAt = (y) => Math.min(127, Math.max(1, Math.round((1 - (y - 
  */
 export function along(notes, view, from, to) {
   const [a, b] = from.x <= to.x ? [from, to] : [to, from];
-  const found = new Map();
+  const changed = new Map();
   for (const note of notes) {
     const x = view.x(note.start);
     if (x < a.x - NEAR || x > b.x + NEAR) continue;
     const part = b.x - a.x < 1 ? 1 : Math.min(1, Math.max(0, (x - a.x) / (b.x - a.x)));
-    found.set(note.id, velocityAt(b.x - a.x < 1 ? to.y : a.y + (b.y - a.y) * part));
+    changed.set(note.id, velocityAt(b.x - a.x < 1 ? to.y : a.y + (b.y - a.y) * part));
   }
-  return found;
+  return changed;
 }
 
 /**

@@ -24,11 +24,11 @@ export function timingButton(app) {
 /** @param {import("../app.js").App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
-  const known = changes(piece);
+  const marks = changes(piece);
   const here = bars.bar(app.selection.range?.begin ?? app.cursor.time).begin;
   const first = pickup(piece) ? piece.meters[1][0] : 0;
-  const near = (time) => known.some((at) => Math.abs(at - time) < 1e-2);
-  const places = [...known, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
+  const near = (time) => marks.some((at) => Math.abs(at - time) < 1e-2);
+  const places = [...marks, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
   let from = 0;
   const label = (time) => `bar ${bars.bar(time + 1e-3).number}${near(time) ? ", where something changes" : ""}`;
   const place = h("select", { onchange: () => { from = Number(place.value); show(); } },
@@ -62,7 +62,7 @@ function openTiming(app) {
     away.hidden = !near(from);
     ways[0].sentence.textContent = from ? "What follows gets faster or slower, up to the next change." : several ? "The music gets faster or slower as a whole, with all its tempo changes." : "The music gets faster or slower.";
     ways[1].sentence.textContent = from || !several ? "Only the grid moves: for playing that was recorded without one." : "Only the grid moves; the tempo changes go.";
-    hint.textContent = from ? "It holds from this bar to the next change." : known.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
+    hint.textContent = from ? "It holds from this bar to the next change." : marks.length ? "Later changes of meter and key stay where they are." : "To change something later, select a bar there first.";
   }
 
   function done(operation) {

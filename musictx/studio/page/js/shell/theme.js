@@ -44,10 +44,10 @@ export const onSystemTheme = (listener) => system.addEventListener("change", lis
 export function colours(...names) {
   const probe = h("span", { hidden: true });
   document.body.append(probe);
-  const found = Object.fromEntries(names.map((name) => {
+  const colours = Object.fromEntries(names.map((name) => {
     probe.style.color = `var(--${name})`;
     return [name, getComputedStyle(probe).color];
   }));
   probe.remove();
-  return found;
+  return colours;
 }

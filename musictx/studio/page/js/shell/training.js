@@ -36,11 +36,11 @@ export function openTraining(app) {
   async function lookAt() {
     look.disabled = true;
     fill(found, "Looking …");
-    const told = await asked(post("training/look", { folder: folder.value }));
+    const contents = await asked(post("training/look", { folder: folder.value }));
     look.disabled = false;
-    if (told) fill(found, holds(told));
-    begin.disabled = !told || last.state === "training";
-    showCommand(told?.command ?? "");
+    if (contents) fill(found, holds(contents));
+    begin.disabled = !contents || last.state === "training";
+    showCommand(contents?.command ?? "");
   }
 
   /** The answer to a request; why there is none is said here, where it is seen. */

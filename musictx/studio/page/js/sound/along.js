@@ -27,9 +27,9 @@ export function hearing(app, take, number) {
     state = seen;
     const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
     notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
-    const known = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
-    for (const { track: id } of fresh) if (!known.has(id)) known.set(id, { id, name: "", program: 0, drum: false });
-    if (known.size !== tracks.length || proposal?.state === "done") tracks = [...known.values()];
+    const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
+    for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
+    if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
   }
   return {
     notes() {
@@ -53,11 +53,11 @@ export function hearing(app, take, number) {
  * @param {App} app @param {any} player @param {import("../app.js").Player} page
  */
 export function listenAlong(app, player, page) {
-  const heard = new Set();
+  const played = new Set();
   app.takes.on("notes", ({ take, proposal }) => {
     const name = `${app.piece?.id} ${take.id}`; // takes of every piece are numbered from 1
-    if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || heard.has(name)) return;
-    heard.add(name);
+    if (take.id !== app.shown.take || proposal.number !== app.shown.proposal || played.has(name)) return;
+    played.add(name);
     // Before the first click or key a browser lets no page sound.
     if (navigator.userActivation?.hasBeenActive === false) return;
     if (remembered("along", true) && !page.playing) page.play(app.place(take).begin, hearing(app, take, proposal.number));

@@ -23,9 +23,9 @@ export function createOutput() {
     async synth() {
       if (context?.state === "suspended") context.resume(); // while the gesture still counts
       loading ??= start();
-      const found = await loading;
+      const library = await loading;
       if (context?.state === "suspended") await Promise.race([context.resume(), new Promise((r) => setTimeout(r, 500))]);
-      return found;
+      return library;
     },
     get volume() { return volume; },
     set volume(/** @type {number} */ share) {

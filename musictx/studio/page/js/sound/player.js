@@ -57,8 +57,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
 
   /** Volume, pan and reverb of each channel; those of new tracks are as usual. */
   function mix(synth, channels) {
-    const known = new Set(tracks.map((track) => track.id));
-    const all = controllers([...tracks, ...[...channels.keys()].filter((id) => !known.has(id)).map((id) => ({ id }))]);
+    const ids = new Set(tracks.map((track) => track.id));
+    const all = controllers([...tracks, ...[...channels.keys()].filter((id) => !ids.has(id)).map((id) => ({ id }))]);
     synth.send([...channels].flatMap(([id, channel]) => (all.get(id) ?? []).map(([number, value]) => [0, channel, 0xb0, number, value])));
   }
 
@@ -84,14 +84,14 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     const transport = new Transport(from, now + (clicks[0] ?? 0), loop);
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
-    let known = null, sorted = [], last = 0, held = true;
+    let previous = null, sorted = [], last = 0, held = true;
     /** Notes that began before their end was known. */
     let open = [];
     const tick = () => {
       const current = ask();
-      if (current.notes !== known) {
-        known = current.notes;
-        const all = [...known.values()];
+      if (current.notes !== previous) {
+        previous = current.notes;
+        const all = [...previous.values()];
         sorted = prepared(all);
         last = sorted.reduce((end, note) => Math.max(end, note.end), 0) + TAIL;
         const there = new Set(all);
@@ -145,8 +145,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
         synth.silence();
       },
     };
-    const heard = run;
-    setTimeout(() => run === heard && output.context.state !== "running" && onState("deaf"), DEAF);
+    const attempt = run;
+    setTimeout(() => run === attempt && output.context.state !== "running" && onState("deaf"), DEAF);
     tick();
     frame();
   }

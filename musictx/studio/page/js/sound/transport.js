@@ -42,9 +42,9 @@ export class Transport {
 
   /** The moment of the document that sounds at `when`. */
   at(when) {
-    const found = this.stretches.findLast((stretch) => stretch.when <= when) ?? this.stretches[0];
-    const moment = found.from + Math.max(0, when - found.when);
-    return this.loop && found === this.stretches.at(-1) && moment > this.loop[1] && found.from < this.loop[1]
+    const part = this.stretches.findLast((stretch) => stretch.when <= when) ?? this.stretches[0];
+    const moment = part.from + Math.max(0, when - part.when);
+    return this.loop && part === this.stretches.at(-1) && moment > this.loop[1] && part.from < this.loop[1]
       ? this.loop[1] : moment;
   }
 }
@@ -57,6 +57,6 @@ const LATEST = 1; // seconds that sound may take to the ears; Bluetooth takes so
  * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
  */
 export function heardNow(stamp, currentTime, latency, now) {
-  const told = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
-  return told > currentTime - LATEST && told < currentTime + 0.1 ? told : currentTime - latency;
+  const reported = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
+  return reported > currentTime - LATEST && reported < currentTime + 0.1 ? reported : currentTime - latency;
 }
