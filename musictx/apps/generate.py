@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from musictx import formats, musicxml
 from musictx.apps import form, parts
 from musictx.apps.results import (
@@ -28,7 +30,7 @@ from musictx.config import GenerateConfig
 from musictx.config.generate import meter_of
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
-from musictx.notes import Score
+from musictx.notes import METER, TEMPO, Score
 from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.events import OnEvent
@@ -249,7 +251,7 @@ def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
                 "one of notes in bars, such as model=song"
             )
         return Plan()
-    tempos, meters, meter, least = [], [], None, None
+    meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
     if request.meter is not None:
         numerator, denominator = meter = meter_of(request.meter)
         most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
@@ -258,15 +260,14 @@ def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
                 f"meter={request.meter}: expected at most {most} beats in a bar, and bars of at "
                 f"most {(last + 1) / WHOLE:g} whole notes"
             )
-        meters = [(0.0, numerator, denominator)]
+        blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
     if request.tempo is not None:
-        tempos = [(0.0, request.tempo)]
+        blank = replace(blank, tempos=np.array([(0.0, request.tempo)], TEMPO))
     if request.instruments is not None:
         names = tuple(name.strip().lower() for name in request.instruments.split(","))
         wanted = parts.by_name(bundle, names, "instruments")
         usual = parts.habits(bundle, wanted)
         least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
-    blank = Score(tempos=tempos, meters=meters, ticks_per_quarter=TICKS_PER_QUARTER)
     return Plan(blank, meter, least)
 
 
