@@ -99,7 +99,8 @@ def of_the_primers(
 
 def of_plans(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[Penalty]:
     """Only the meter of the plans of new pieces, and none of their parts silent."""
-    plans, penalties = [primer.plan for primer in primers], []
+    plans = [primer.plan for primer in primers]
+    penalties: list[Penalty] = []
     if not isinstance(tokenizer, BarTokenizer):
         return []
     meters = [plan.meter and OneMeter(tokenizer.vocabulary, plan.meter) for plan in plans]
