@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from musictx.beats import Beats
+from musictx.chord_search import search
 from musictx.chords import changes, is_chart, name_of, recognised, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
@@ -87,17 +88,18 @@ def _placed(
     """(begin, end, name) of the chords in each bar, in quarter notes; an end is that of its bar or
     where the next chord begins."""
     for number, bar in enumerate(bars, first):
-        lines = (clock.bar_line(0.0, line) for line in (number, number + 1))
-        places = np.linspace(*lines, len(bar) + 1).tolist()
+        begin, stop = clock.bar_line(0.0, number), clock.bar_line(0.0, number + 1)
+        places = np.linspace(begin, stop, len(bar) + 1).tolist()
         chords = [(place, name) for place, name in zip(places, bar) if name]
         for (begin, name), (end, _) in zip(chords, [*chords[1:], (places[-1], "")]):
             yield begin, end, name
 
 
 def bars_of(score: Score) -> list[Bar]:
-    """The chords of each bar of ``score``, those of its markers, or else those that its notes
-    imply; a bar that begins without a change has the chord in force there."""
-    chords = changes(score) or [(time, str(chord)) for time, chord in recognised(score)]
+    """The chords of each bar of ``score``, those of its markers, or else those that fit its melody
+    or that its notes imply; a bar that begins without a change has the chord in force there."""
+    implied = search if score.one_voice else recognised
+    chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
     clock = score.beats
     end = float(clock.quarters(score.duration)) - 1e-3
     if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one

@@ -74,6 +74,24 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_a_folder_that_cannot_be_put_in_its_place_leaves_the_old_one(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "f"
+    with files.atomic_folder(folder) as partial:
+        (partial / "one").write_text("1")
+    rename = Path.rename
+
+    def fails(path: Path, target: Path) -> Path:
+        if path.name.startswith(files.PART) and "-old-" not in path.name:
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(WriteError), files.atomic_folder(folder) as partial:
+        (partial / "two").write_text("2")
+    assert os.listdir(folder) == ["one"]
+    assert os.listdir(tmp_path) == ["f"]
+
+
 def test_a_folder_that_a_killed_process_left_goes_and_one_being_written_stays(tmp_path) -> None:
     left = tmp_path / ".part-0123abcd-shards"
     left.mkdir()

@@ -33,7 +33,7 @@ VALUES = {
     "chords": "| C | Am7 F |",
     "add": "drums", "style": "rock", "form": "AAB", "voices": ["bass"], "phrase_ends": [2],
     "temperatures": {"note_on": 0.5}, "density": "dense", "loudness": "p", "register": "high",
-    "polyphony": "thin",
+    "polyphony": "thin", "meter": "3/4",
 }  # fmt: skip
 #: Music, the machine and files: beside what is to be composed.
 BESIDE = ("primer", "file", "melody", "model.path", *api.BY_ARGUMENT)

@@ -32,7 +32,8 @@ def run(config: ChordsConfig) -> str:
     sheet = chord_sheet.text_of(bars)
     say(sheet)
     if not annotated(score):
-        say("These are what the notes imply; the file names no chords.")
+        they = "fit the melody" if score.one_voice else "are what the notes imply"
+        say(f"These {they}; the file names no chords.")
     if len(score):
         parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
         say(f"Sections, by their bars: {', '.join(parts)}")

@@ -78,6 +78,8 @@ def composed(
         raise UserError(f"model: {unable(bundle.tokenizer)}")
     if bundle.tokenizer.beats or request.quantise != "none":
         task = task.in_time()
+    if bundle.tokenizer.group > 1:
+        task = task.with_chords()
     region, placed = _region(bundle, task, request, values)
     versions = composer.versions(
         region,
@@ -266,7 +268,7 @@ def as_trained(
         mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
         return given, set(mine["program"].tolist()) or None
     if task.add:
-        if not annotated(given) and len(given) and not given.one_voice:
+        if not annotated(given) and len(given):
             chords = ((at, str(chord)) for at, chord in recognised(given))
             given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
         return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}

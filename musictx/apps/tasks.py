@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import chord_sheet, formats
+from musictx import chord_search, chord_sheet, formats
 from musictx.beats import Beats
-from musictx.chords import is_chart, marked
+from musictx.chords import annotated, is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError, shown
@@ -58,6 +58,15 @@ class Task:
         """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
         score = in_time(self.score)
         return replace(self, score=score, given=replace(self.given, pulse=score.pulse))
+
+    def with_chords(self) -> Task:
+        """The same with chords that fit the melody, where it is alone and the file names none."""
+        melody = self.given
+        if self.closes or annotated(melody) or (self.add and not melody.one_voice):
+            return self
+        chords = ((at, str(chord)) for at, chord in chord_search.search(melody))
+        markers = tuple(sorted([*melody.markers, *chords]))
+        return replace(self, given=replace(melody, markers=markers))
 
 
 def task_of(

@@ -203,9 +203,12 @@ class XmlPart:
         if text is not None:
             return self._ticks(text, "duration")
         quarters = _quarters(note, "type", "dot")
-        tuplet = [note.findtext(f"time-modification/{name}-notes") for name in ("normal", "actual")]
-        if all((number or "").isdecimal() and int(number) for number in tuplet):
-            quarters *= int(tuplet[0]) / int(tuplet[1])
+        normal, actual = (
+            number_or(note.findtext(f"time-modification/{name}-notes"), 0)
+            for name in ("normal", "actual")
+        )
+        if normal > 0 and actual > 0:
+            quarters *= float(normal / actual)
         return round(quarters * self._resolution)
 
     def _fills(self, rest: ET.Element, duration: int) -> bool:

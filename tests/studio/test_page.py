@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from musictx.chords import named, symbol
+from musictx.chords import name_of
 
 HERE = Path(__file__).parent / "page"
 PAGE = Path(__file__).parents[2] / "musictx" / "studio" / "page"
@@ -59,12 +59,20 @@ mi7 m7b5 -7b5 ø ø7 hdim7 dim ° o dim7 o7 aug + aug7 sus2 sus4 sus 7sus4 9sus4
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_chords_are_read_as_the_command_line_reads_them() -> None:
     words = [root + symbol for root in ("C", "F#", "Bb", "E♭") for symbol in SYMBOLS.split()]
-    words += ["N.C.", "nc", "C/E", "Am7/G", "A:min7", "H", "Verse", "C:", ""]
+    words += ["N.C.", "nc", "C/E", "Am7/G", "A:min7", "H", "Verse", "C:", "", "B/A", "Dadd9/F#"]
+    words += ["C13b9", "G7b9#11/Bb", "Cno3"]
     module = (PAGE / "js" / "document" / "harmony.js").as_uri()
-    script = f"import {{ chordNamed }} from '{module}'; const words = {json.dumps(words)};"
-    script += "console.log(JSON.stringify(words.map(chordNamed)));"
+    script = (
+        f"import {{ chordNamed, chordLabel }} from '{module}'; const words = {json.dumps(words)};"
+    )
+    script += "const back = (name) => name && chordNamed(chordLabel(name));"
+    script += "const names = words.map(chordNamed);"
+    script += "console.log(JSON.stringify([names, names.map(back)]));"
     asked = [str(NODE), "--input-type=module", "-e", script]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)
-    ours = [None if word == "" else symbol(word) for word in words]
-    theirs = [None if name is None else named(name) for name in json.loads(done.stdout)]
+    ours = [name_of(word) for word in words]
+    theirs, shown = json.loads(done.stdout)
     assert theirs == ours
+    assert [name_of(name) if name else None for name in shown] == [
+        "C:maj" if name == "C:" else name for name in ours
+    ]

@@ -4,18 +4,40 @@
 /** @typedef {import("./types.js").Operation} Operation */
 /** @typedef {[time: number, text: string]} TimedText */
 
-/** Symbols of musicians -> qualities as markers name them (musictx/chord_sheet.py). */
+/** Symbols of musicians -> qualities as markers name them, with degrees that are added (musictx/chords.py). */
 const SYMBOLS = {
-  maj: ["", "maj", "M", "6", "add9", "5"], min: ["m", "min", "-", "m6", "min6", "madd9"], 7: ["7", "9", "11", "13", "dom7"],
-  maj7: ["maj7", "M7", "ma7", "maj9", "M9", "Δ", "Δ7"], min7: ["m7", "min7", "-7", "m9", "min9", "m11", "mi7"],
-  hdim7: ["m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"], dim: ["dim", "°", "o", "dim7", "°7", "o7"],
-  aug: ["aug", "+", "+5", "aug7"], sus2: ["sus2"], sus4: ["sus4", "sus", "7sus4", "9sus4"],
+  maj: ["", "maj", "M"], maj6: ["6"], "maj(9)": ["add9"], 5: ["5"], min: ["m", "min", "-"], min6: ["m6"], "min(9)": ["madd9"],
+  7: ["7", "dom7"], 9: ["9"], 11: ["11"], 13: ["13"], maj7: ["maj7", "M7", "ma7", "Δ", "Δ7"], maj9: ["maj9", "M9"],
+  min7: ["m7", "min7", "-7", "mi7"], min9: ["m9", "min9"], min11: ["m11"], hdim7: ["m7b5", "min7b5", "-7b5", "ø", "ø7", "hdim7"],
+  dim: ["dim", "°", "o"], dim7: ["dim7", "°7", "o7"], aug: ["aug", "+", "+5"], aug7: ["aug7"], sus2: ["sus2"], sus4: ["sus4", "sus"],
+  "sus4(b7)": ["7sus4"], "sus4(b7,9)": ["9sus4"],
 };
 const QUALITY = new Map(Object.entries(SYMBOLS).flatMap(([quality, all]) => all.map((symbol) => [symbol, quality])));
 /** How the qualities are shown. */
-const SHOWN = { maj: "", min: "m", 7: "7", maj7: "maj7", min7: "m7", sus2: "sus2", sus4: "sus4", dim: "dim", aug: "aug", hdim7: "m7♭5" };
-const ROOTS = ["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
-const LETTERS = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
+const SHOWN = { maj: "", min: "m", min7: "m7", hdim7: "m7♭5", maj6: "6", min6: "m6", min9: "m9", min11: "m11", min13: "m13", minmaj7: "mMaj7" };
+const STEPS = "CDEFGAB";
+const SEMITONES = [0, 2, 4, 5, 7, 9, 11];
+/** Semitones of the sharps and flats in a text. @param {string} signs */
+const altered = (signs = "") => [...signs].reduce((sum, sign) => sum + Number("#♯".includes(sign)) - Number("b♭".includes(sign)), 0);
+/** @param {number} alter */
+const signs = (alter) => "#".repeat(Math.max(alter, 0)) + "b".repeat(Math.max(-alter, 0));
+/** -6 to 5 semitones. @param {number} up */
+const nearest = (up) => ((up + 18) % 12) - 6;
+
+/** The quality of a symbol with the degrees that are added, by what follows its root; null for none. @param {string} text */
+function qualityOf(text) {
+  const rest = text.replaceAll("♭", "b").replaceAll("♯", "#").replace(/[(),]/g, "");
+  for (let end = rest.length; end >= 0; end--) {
+    const quality = QUALITY.get(rest.slice(0, end));
+    const added = rest.slice(end);
+    if (quality === undefined || !/^(add\d{1,2}|no\d|[#b]\d{1,2})*$/.test(added)) continue;
+    const [name, inside] = quality.split(/[()]/);
+    const words = (added.match(/(add|no|[#b])\d{1,2}/g) ?? []).map((word) => word.replace("add", "").replace("no", "*"));
+    const more = [...(inside ? [inside] : []), ...words].join(",");
+    return more ? `${name}(${more})` : name;
+  }
+  return null;
+}
 
 /** How a marker names a chord: a name such as "F#:min7", "N" for none; null for any other text. @param {string} text */
 export const isChord = (text) => text.trim() === "N" || /^[A-G][#b]*:[a-z0-9]*(\([^)]*\))?(\/[#b0-9]+)?$/.test(text.trim());
@@ -25,19 +47,28 @@ export function chordNamed(text) {
   const plain = text.trim();
   if (["N", "NC", "N.C"].includes(plain.toUpperCase().replace(/\.$/, ""))) return "N";
   if (isChord(plain)) return plain;
-  const [, letter, sign, rest] = /^([A-Ga-g])([#♯b♭]?)([^/\s]*)(?:\/[A-G][#♯b♭]?)?$/.exec(plain) ?? [];
-  const quality = letter && QUALITY.get(rest.replace(/^\(|\)$/g, ""));
-  if (!quality) return null;
-  const root = LETTERS[letter.toUpperCase()] + Number("#♯".includes(sign || "?")) - Number("b♭".includes(sign || "?"));
-  return `${ROOTS[(root + 12) % 12]}:${quality}`;
+  const [, letter, sign, rest, low, lowSign] = /^([A-Ga-g])([#♯b♭]?)([^/\s]*)(?:\/([A-G])([#♯b♭]?))?$/.exec(plain) ?? [];
+  const quality = letter && qualityOf(rest);
+  if (quality === null || quality === undefined) return null;
+  const [root, bass] = [STEPS.indexOf(letter.toUpperCase()), STEPS.indexOf(low ?? letter.toUpperCase())];
+  const steps = (bass - root + 7) % 7;
+  const up = SEMITONES[bass] - SEMITONES[root] - SEMITONES[steps] + (low ? altered(lowSign) - altered(sign) : 0);
+  const degree = steps || nearest(up) ? `/${signs(nearest(up))}${steps + 1}` : "";
+  return `${STEPS[root]}${signs(altered(sign))}:${quality}${degree}`;
 }
 
-/** A chord as it is shown: "F♯m7". @param {string} name  of a marker */
+/** A chord as it is shown: "F♯m7", "C7♭9/E". @param {string} name  of a marker */
 export function chordLabel(name) {
-  if (name.trim() === "N") return "N.C.";
-  const [root, quality = ""] = name.trim().split(":");
-  const bare = quality.replace(/\(.*\)|\/.*$/g, "");
-  return root.replaceAll("#", "♯").replaceAll("b", "♭") + (SHOWN[bare] ?? bare);
+  const [, root, sign, quality, more = "", raised = "", degree] = /^([A-G])([#b]*):([a-z0-9]*)(?:\(([^)]*)\))?(?:\/([#b]*)(\d+))?$/.exec(name.trim()) ?? [];
+  if (!root) return "N.C.";
+  const seventh = quality.startsWith("sus") && /^b7(,9)?$/.exec(more);
+  const kind = (seventh ? (seventh[1] ? "9" : "7") : "") + (SHOWN[quality] ?? quality);
+  const added = seventh ? "" : more.split(",").map((word) => word.replace(/^(?=\d)/, "add").replace(/^\*/, "no")).join("");
+  const steps = degree ? (Number(degree) - 1) % 7 : 0;
+  const step = (STEPS.indexOf(root) + steps) % 7;
+  const up = SEMITONES[STEPS.indexOf(root)] + altered(sign) + SEMITONES[steps] + altered(raised) - SEMITONES[step];
+  const bass = degree ? `/${STEPS[step]}${signs(nearest(up))}` : "";
+  return `${root}${sign}${kind}${added}${bass}`.replaceAll("#", "♯").replaceAll("b", "♭");
 }
 
 /**

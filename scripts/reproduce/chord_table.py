@@ -1,0 +1,88 @@
+"""Counts how chords follow each other, and which tones of melodies lie over them.
+
+    python -m scripts.reproduce.chord_table path=SONGS [without=HELD_OUT] [out=FILE.json]
+
+SONGS is a folder of songs with their chords as markers and their melody on program 73, as
+``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
+``musictx/chord_table.json``, which ``musictx/chord_search.py`` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from musictx import formats
+from musictx.chord_search import STATES, TRIADS, observed
+from musictx.chords import NAMES, QUALITIES, Chord, annotated
+from musictx.errors import UserError
+from musictx.progress import progress
+from scripts.words import run
+
+ROOT = Path(__file__).resolve().parents[2]
+MELODY = 73
+#: Songs with fewer notes or chords are left out.
+FEWEST_NOTES, FEWEST_CHORDS = 20, 8
+#: What is added to each count: of a succession, an end, and quarter notes of a tone.
+SUCCESSION, END, TONE = 0.05, 0.1, 0.5
+
+
+def triad(chord: Chord) -> int:
+    """The state that counts for a chord: the minor triad where its third is minor."""
+    return chord.root % 12 + 12 * int(3 in QUALITIES[NAMES[chord.quality]])
+
+
+def key_of(states: np.ndarray) -> int:
+    """The major scale that holds most of these triads, as the pitch class of its tonic."""
+    scale = [0, 2 + 12, 4 + 12, 5, 7, 9 + 12]
+    relative = [(states - key) % 12 + 12 * (states // 12) for key in range(12)]
+    return int(np.argmax([np.isin(one, scale).sum() for one in relative]))
+
+
+def main(path: Path, without: Path | None = None, out: Path | None = None) -> Path:
+    held_out = set() if without is None else {file.name for file in without.glob("*.mid")}
+    files = [file for file in sorted(path.glob("*.mid")) if file.name not in held_out]
+    follows = np.full((2, STATES, STATES), SUCCESSION)
+    tones = np.full((len(TRIADS), 2, 12), TONE)
+    first, last, final = np.full(STATES, END), np.full(STATES, END), np.full(12, END)
+    songs = 0
+    with progress("counting", "songs", len(files)) as update:
+        for number, file in enumerate(files):
+            update(number)
+            score = formats.read(file)
+            melody = score.notes[(score.notes["program"] == MELODY) & ~score.notes["drum"]]
+            chords = annotated(score)
+            if len(melody) < FEWEST_NOTES or len(chords) < FEWEST_CHORDS:
+                continue
+            songs += 1
+            lines, sounds, at_bar = observed(score, melody)
+            begins = score.beats.quarters(np.array([at for at, _ in chords]))
+            middles = lines + np.diff(lines, append=2 * lines[-1] - lines[-2]) / 2
+            at = np.searchsorted(begins, middles, side="right") - 1
+            force = [chords[n][1] if n >= 0 else None for n in at]
+            named = np.array([one is not None and one.quality > 0 for one in force])
+            states = np.array([triad(one) if one else 0 for one in force])
+            key = key_of(states[named])
+            relative = (states - key) % 12 + 12 * (states // 12)
+            for n in np.flatnonzero(named):
+                tones[states[n] // 12] += np.roll(sounds[n], -(states[n] % 12), axis=1)
+                if n and named[n - 1]:
+                    follows[int(at_bar[n]), relative[n - 1], relative[n]] += 1
+            first[relative[named][0]] += 1
+            last[relative[named][-1]] += 1
+            final[(melody["pitch"][-1] - key) % 12] += 1
+    if not songs:
+        raise UserError(f"path={path}: no song has a melody on program {MELODY} and chords")
+    counted = {"follows": follows, "tones": tones, "first": first, "last": last, "final": final}
+    shares = {name: rows / rows.sum(-1, keepdims=True) for name, rows in counted.items()}
+    target = out or ROOT / "musictx" / "chord_table.json"
+    short = {name: np.round(rows, 8).tolist() for name, rows in shares.items()}
+    target.write_text(json.dumps(short) + "\n", "utf-8")
+    print(f"{songs} songs; {target}")
+    return target
+
+
+if __name__ == "__main__":
+    run(main)
