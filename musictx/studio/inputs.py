@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Seconds by which a note may begin before the bar line that it belongs to.
 EARLY = 0.1
+#: Whole notes of a bar that a model of notes in bars can write.
+LONGEST_BAR = 2
 #: Notes of a melody.
 LONGEST_MELODY = 5000
 #: (start, end, pitch, velocity, track of a result)
@@ -106,7 +108,13 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         seconds = float(length) * 60.0 / model.bpm
     if seconds is not None:  # in four digits, which do not reach into the bar after the last
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
-    config = request.config(model, seed, seconds=seconds)
+    meter = None
+    if model.bpm is not None and not model.four_voices:
+        place = float(beats.quarters(begin)) + 1e-6
+        mark = beats.meters[int(np.searchsorted(beats.meter_at, place, side="right")) - 1]
+        if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
+            meter = f"{mark['numerator']}/{mark['denominator']}"
+    config = request.config(model, seed, seconds=seconds, meter=meter)
     there = document.tracks
     return Input(request, None, None, config, clock=Clock(beats, begin, model.bpm), there=there)
 

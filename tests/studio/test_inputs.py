@@ -305,6 +305,17 @@ def test_new_music_that_counts_beats_gets_the_tempo_of_the_piece():
     seconds = prepare(document, Request("new", 0.0, 0.0, bars=2), piano, 0)
     assert seconds.config.seconds == pytest.approx(6.0)
     assert seconds.placed(3.5) == 3.5
+    assert (source.config.meter, seconds.config.meter) == ("4/4", None)
+
+
+@pytest.mark.parametrize(("numerator", "meter"), [(3, "3/4"), (9, None)])
+def test_new_music_in_bars_gets_the_meter_of_the_piece(numerator, meter):
+    """That in force where it begins; nine quarters are more than these models write."""
+    notes = [(0.0, 0.5, 60, 80, 0, False, 0), (2.0, 5.0, 60, 80, 0, False, 0)]
+    document = exchange.document_of(Score(notes, meters=[(0.0, 4, 4), (2.0, numerator, 4)]))
+    model = Models(StudioConfig()).chosen("song", "new")
+    config = prepare(document, Request("new", 0.0, 0.0, bars=2), model, 0).config
+    assert config.meter == meter
 
 
 @pytest.mark.parametrize("name", ["song", "piano"])
