@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from musictx import formats, musicxml
-from musictx.apps import form, parts
+from musictx.apps import form, infill, loops, parts, tasks
 from musictx.apps.results import (
     Notice,
     Result,
@@ -26,7 +26,7 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
-from musictx.config import GenerateConfig
+from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.generate import meter_of
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
@@ -252,8 +252,9 @@ def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
             )
         return Plan()
     meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-    if request.meter is not None:
-        numerator, denominator = meter = meter_of(request.meter)
+    named = request.meter or ("4/4" if request.loop else None)  # a loop is of whole bars
+    if named is not None:
+        numerator, denominator = meter = meter_of(named)
         most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
         if numerator > most or numerator * WHOLE / denominator > last + 1:
             raise UserError(
@@ -313,4 +314,29 @@ def pieces(
     )
     for number, sample in takes:
         score = parts.as_given(bundle, sample.score, files[number // samples])
-        yield number, replace(sample, score=score)
+        sample = replace(sample, score=score)
+        if request.loop:
+            sample = _closed(bundle, sample, request, seeds[number // samples] + number)
+        yield number, sample
+
+
+def _closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
+    """A new piece as a loop: its last bar composed anew so that it leads to the beginning, and a
+    marker where it ends."""
+    clock, bars = plan_of(bundle, request).score.beats, request.bars
+    assert bars is not None
+    last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))
+    score = sample.score
+    score = replace(score, markers=(*score.markers, (end, loops.LOOP_END)))
+    if score.duration > last:
+        tracks = ",".join(map(str, range(1, len(np.unique(score.notes["track"])) + 1)))
+        gap = InfillConfig(
+            begin=f"{last:.6f}s",
+            end=f"{end:.6f}s",
+            tracks=tracks,
+            sampling=request.sampling,
+            loop=True,
+        )
+        (made,) = infill.composed(bundle, tasks.gap(score, gap), gap, seed=seed)
+        score = made.score
+    return replace(sample, score=score, notes=len(score))

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from musictx import musicxml, registry
-from musictx.apps import parts
+from musictx.apps import loops, parts
 from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
     Notice,
@@ -61,7 +61,7 @@ def composed(
 
     progress  called with the seconds of all versions so far;  on_event  with the number of a
     version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not by
-    models with a filler). What they raise stops all.
+    models with a filler, nor of loops). What they raise stops all.
 
     A gap is also filled by a model whose tokenizer has a filler (``registry.FILLERS``). Raises
     ``UserError`` for another model without control tokens.
@@ -80,6 +80,9 @@ def composed(
         task = task.in_time()
     if bundle.tokenizer.group > 1:
         task = task.with_chords()
+    whole, loop = task, loops.Loop.of(bundle, task) if request.loop else None
+    if loop is not None:
+        task, on_event = loop.laid_out(), None
     region, placed = _region(bundle, task, request, values)
     versions = composer.versions(
         region,
@@ -91,7 +94,11 @@ def composed(
         on_event=on_event,
     )
     for version in versions:
-        yield _sample(bundle, task, placed(version.new), version)
+        new, chords = placed(version.new), [*version.chords]
+        if loop is not None:
+            new = loop.taken(new)
+            chords = [(at - loop.seconds, name) for at, name in chords if at >= loop.seconds - 1e-6]
+        yield _sample(bundle, whole, new, chords, version.done)
 
 
 def _region(
@@ -235,9 +242,15 @@ def _first_free(score: Score) -> int:
     return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
-def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sample:
-    """The piece with its ``new`` notes, and the chords that were composed, as markers; new tracks
-    are called as the parts that were asked for, if any."""
+def _sample(
+    bundle: Bundle,
+    task: Task,
+    new: np.ndarray,
+    chords: Sequence[tuple[float, str]],
+    done: bool,
+) -> Sample:
+    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
+    tracks are called as the parts that were asked for, if any."""
     kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
         first, added = _first_free(task.score), [name.capitalize() for name in task.add]
@@ -246,12 +259,11 @@ def _sample(bundle: Bundle, task: Task, new: np.ndarray, version: Infill) -> Sam
             names[track] = added[track - first] if added else names[track]
     notes = np.concatenate([kept.notes, new])
     # Chords of a gap are not written: other tracks stay as they are, that of markers too.
-    chords = () if task.closes else version.chords
-    markers = tuple(sorted([*task.given.markers, *chords]))
+    markers = tuple(sorted([*task.given.markers, *(() if task.closes else chords)]))
     piece = replace(kept, notes=notes, names=names, markers=markers)
     score = parts.as_given(bundle, piece, task.score)
     seam = task.begin if task.closes else 0.0
-    ended: Ended = "seconds" if version.done else "stuck"
+    ended: Ended = "seconds" if done else "stuck"
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 

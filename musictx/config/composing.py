@@ -89,8 +89,14 @@ class Steered(Written):
         1.0,
         "above 1: follow loudness, register, polyphony and density more strictly; takes twice as "
         "long",
+        rare=True,
         low=0,
         high=20,
+    )
+    loop: bool = option(
+        False,
+        "the end leads to the beginning, for music that is repeated; for model=song",
+        rare=True,
     )
     quantise: str = option(
         "none",

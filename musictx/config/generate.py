@@ -10,6 +10,9 @@ from musictx.config.checks import DAY, option, require
 from musictx.config.composing import Steered
 from musictx.errors import ConfigError, shown
 
+#: Bars of a new loop.
+LOOP_BARS = 8
+
 
 @dataclass
 class GenerateConfig(Steered):
@@ -47,21 +50,19 @@ class GenerateConfig(Steered):
     )
     tempo: float | None = option(
         None,
-        "quarter notes a minute of a new piece; default 120; for model=song and its like",
+        "quarter notes a minute of a new piece, for model=song; default 120",
         low=20,
         high=400,
     )
-    meter: str | None = option(
-        None, "meter of a new piece, such as 3/4 or 6/8; for model=song and its like"
-    )
+    meter: str | None = option(None, "meter of a new piece, such as 3/4, for model=song")
     instruments: str | None = option(
         None,
-        "parts of a new piece by names, such as piano,bass,drums; for model=song and its like",
+        "parts of a new piece, such as piano,bass,drums, for model=song",
     )
     form: str | None = option(
         None,
-        "sections by letters, such as AABA: equal letters return varied, with a prime (A') with "
-        "another second half; bars of each: 8, or the primer's; for model=song and its like",
+        "sections by letters, such as AABA: equal letters return varied, A' with another second "
+        "half; bars of each: 8, or the primer's; for model=song",
     )
     end: str | None = option(
         None,
@@ -74,6 +75,11 @@ class GenerateConfig(Steered):
         super().__post_init__()
         for name, value in self.plan.items():
             require(self.form is None, name, value, "none with form")
+        if self.loop:
+            for name in ("seconds", "tokens"):
+                value = getattr(self, name)
+                require(value is None, name, value, "none with loop; bars says how long it is")
+            self.bars = LOOP_BARS if self.bars is None else self.bars
         if self.meter is not None:
             meter_of(self.meter)
         if self.form is None:
@@ -88,6 +94,7 @@ class GenerateConfig(Steered):
     def plan(self) -> dict[str, Any]:
         """The options that are asked for and make sense for new pieces alone."""
         asked = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
+        asked["loop"] = self.loop or None
         return {name: value for name, value in asked.items() if value is not None}
 
 

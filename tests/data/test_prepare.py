@@ -355,7 +355,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(
 
 
 def test_the_chorales_are_a_corpus(tmp_path, monkeypatch):
-    pieces = [("b", song(1)), ("a", song(2)), ("c", song(1)), ("d", song(3))]
+    pieces = [("a", song(2)), ("b", song(1)), ("c", song(1)), ("d", song(3))]
     monkeypatch.setattr(bach, "chorales", lambda: pieces)
     config = CorpusConfig(name="bach")
     report = prepare(config, TOKENIZER, tmp_path / "out", progress=False)
