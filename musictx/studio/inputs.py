@@ -17,7 +17,7 @@ import numpy as np
 from musictx import midi
 from musictx.chords import is_chart
 from musictx.evaluate.musical import skyline
-from musictx.notes import PEDAL, Score
+from musictx.notes import DRUMS, PEDAL, Score
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -108,15 +108,32 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         seconds = float(length) * 60.0 / model.bpm
     if seconds is not None:  # in four digits, which do not reach into the bar after the last
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
-    meter = None
+    meter = instruments = None
     if model.bpm is not None and not model.four_voices:
+        instruments = _instruments(document, request)
         place = float(beats.quarters(begin)) + 1e-6
         mark = beats.meters[int(np.searchsorted(beats.meter_at, place, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
-    config = request.config(model, seed, seconds=seconds, meter=meter)
+    config = request.config(model, seed, seconds=seconds, meter=meter, instruments=instruments)
     there = document.tracks
     return Input(request, None, None, config, clock=Clock(beats, begin, model.bpm), there=there)
+
+
+def _instruments(document: Document, request: Request) -> str | None:
+    """The parts, as ``generate`` calls them, of the tracks that are selected; None without any."""
+    from musictx.apps.parts import NAMES, family  # these import torch
+
+    names = {program: name for name, program in reversed(NAMES.items())}
+    parts = []
+    for track in document.tracks:
+        if track.id in (request.tracks or ()):
+            program = DRUMS if track.drum else track.program
+            part = names.get(program) or names.get(family(program))
+            if part is None:
+                raise Refused(f"tracks: the model writes no track such as {track.name or track.id}")
+            parts.append(part)
+    return ",".join(dict.fromkeys(parts)) or None
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:

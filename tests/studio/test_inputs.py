@@ -22,7 +22,7 @@ from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio import exchange, performing
-from musictx.studio.change import parse
+from musictx.studio.change import Track, parse
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import EARLY, prepare
@@ -316,6 +316,24 @@ def test_new_music_in_bars_gets_the_meter_of_the_piece(numerator, meter):
     model = Models(StudioConfig()).chosen("song", "new")
     config = prepare(document, Request("new", 0.0, 0.0, bars=2), model, 0).config
     assert config.meter == meter
+
+
+def test_new_music_in_bars_is_for_the_instruments_of_the_selected_tracks():
+    document = exchange.document_of(Score())
+    tracks = [("Keys", 0, False), ("Low", 33, False), ("Kit", 0, True), ("Bells", 112, False)]
+    document.tracks = tuple(Track(number, *track) for number, track in enumerate(tracks))
+    models = Models(StudioConfig())
+
+    def asked(*selected, model="song"):
+        request = Request("new", 0.0, 0.0, selected or None, bars=2)
+        return prepare(document, request, models.chosen(model, "new"), 0).config.instruments
+
+    assert asked() is None
+    assert asked(0, 1) == "piano,bass"
+    assert asked(2) == "drums"
+    assert asked(0, model="piano") is None
+    with pytest.raises(Refused, match="Bells"):
+        asked(3)
 
 
 @pytest.mark.parametrize("name", ["song", "piano"])

@@ -82,8 +82,10 @@ export function describe(wish, piece, beats, scope, model) {
     }
   }
   switch (wish.task) {
-    case "new":
-      return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long, after the end of this one.` : `A piece from nothing, ${bars} long.` };
+    case "new": {
+      const players = names.length && model.suits?.includes("beats") ? `, for ${list(names)}` : "";
+      return { ...has, sentence: piece.notes.size ? `A piece of its own, ${bars} long${players}, after the end of this one.` : `A piece from nothing, ${bars} long${players}.` };
+    }
     case "continue": {
       if (!piece.notes.size) return empty;
       const { number } = beats.bar(after(piece, scope, beats) - 1e-3);
