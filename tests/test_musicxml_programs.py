@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections import Counter
 
 import pytest
 
@@ -177,6 +178,19 @@ def test_chord_symbols_keep_their_bass_and_what_no_name_is_for():
     assert [str(marked(score)[name]) for _, name in score.markers] == [s[2] for s in SYMBOLS]
     again = musicxml.read(musicxml.to_bytes(score))
     assert again.markers == score.markers
+
+
+def test_chord_symbols_that_cannot_be_read_exactly_are_counted():
+    """A kind without a name is the nearest triad, a symbol without a root none, never the chord
+    before; each with a remark."""
+    rootless = "<harmony><kind>major</kind></harmony>"
+    symbols = [harmony("D", kind="minor"), harmony("A", kind="minor-fancy"), rootless]
+    bars = [symbol + note(C, 4) for symbol in symbols]
+    repairs = Counter()
+    score = musicxml.read(document([FOUR.format(1) + bars[0], *bars[1:]]), repairs=repairs)
+    assert [name for _, name in score.markers] == ["D:min", "A:min(minor-fancy)", "N"]
+    assert sorted(repairs.values()) == [1, 1]
+    assert all("chord symbols" in remark for remark in repairs)
 
 
 @pytest.mark.parametrize(
