@@ -71,6 +71,8 @@ def composed(
     if path is not None and isinstance(request, InfillConfig):
         if values or request.guidance != 1:
             raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
+        if request.loop:
+            raise UserError(loops.NEEDS_BARS.format(bundle.tokenizer.name))
         filler: Filler = registry.load(path)
         yield from filler(bundle, task, request, seed, progress)
         return

@@ -15,11 +15,14 @@ from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling.strengths import LAPS
 
+#: Why a model composes no loops.
+NEEDS_BARS = (
+    "loop=true: this model ({} tokens) has no notes in bars; give one that has, such as model=song"
+)
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
-#: Quarter notes by which the last note may reach over the bar line at which a loop ends.
-LAPS = 1 / 8
 #: Columns of a score by the names of their times.
 MARKS = ("pedals", "tempos", "meters", "keys")
 TIMES = {"notes": ("start", "end"), **dict.fromkeys(MARKS, ("time",))}
@@ -30,10 +33,7 @@ def length(bundle: Bundle, task: Task) -> float:
 
     Raises ``UserError`` for models that count no bars and music without a grid."""
     if bundle.tokenizer.group == 1:
-        raise UserError(
-            f"loop=true: this model ({bundle.tokenizer.name} tokens) counts no bars; give one of "
-            "notes in bars, such as model=song"
-        )
+        raise UserError(NEEDS_BARS.format(bundle.tokenizer.name))
     if task.score.pulse is not None:
         raise UserError("loop=true: expected music on the beats of its tempo marks")
     clock = task.score.beats

@@ -107,3 +107,6 @@ def test_what_cannot_loop_is_refused(song):
         musictx.generate(song, primer=loop_of(2), bars=2, loop=True)
     with pytest.raises(UserError, match="loop"):
         musictx.infill(loop_of(2), "piano", begin="1", end="1", loop=True)
+    (voices,) = musictx.harmonise("frere_jacques", particles=1, seed=0)
+    with pytest.raises(UserError, match="loop"):
+        musictx.infill(voices.score, "chorale", begin="1", end="1", loop=True)

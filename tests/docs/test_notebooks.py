@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import matplotlib  # music21 of the extra bach brings it
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "docs" / "notebooks").glob("*.ipynb"))
@@ -14,7 +15,6 @@ PLAYER = ("from IPython.display import Audio", "Audio = Path.read_bytes")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_its_cells_run(notebook, tmp_path, monkeypatch):
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     names = {}
