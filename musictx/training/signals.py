@@ -78,7 +78,10 @@ class StopSignal(pl.Callback):
     def _agree(self, trainer: pl.Trainer) -> None:
         """All processes stop after the same step, and for the same signal; else they would wait
         for each other for ever."""
-        if trainer.world_size > 1:
-            number = torch.tensor(float(self.received), device=trainer.strategy.root_device)
-            self.received = int(trainer.strategy.reduce(number, reduce_op="max"))
         self.agreed = self.received
+        if trainer.world_size > 1:
+            number = torch.tensor(float(self.agreed), device=trainer.strategy.root_device)
+            # A signal that arrives during the reduction stays in `received` for the next step.
+            self.agreed = int(trainer.strategy.reduce(number, reduce_op="max"))
+            if self.agreed:
+                self.received = self.agreed

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -108,23 +109,24 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_to_two_processes_saves_the_state_and_keeps_its_status(number, status, root):
     words = driver(root, f"run=stopped-{status}", "batch_size=2", "devices=2", "strategy=ddp")
-    parent = subprocess.Popen(
+    with subprocess.Popen(
         [*words, "max_steps=1000000"], cwd=CHECKOUT, env=ENVIRONMENT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 180
-        while not (root / f"stopped-{status}" / "last.ckpt").is_file():
-            assert time.monotonic() < deadline
-            assert parent.poll() is None
-            time.sleep(0.05)
-        if number == signal.SIGINT:
-            os.killpg(parent.pid, number)  # as a terminal does, to all of them
-        else:
-            parent.send_signal(number)
-        out, err = parent.communicate(timeout=180)
-    finally:
-        parent.kill()
+    ) as parent:  # fmt: skip
+        try:
+            deadline = time.monotonic() + 180
+            while not (root / f"stopped-{status}" / "last.ckpt").is_file():
+                assert time.monotonic() < deadline
+                assert parent.poll() is None
+                time.sleep(0.05)
+            if number == signal.SIGINT:
+                os.killpg(parent.pid, number)  # as a terminal does, to all of them
+            else:
+                parent.send_signal(number)
+            out, err = parent.communicate(timeout=180)
+        finally:
+            with suppress(ProcessLookupError):  # all have ended, as they should
+                os.killpg(parent.pid, signal.SIGKILL)
     assert parent.returncode == status, err
     assert err.strip() == "stopping after this step ... (Ctrl-C again: at once)"
     assert out.count("stopped; the state at step") == 1

@@ -68,3 +68,19 @@ def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
     for one in ranks:
         with pytest.raises(Stopped):
             one.on_train_batch_start(None)
+
+
+def test_a_signal_while_the_ranks_agree_counts_at_the_next_agreement():
+    stop = StopSignal(report=False)
+
+    def reduce(mine, reduce_op):
+        if not stop.received:
+            stop._receive(signal.SIGTERM, None)  # after this rank has sent its 0
+        return mine
+
+    strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
+    trainer = SimpleNamespace(world_size=2, strategy=strategy)
+    stop.on_validation_end(trainer, None)
+    assert (stop.agreed, stop.received) == (0, signal.SIGTERM)
+    stop.on_validation_end(trainer, None)
+    assert stop.agreed == signal.SIGTERM
