@@ -113,10 +113,11 @@ def _parse(
             from musictx import musicxml
 
             return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
-        from musictx.songs import chord_files
-
-        if linked or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
-            return chord_files.read(data, repeats=repeats, repairs=repairs)
+        if "chords" in registry.READERS:
+            texts = registry.load(registry.READERS["chords"])
+            if linked or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
+                chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
+                return chart
         if name.endswith(XML_SUFFIXES):
             from musictx import musicxml
 

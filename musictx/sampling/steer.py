@@ -117,6 +117,16 @@ def unable(tokenizer: Tokenizer) -> str:
     )
 
 
+def counts_no_bars(tokenizer: Tokenizer) -> str:
+    """The sentence for a model whose tokens count no bars; it names one whose tokens do."""
+    able = "".join(
+        f", such as model={name}"
+        for name, folder in models().items()
+        if '"name": "notes"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
+    )
+    return f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars{able}"
+
+
 @dataclass(frozen=True)
 class Guidance:
     """Classifier-free guidance (Ho and Salimans 2022).

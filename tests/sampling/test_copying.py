@@ -11,31 +11,34 @@ from hypothesis import strategies as st
 
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling import copying
-from musictx.sampling.copying import MotifRepetition, RhythmConsistency, SectionContrast
+from musictx.sampling import copying, idiom
+from musictx.sampling.copying import MotifRepetition
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.strengths import (
     AGREE,
-    FAR_COST,
     LAST_STRIKES,
-    LEFT_OUT,
     LINE_AGREE,
     LINE_GAIN,
+    ONSET_SECONDS,
+    RETURN_SECONDS,
+    STRIKE_GAIN,
+)
+from musictx.songs.bar_copying import BarRepetitionPrior, RhythmConsistency, SectionContrast
+from musictx.songs.bar_ids import REPEATS
+from musictx.songs.repeats import FARTHEST_BARS
+from musictx.songs.strengths import (
+    FAR_COST,
+    LEFT_OUT,
     NEAR_BARS,
     NEAR_COST,
     NEW_ONSET,
-    ONSET_SECONDS,
     RETURN_GAIN,
-    RETURN_SECONDS,
     SAME_BAR,
     SAME_PITCH,
     SAME_ROOT,
     SECTION_BARS,
     STAY_GAIN,
-    STRIKE_GAIN,
 )
-from musictx.songs.bar_ids import REPEATS
-from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS
@@ -51,7 +54,7 @@ WIDE = build("notes", low=40, high=90, controls=True)
 
 @pytest.mark.parametrize("before", [0, 1, 2, 6, 7, 12, 13, FARTHEST_BARS])
 def test_bars_of_a_section_ago_are_likelier_than_nearer_and_farther_ones(before):
-    state, prior = BARS.grammar([]), copying.BarRepetitionPrior(BARS)
+    state, prior = BARS.grammar([]), BarRepetitionPrior(BARS)
     section = TABLE.id("section")
     line = [TABLE.id("bar"), TABLE.id("numerator", 4), TABLE.id("denominator", 2)]
     for _ in range(FARTHEST_BARS):
@@ -295,14 +298,14 @@ def test_a_copy_goes_on_alone():
 
 
 def test_it_is_a_habit_of_the_corpus():
-    kinds = {BARS: [copying.BarRepetitionPrior, RhythmConsistency], PIANO: [MotifRepetition]}
+    kinds = {BARS: [BarRepetitionPrior, RhythmConsistency], PIANO: [MotifRepetition]}
     for tokens, expected in kinds.items():
-        found = copying.of(tokens, SamplingConfig(), 2)
+        found = idiom.of(tokens).repetition(SamplingConfig(), 2)
         assert [type(row) for one in found for row in one.rows] == [
             k for k in expected for _ in "12"
         ]
-        assert copying.of(tokens, SamplingConfig(habits=False), 2) == []
-    assert copying.of(build("chorale"), SamplingConfig(), 2) == []
+        assert idiom.of(tokens).repetition(SamplingConfig(habits=False), 2) == []
+    assert idiom.of(build("chorale")).repetition(SamplingConfig(), 2) == []
 
 
 SECTION, WORDS = 2, WIDE.vocabulary

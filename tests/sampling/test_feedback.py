@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from musictx import bundle
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
-from musictx.sampling import feedback
-from musictx.sampling.feedback import BarFeedback, EventFeedback
+from musictx.sampling import feedback, idiom
+from musictx.sampling.feedback import EventFeedback
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
-    CROWD_GAIN,
     HOME_STRIKES,
-    LENGTH_GAIN,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     TONALITY_GAIN,
 )
+from musictx.songs.bar_feedback import BarFeedback
+from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
@@ -190,9 +190,9 @@ def test_costs_are_those_of_plain_loops(seed, count, loudness, register, polypho
 def test_what_is_not_asked_is_left_alone():
     assert not costs_of({}, drawn(0, 40)).any()
     assert not costs_of({"density": 3.0, "loudness": 0.0}, drawn(0, 40)).any()
-    assert feedback.of(TOKENS, [{}, {}]) == []
-    assert feedback.of(BARS, [{}, {}]) == []
-    assert feedback.of(build("chorale"), [{"loudness": 60.0}]) == []
+    assert idiom.of(TOKENS).feedback([{}, {}]) == []
+    assert idiom.of(BARS).feedback([{}, {}]) == []
+    assert idiom.of(build("chorale")).feedback([{"loudness": 60.0}]) == []
 
 
 rows_of_a_bar = st.lists(
