@@ -27,7 +27,7 @@ from musictx.sampling.penalties import of_pieces
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import Steering
+from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
@@ -46,8 +46,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
     if request.bars is not None:
         if primer.score is None and not tokenizer.beats:
             raise UserError(
-                f"bars={request.bars}: this model counts in seconds, not in bars; give "
-                "model=song, a primer with a meter, or seconds"
+                f"bars={request.bars}: {counts_no_bars(tokenizer)}, a primer with a meter or "
+                "seconds"
             )
         ends.append(clock.after_bars(seam, request.bars))
     if not ends:

@@ -138,7 +138,9 @@ class EventFeedback:
     """
 
     def __init__(self, tokenizer: Tokenizer, targets: Mapping[str, float]) -> None:
-        self.targets, self.events = targets, tokenizer.note_events
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+        self.targets = targets
         self.velocity = np.zeros(tokenizer.size)
         low, high = tokenizer.vocabulary.range("velocity")
         self.velocity[low:high] = Velocities(high - low).of_bin[1:]

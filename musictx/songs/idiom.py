@@ -118,8 +118,10 @@ class BarIdiom(Idiom):
         return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
 
     def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
-        kinds = [BarRepetitionPrior, RhythmConsistency] if sampling.habits else []
-        return [EachRow([kind(self.tokenizer) for _ in range(rows)]) for kind in kinds]
+        if not sampling.habits:
+            return []
+        returns = [BarRepetitionPrior(self.tokenizer) for _ in range(rows)]
+        return [EachRow(returns), EachRow([RhythmConsistency(self.tokenizer) for _ in range(rows)])]
 
     def parts(
         self,
