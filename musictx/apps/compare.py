@@ -25,7 +25,7 @@ from musictx.sampling.primer import encode_primer
 from musictx.sampling.steer import counts_no_bars
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Tasks in which the middle of a piece is written anew.
 GAPS = ("infill", "vary")

@@ -38,7 +38,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import USUAL_SECONDS
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 
 def generate(
@@ -59,7 +59,7 @@ def generate(
                 second, and so on. Of longer ones only as many of the last tokens are read as the
                 shortest has
     seed        sample i of seed s is always the same; or one for each of several primers
-    constraints, processors  further penalties (:data:`~musictx.tokens.vocab.Penalty`)
+    constraints, processors  further penalties (:data:`~musictx.tokens.tokenizer.Penalty`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
     on_event    called with the number of a sample and an event as each new note begins and ends;
                 see :func:`~musictx.sampling.composer.continuations`

@@ -22,7 +22,7 @@ from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 class MusicDataModule(pl.LightningDataModule):

@@ -19,7 +19,7 @@ from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
 from musictx.notes import Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 COPIED = "longest copied span"
 

@@ -29,7 +29,7 @@ from musictx.sampling.strengths import (
     TRIES,
     USUAL_SECONDS,
 )
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]

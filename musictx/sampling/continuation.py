@@ -30,7 +30,8 @@ from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:

@@ -16,7 +16,7 @@ from musictx.sampling.strengths import (
     RETURN_SECONDS,
     STRIKE_GAIN,
 )
-from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 class _Strikes(NamedTuple):

@@ -26,8 +26,8 @@ from musictx.sampling.strengths import (
     REPETITION_STRIKES,
     TONALITY_GAIN,
 )
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer
 
 #: (seconds, pitch) of strikes, the last one first.
 Strikes = list[tuple[float, int]]

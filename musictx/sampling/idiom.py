@@ -25,7 +25,7 @@ from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 
 
 class Idiom:

@@ -26,7 +26,7 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 
 class Infill(Region):

@@ -15,7 +15,7 @@ from musictx.notes import DRUMS
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
-from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The penalties of a batch, in their order: what is rarer or likelier by more than the model says.
 
-A penalty (:data:`musictx.tokens.vocab.Penalty`) gives the nats that are taken off each logit; most
-are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its first
-hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time with
-them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the grammar.
+A penalty (:data:`musictx.tokens.tokenizer.Penalty`) gives the nats that are taken off each logit;
+most are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its
+first hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time
+with them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the
+grammar.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from musictx.sampling.strengths import (
     TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.vocab import SPECIALS
 
 
 def of_pieces(

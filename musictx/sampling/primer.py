@@ -12,7 +12,7 @@ from musictx.evaluate.musical import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.tokens.clock import Clock
-from musictx.tokens.vocab import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
 @dataclass(frozen=True)

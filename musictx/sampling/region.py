@@ -25,7 +25,8 @@ from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import PAD, Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.vocab import PAD
 
 
 @dataclass(frozen=True)

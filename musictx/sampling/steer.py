@@ -21,7 +21,7 @@ from musictx.sampling.strengths import (
 )
 from musictx.shipped import models
 from musictx.tokens import controls
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ from musictx.songs.strengths import (
     VARIED_PAST_SHARE,
 )
 from musictx.tokens.stream import CHORD, NoteStream
-from musictx.tokens.vocab import BOS, CUT, Penalty
+from musictx.tokens.tokenizer import Penalty
+from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):

@@ -22,7 +22,7 @@ from musictx.sampling.primer import Primer
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.tokens.vocab import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
 def hold(

@@ -26,7 +26,8 @@ from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.strengths import BARS_TOP_P, OPENING_NOTES, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
-from musictx.tokens.vocab import GrammarState, Penalty, Vocabulary
+from musictx.tokens.tokenizer import GrammarState, Penalty
+from musictx.tokens.vocab import Vocabulary
 
 #: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
 WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480

@@ -31,7 +31,7 @@ from musictx.songs.strengths import (
     TOGETHER,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
-from musictx.tokens.vocab import GrammarState
+from musictx.tokens.tokenizer import GrammarState
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
