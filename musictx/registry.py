@@ -1,8 +1,8 @@
 """The registry: what the optional components of musictx add, by import path.
 
-``chorale``, ``live``, ``mcp``, ``render``, ``songs``, ``speed`` and ``studio`` are optional
-components: the core never imports them (``lint-imports`` checks this) and works without their
-folders. What they add stands in the tables below, name -> ``package.module:Name`` or
+``chorale``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and ``studio`` are
+optional components: the core never imports them (``lint-imports`` checks this) and works without
+their folders. What they add stands in the tables below, name -> ``package.module:Name`` or
 ``package.module``, and is imported when it is first used (their commands stand in
 ``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are its
 entries.
@@ -76,7 +76,7 @@ IN_BARS = _present(
     }
 )
 #: Files that are no MIDI -> the module that reads them.
-READERS = _present({"chords": "musictx.songs.chord_files"})
+READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.musicxml"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musictx import formats, musicxml, registry
+from musictx import formats, registry
 from musictx.apps import parts
 from musictx.apps.results import (
     Notice,
@@ -180,7 +180,7 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
         )
     free = not bundle.tokenizer.beats and config.quantise == "none"
-    on_beats = not free and (score is None or musicxml.has_notation(score))
+    on_beats = not free and (score is None or formats.has_notation(score))
     instead = "give a primer that keeps to its beats, with quantise=16"
     check_notation(config.out, on_beats, instead)
     if free and score is not None and timeline.on_grid(score):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx import musicxml, registry
+from musictx import formats, registry
 from musictx.apps import parts
 from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
@@ -345,7 +345,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         task = task.in_time()
         notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
-    check_notation(config.out, beats and musicxml.has_notation(score), instead)
+    check_notation(config.out, beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
     with progress_of("composing", length, "seconds") as progress:
         versions = composed(
