@@ -60,7 +60,7 @@ def music_without_bars():
     run("accompany", "tune.mid", *piano)
     for option in ("form=AABA", "tempo=90", "meter=3/4", "instruments=bass", "loop=true", "bars=4"):
         line = refused("generate", *piano, option)
-        assert line.startswith(option) and "counts no bars" in line, line
+        assert line.lower().startswith(option.lower()) and "counts no bars" in line, line
     line = refused("infill", "tune.mid", "from=1", "to=1", *piano, "loop=true")
     assert line.startswith("loop=true: ") and "counts no bars" in line, line
     line = refused("accompany", "tune.mid", *piano, "chords=| C | G |")
