@@ -68,9 +68,8 @@ class Coarse(PerformanceTokenizer):
 @pytest.mark.parametrize(
     "words",
     [
-        ["position.name=own_classes:Nearest"],
         ["-cd", "conf", "position=mine", "position.start=2"],
-        ["tokenizer.name=own_classes:Coarse"],
+        ["position.name=own_classes:Nearest", "tokenizer.name=own_classes:Coarse"],
     ],
 )
 def test_a_training_with_classes_of_ones_own_ends_with_what_to_type_next(
