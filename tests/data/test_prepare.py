@@ -24,7 +24,7 @@ from musictx.data.shards import Shards
 from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
