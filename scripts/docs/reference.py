@@ -54,9 +54,9 @@ def commands() -> str:
         found = [row for row in _rows(checks.options(scheme)) if row[0] != "name"]
         options = [(f"position.{option}", *rest) for option, *rest in found]
         lines += [f"### {name}", "", f"`position={name}`", "", *_options_table(options)]
-    lines += ["## Flags of Lightning's Trainer", "", "Passed on as `trainer.NAME=VALUE`:", ""]
+    lines += ["## Flags of Lightning's Trainer", "", "Passed on as they are:", ""]
     lines += _table(
-        ("flag", "default"), [(f"`{n}`", f"`{_plain(v)}`") for n, v in PASSED_ON.items()]
+        ("flag", "default"), [(f"`trainer.{n}`", f"`{_plain(v)}`") for n, v in PASSED_ON.items()]
     )
     lines += ["Not offered:", ""]
     lines += _table(("flag", "because"), [(f"`{n}`", why) for n, why in NOT_OFFERED.items()])

@@ -26,7 +26,6 @@ PYTHON = (
     *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
     *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
     *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
-    "musictx.evaluate.musical",
     *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
 )
 

@@ -124,11 +124,10 @@ def test_your_first_song_in_the_studio(tmp_path, monkeypatch):
 
 
 def test_the_tutorial_names_what_is_on_the_page():
-    """Everything in italics is a word of the studio's page."""
+    """Everything in italics, but the name of a track, begins a text of the studio's page."""
     folder = ROOT / "musictx" / "studio" / "page"
-    page = "".join(path.read_text("utf-8") for path in folder.glob("**/*.*ml"))
-    page += "".join(path.read_text("utf-8") for path in folder.glob("js/*/*.js"))
+    code = "".join(path.read_text("utf-8") for path in sorted(folder.glob("js/**/*.js")))
     text = (TUTORIALS / "first-song.md").read_text("utf-8")
     names = " > ".join(re.findall(r"(?<!\*)\*([A-Z][^*]+)\*", text)).split(" > ")
     assert len(names) > 5
-    assert {name for name in names if not re.search(rf"\b{name}\b", page)} == set()
+    assert {name for name in names if f'"{name}' not in code} <= {"Bass"}

@@ -30,9 +30,7 @@ ROWS = [
 ]
 #: A line of a block of code, fenced or indented, as a shell takes it.
 LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
-TASKS = [
-    (line, at) for page, line, at in ROWS if page in ("recipes", "daw") and "PORT" not in line
-]
+TASKS = [(line, at) for page, line, at in ROWS if page in ("recipes", "daw") and "PORT" not in line]
 
 
 @pytest.mark.parametrize(
