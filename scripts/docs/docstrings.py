@@ -8,42 +8,46 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Extension, Object
+try:
+    from griffe import Extension
+except ImportError:  # the extra "site" is not installed: a test reads ``markdown`` alone
+    Extension = object
 
 #: Names, two blanks or more, text: ``q, k  queries and keys``.
 ITEM = re.compile(r"([\w*.]+(?:, [\w*.]+)*) {2,}(\S.*)")
-ROLE = re.compile(r":\w+:`~?([^`]+)`")
+ROLE = re.compile(r":\w+:`(~?)([^`]+)`")
 
 
 class Docstrings(Extension):
-    def on_object(self, *, obj: Object, **others: Any) -> None:
+    """Rewrites the docstring of every object when it is read."""
+
+    def on_object(self, *, obj: Any, **others: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value)
 
 
 def markdown(docstring: str) -> str:
-    """The same text, as Markdown."""
+    """The same text as Markdown. A block of code follows a line that ends with ``::``."""
     lines: list[str] = []
-    inside = code = False  # an item; a block that begins after "::"
-    for line in ROLE.sub(_name, docstring).splitlines():
+    in_item = in_code = False
+    for line in ROLE.sub(_code, docstring).splitlines():
         indented = line.startswith("  ")
-        code = code and (indented or not line)
-        item = None if code else ITEM.fullmatch(line)
-        if code:
-            lines.append(line)
-        elif item is not None:
-            lines += [] if inside else [""]
+        in_code = in_code and (indented or not line)
+        item = None if in_code else ITEM.fullmatch(line)
+        in_item = not in_code and (item is not None or (in_item and indented))
+        if item is not None:
             names = ", ".join(f"`{name}`" for name in item[1].split(", "))
+            lines += [""] if lines and lines[-1][:2] not in ("", "- ", "  ") else []
             lines.append(f"- {names}: {item[2]}")
-        elif inside and indented:
+        elif in_item:
             lines.append(f"  {line.strip()}")
+        elif in_code:
+            lines.append(line)
         else:
-            lines.append(line.removesuffix("::") if line == "::" else line.replace("::", ":"))
-            code = line.endswith("::")
-        inside = not code and (item is not None or (inside and indented))
+            in_code = line.endswith("::")
+            lines.append(re.sub("(?:^| )::$", "", line).replace("::", ":"))
     return "\n".join(lines)
 
 
-def _name(role: re.Match[str]) -> str:
-    name = role[1]
-    return f"`{name.rpartition('.')[2] if role[0].count('~') else name}`"
+def _code(role: re.Match[str]) -> str:
+    return f"`{role[2].rpartition('.')[2] if role[1] else role[2]}`"
