@@ -31,7 +31,8 @@ class MusicTransformer(nn.Module):
     ``state_dict()``. A feature is also an attribute of the model by its name, as in the names of
     its weights. ::
 
-        model = MusicTransformer(vocab_size=392, layers=2, width=64, heads=2, context=128)
+        shape = {"layers": 2, "width": 64, "heads": 2, "feedforward": 128, "context": 128}
+        model = MusicTransformer(vocab_size=392, **shape)
         logits = model(torch.tensor([[1, 20, 30]]))  # (1, 3, 392)
     """
 
