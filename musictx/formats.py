@@ -113,7 +113,7 @@ def _parse(
             from musictx import musicxml
 
             return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
-        from musictx import chord_files
+        from musictx.songs import chord_files
 
         if linked or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
             return chord_files.read(data, repeats=repeats, repairs=repairs)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from musictx import shipped
-from musictx.chord_sheet import voiced
 from musictx.chords import is_chart
 from musictx.config import Limits
 from musictx.errors import UserError, shown
@@ -19,6 +18,7 @@ from musictx.options import request
 from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
+from musictx.songs.chord_sheet import voiced
 
 #: Samples of sound a second.
 RATE = 44_100

@@ -24,7 +24,7 @@ import musictx
 from musictx import bundle
 from musictx.card import card_text
 from musictx.notes import Score
-from musictx.sampling import drummers
+from musictx.songs import drummers
 from musictx.tokens.stream import STEPS
 from scripts.reproduce.bands import STYLES, snapped
 from scripts.words import run

@@ -4,7 +4,7 @@
         [seeds=10] [primers=FOLDER_OF_SONGS] [out=FOLDER]
 
 In every song of ``path`` the stretches of eight bars are found that are like earlier ones (both
-halves by :data:`musictx.evaluate.sections.ALIKE`): how alike bar is to bar, and how many are the
+halves by :data:`musictx.songs.sections.ALIKE`): how alike bar is to bar, and how many are the
 same. Then ``seeds`` pieces are composed by ``form``, the first section of each the beginning of one
 of ``primers`` where these are given; their sections, without the markers that name them, are
 compared with the plan. What lies in ``out`` from before is measured again, not composed.
@@ -19,9 +19,9 @@ import numpy as np
 
 import musictx
 from musictx.config.generate import sections_of
-from musictx.evaluate import sections as found
-from musictx.evaluate.metre import bar_likeness, bars_alike
 from musictx.notes import Score
+from musictx.songs import sections as found
+from musictx.songs.metre import bar_likeness, bars_alike
 from scripts.words import run
 
 SAME = 0.999

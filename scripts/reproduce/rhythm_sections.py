@@ -5,7 +5,7 @@
 
 Of songs in 4/4 the first ``seconds`` are taken without drums, bass and the names of chords; asked
 for is ``musictx accompany add=drums``, and ``add=bass``. Chords are those of the file's markers;
-phrases end before the sections that :mod:`musictx.evaluate.sections` finds. With ``styles`` drums
+phrases end before the sections that :mod:`musictx.songs.sections` finds. With ``styles`` drums
 are asked for in each of them instead, song n by the seed ``seed`` + n, and laid beside the drummers
 of every style that the card's were not taken from (``scripts/reproduce/drummers.py``), and these
 beside each other by halves; all their bars' means count the same.
@@ -21,10 +21,10 @@ import numpy as np
 
 import musictx
 from musictx import chords
-from musictx.evaluate import metre
-from musictx.evaluate.sections import sections
 from musictx.notes import Score
-from musictx.sampling.drummers import KINDS, kind_of
+from musictx.songs import metre
+from musictx.songs.drummers import KINDS, kind_of
+from musictx.songs.sections import sections
 from scripts.reproduce.bands import BASS, STEADY, STYLES, snapped
 from scripts.reproduce.drummers import performances
 from scripts.words import run

@@ -6,7 +6,7 @@
 Of every song the melody (the notes of ``program``) is kept for its first ``seconds``, with its
 chords where ``chords=true``, and accompanied; measured are the new notes, and those that the song
 has beside its melody while that lasts, from its first to its last note
-(musictx/evaluate/harmony.py, metre.py), against the chords of the file's markers: as they are, and
+(musictx/songs/harmony.py, metre.py), against the chords of the file's markers: as they are, and
 shifted by 6 semitones.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 
 import musictx
 from musictx.chords import NAMES, NONE, QUALITIES, annotated
-from musictx.evaluate import harmony, metre
 from musictx.notes import Score
+from musictx.songs import harmony, metre
 from scripts.words import run
 
 LAGS = (1, 2, 4, 8, 16)

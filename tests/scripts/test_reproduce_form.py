@@ -8,7 +8,7 @@ import pytest
 from musictx.notes import Score
 from scripts.reproduce.form import recognised
 from scripts.reproduce.rhythm_sections import bass_measures, colours, lowest, overlap, places
-from tests.evaluate.test_sections import song
+from tests.songs.test_sections import song
 
 
 def test_a_plan_is_recognised_where_it_was_kept_and_not_where_it_was_not():

@@ -23,7 +23,8 @@ from musictx.speed.packed import byte_panels
 from musictx.speed.step import NativeStep
 from tests import compiler
 from tests.chorale.features.test_grid import GRID, PITCHES, VOCAB, music
-from tests.model.features import test_conditions, test_lookahead, test_motif_memory
+from tests.model.features import test_conditions, test_motif_memory
+from tests.songs.features import test_lookahead
 from tests.speed.steps import (
     CLOSE,
     CLOSE_IN_BYTES,
