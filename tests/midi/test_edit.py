@@ -105,8 +105,9 @@ def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
     """Seconds by mido's own count of the tempo marks."""
-    rows = sum(messages(data, lambda message: message.type == "set_tempo"), [])
-    marks = {tick: mark.tempo for tick, mark in sorted(rows, key=lambda row: row[0])}
+    tracks = messages(data, lambda message: message.type == "set_tempo")
+    rows = [(tick, mark.tempo) for track in tracks for tick, mark in track]
+    marks = dict(sorted(rows, key=lambda row: row[0]))
     found = []
     for tick in ticks.tolist():
         passed, at, tempo = 0.0, 0, 500_000

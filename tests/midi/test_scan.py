@@ -131,7 +131,8 @@ FILES = {
     "other chunks": (TWO[:14] + ALIEN + TWO[14:] + ALIEN + b"\0\0\0", [C4, D4], {}),
     "a longer header": (ONE[:4] + raw("00 00 00 08") + ONE[8:14] + b"xx" + ONE[14:], [C4], {}),
     "no end mark": (file(NOTE_ON_OFF), [C4], {}),
-    "events after the end mark": (file(f"{NOTE_ON_OFF} {END} \n 00 90 40 40 60 80 40 00"), [C4], {}),
+    "events after the end mark": (
+        file(f"{NOTE_ON_OFF} {END} \n 00 90 40 40 60 80 40 00"), [C4], {}),
     "a data byte above 127": (
         file(f"00 90 3C FF 60 80 3C 00 {END}"), [(0.0, tick(96), 60, 127)],
         {"bytes out of range": 1}),
