@@ -14,6 +14,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import musictx
 from scripts.docs import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,13 +22,24 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 #: Pages of docs/ that are files of the repository's root.
 AT_ROOT = ("index.md", "changelog.md")
-PYTHON = (
-    *("musictx.api", "musictx.notes.Score", "musictx.bundle.Bundle"),
-    *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
-    *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
-    *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
-    *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
-)
+#: Heading -> what the reference of Python describes under it.
+PYTHON = {
+    "Music": [f"{musictx._WHERE[name]}.{name}" for name in sorted(musictx._WHERE)],
+    "Relative attention": [
+        *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
+        *("musictx.attention.why_not", "musictx.model.attention_weights"),
+    ],
+    "Classes to derive from": [
+        *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
+        *("musictx.attention.terms.Axis", "musictx.attention.positions.base.Sizes"),
+        *("musictx.tokens.vocab.Tokenizer", "musictx.tokens.vocab.GrammarState"),
+        "musictx.model.features.base.Feature",
+    ],
+    "Network and training": [
+        *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
+        *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
+    ],
+}
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -36,7 +48,7 @@ def on_files(files: Files, config: Any) -> Files:
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
     pages["reference/commands.md"] = reference.commands()
     pages["reference/configuration.md"] = reference.configuration()
-    pages["reference/python.md"] = "# Python\n\n" + "\n\n".join(f"::: {name}" for name in PYTHON)
+    pages["reference/python.md"] = python()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -63,3 +75,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"[{text}]({repository}/blob/main/{name}{anchor or ''})"
 
     return LINK.sub(resolved, markdown)
+
+
+def python() -> str:
+    """The public names; mkdocstrings puts signature and docstring in the place of each."""
+    lines = ["# Python", ""]
+    for heading, names in PYTHON.items():
+        lines += [f"## {heading}", "", *(f"::: {name}\n" for name in names)]
+    return "\n".join(lines)
