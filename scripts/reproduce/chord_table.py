@@ -19,7 +19,7 @@ from musictx.chord_search import STATES, TRIADS, observed
 from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
-from scripts.words import run
+from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]
 MELODY = 73
