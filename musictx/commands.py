@@ -143,8 +143,8 @@ EVERY = (
     ),
     Command(
         name="chords",
-        options="musictx.config.chords:ChordsConfig",
-        run="musictx.apps.chords:run",
+        options="musictx.songs.config:ChordsConfig",
+        run="musictx.songs.chords_command:run",
         about="Print the chords of a file, bar by bar, and write them into it.",
         examples=("musictx chords song.mid", "musictx chords song.mid out=song-chords.mid"),
         positional="file",

@@ -1,10 +1,11 @@
 """The registry: what the optional components of musictx add, by import path.
 
-``chorale``, ``live``, ``mcp``, ``render``, ``speed`` and ``studio`` are optional components: the
-core never imports them (``lint-imports`` checks this) and works without their folders. What they
-add stands in the tables below, name -> ``package.module:Name`` or ``package.module``, and is
-imported when it is first used (their commands stand in ``musictx/commands.py``). The tables hold
-what is there: where a folder is missing, so are its entries.
+``chorale``, ``live``, ``mcp``, ``render``, ``songs``, ``speed`` and ``studio`` are optional
+components: the core never imports them (``lint-imports`` checks this) and works without their
+folders. What they add stands in the tables below, name -> ``package.module:Name`` or
+``package.module``, and is imported when it is first used (their commands stand in
+``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are its
+entries.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ def _present(table: dict[str, str]) -> dict[str, str]:
 
 
 #: Classes for ``tokenizer.name``.
-TOKENIZERS = _present({"chorale": "musictx.chorale.tokenizer:ChoraleTokenizer"})
+TOKENIZERS = _present(
+    {
+        "notes": "musictx.songs.bar_tokens:BarTokenizer",
+        "chorale": "musictx.chorale.tokenizer:ChoraleTokenizer",
+    }
+)
 #: Classes for ``corpus.name``.
 CORPORA = _present(
     {"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"}
@@ -34,6 +40,9 @@ CORPORA = _present(
 #: Classes for the names in ``model.features``.
 FEATURES = _present(
     {
+        "bars": "musictx.songs.features.bars:Bars",
+        "ahead": "musictx.songs.features.lookahead:Lookahead",
+        "harmony": "musictx.songs.features.harmony:Harmony",
         "intervals": "musictx.chorale.features.intervals:Intervals",
         "ages": "musictx.chorale.features.note_ages:NoteAges",
         "repeats": "musictx.chorale.features.repeats:Repeats",
@@ -65,9 +74,11 @@ CHECKS = _present(
     }
 )
 #: Folders of YAML files, which join those of ``conf/``.
-CONF = [folder for folder in (_HERE / "chorale" / "conf",) if folder.is_dir()]
+CONF = [folder for folder in map(_HERE.joinpath, ("chorale/conf", "songs/conf")) if folder.is_dir()]
 #: Folders of model folders.
-MODELS = [folder for folder in (_HERE / "chorale" / "models",) if folder.is_dir()]
+MODELS = [
+    folder for folder in map(_HERE.joinpath, ("chorale/models", "songs/models")) if folder.is_dir()
+]
 
 
 def load(path: str) -> Any:

@@ -36,10 +36,10 @@ from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.evaluate.note_limits import of_corpus
-from musictx.model.features.bars import Bars
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
+from musictx.songs.features.bars import Bars
 from scripts.harness import run
 from scripts.reproduce import steering
 

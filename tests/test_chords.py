@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from musictx import chords
 from musictx.beats import Beats
 from musictx.chords import CHORDS, NONE, Chord, annotated
-from musictx.evaluate.sections import sections
 from musictx.notes import METER, NOTE, Score
+from musictx.songs.sections import sections
 
 quick = settings(deadline=None, max_examples=40)
 

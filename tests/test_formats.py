@@ -143,11 +143,6 @@ def test_more_parts_than_a_file_can_have_are_refused() -> None:
         midi.to_bytes(score)
 
 
-def test_pedals_go_to_no_part_without_notes() -> None:
-    score = midi.read(file(f"00 B0 40 7F {END}", f"00 91 3C 40 60 81 3C 00 {END}"))
-    assert len(score.pedals) == 0
-
-
 @pytest.mark.parametrize(
     ("limits", "data"),
     [

@@ -16,7 +16,7 @@ from musictx import registry
 from musictx.commands import EVERY
 
 ROOT = Path(__file__).resolve().parents[1]
-NAMES = ["chorale", "live", "mcp", "render", "speed", "studio"]
+NAMES = ["chorale", "live", "mcp", "render", "songs", "speed", "studio"]
 #: Its tables.
 TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
 TABLES = {name: table for name, table in TABLES.items() if name.isupper()}

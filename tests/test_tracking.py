@@ -13,7 +13,7 @@ from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time, without_beats
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.tokens.bars import nearest
+from musictx.songs.bars import nearest
 from musictx.tokens.build import build
 from musictx.tracking import LONGEST, tracked
 from tests.untrained import saved

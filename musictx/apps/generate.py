@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from musictx import formats, musicxml
-from musictx.apps import form, infill, loops, parts, tasks
+from musictx.apps import infill, parts, tasks
 from musictx.apps.results import (
     Notice,
     Result,
@@ -40,7 +40,8 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, steering
 from musictx.sampling.stream import Stream
 from musictx.sampling.strengths import PART_SECONDS, PART_SHARE, USUAL_SECONDS
-from musictx.tokens.bars import STEPS
+from musictx.songs import form, loops
+from musictx.songs.bars import STEPS
 from musictx.tokens.vocab import Penalty, Tokenizer
 
 #: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.

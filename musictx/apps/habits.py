@@ -14,9 +14,9 @@ from musictx.config import AccompanyConfig, InfillConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
-from musictx.sampling import group_limits
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.songs import group_limits
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).

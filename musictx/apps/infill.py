@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from musictx import musicxml, registry
-from musictx.apps import loops, parts
+from musictx.apps import parts
 from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
     Notice,
@@ -35,6 +35,7 @@ from musictx.sampling.events import OnEvent, Placed
 from musictx.sampling.infill import Infill
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.songs import loops
 from musictx.tokens.stream import DRUM_PART
 
 #: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).

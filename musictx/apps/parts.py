@@ -22,8 +22,8 @@ from musictx.errors import UserError
 from musictx.evaluate.nll import log_likelihood
 from musictx.evaluate.note_limits import MIDDLE
 from musictx.notes import DRUMS, Score
-from musictx.sampling.drummers import QUARTERS, Drummer, of_style
 from musictx.shipped import models
+from musictx.songs.drummers import QUARTERS, Drummer, of_style
 
 #: Program of General MIDI -> the one that stands for its family in the corpus of songs
 #: (scripts/reproduce/songs.py), by the first program of each family.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import chord_search, chord_sheet, formats
+from musictx import formats
 from musictx.beats import Beats
 from musictx.chords import annotated, is_chart, marked
 from musictx.config import AccompanyConfig, InfillConfig
@@ -20,6 +20,7 @@ from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.songs import chord_search, chord_sheet
 from musictx.tokens.controls import measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from musictx import lazy
 
 if TYPE_CHECKING:
-    from musictx.config.chords import ChordsConfig as ChordsConfig
     from musictx.config.compare import CompareConfig as CompareConfig
     from musictx.config.composing import ModelFolder as ModelFolder
     from musictx.config.corpus import AugmentConfig as AugmentConfig
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from musictx.config.trainer import TrainerConfig as TrainerConfig
 
 _WHERE = {
-    "chords": ["ChordsConfig"], "compare": ["CompareConfig"], "composing": ["ModelFolder"],
+    "compare": ["CompareConfig"], "composing": ["ModelFolder"],
     "corpus": ["AugmentConfig", "CorpusConfig"], "data": ["DataConfig"],
     "doctor": ["DoctorConfig"], "evaluate": ["EvaluateConfig"], "generate": ["GenerateConfig"],
     "infill": ["AccompanyConfig", "InfillConfig"], "limits": ["Limits"],

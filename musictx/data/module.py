@@ -14,13 +14,13 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 
 from musictx.config import AugmentConfig
-from musictx.data.bar_tasks import BarTasks
 from musictx.data.draw import TrainingRows
 from musictx.data.event_tasks import EventTasks
 from musictx.data.shards import Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
+from musictx.songs.bar_tasks import BarTasks
 from musictx.tokens.controls import HERE
 from musictx.tokens.vocab import Tokenizer
 

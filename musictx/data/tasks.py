@@ -7,7 +7,7 @@ steer      only the controls are given
 
 Controls are measured in the window itself and left out part of the time. There are two languages:
 events in seconds (:mod:`.event_tasks`), where spans are some seconds and all that is given stands
-ahead, and notes in bars (:mod:`.bar_tasks`), where it stands before each bar.
+ahead, and notes in bars (:mod:`musictx.songs.bar_tasks`), where it stands before each bar.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.evaluate import harmony, metre, musical
+from musictx.evaluate import musical
 from musictx.evaluate.musical import pitched
 from musictx.evaluate.sets import Excerpt
 from musictx.grid import grid_of
 from musictx.notes import Score
+from musictx.songs import harmony, metre
 
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0

@@ -1,6 +1,6 @@
 """A group of ids as one step of the network: what stands between the layers and the ids.
 
-Tokens in bars (:mod:`musictx.tokens.bar_tokens`) say a note in five ids. The layers run once a
+Tokens in bars (:mod:`musictx.songs.bar_tokens`) say a note in five ids. The layers run once a
 note, so a window holds five times the music at the same cost, and the ids within it are predicted
 one after another by small residual maps: each adds to the state that predicts the next id what the
 ids of the group so far contribute. What the layers read of a group is the sum of its ids'

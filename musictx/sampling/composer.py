@@ -14,9 +14,7 @@ from musictx.bundle import Bundle
 from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.notes import Score
-from musictx.sampling.bar_infill import BarInfill
 from musictx.sampling.continuation import Continuation
-from musictx.sampling.drummers import Drummer
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
@@ -33,7 +31,9 @@ from musictx.sampling.strengths import (
     TRIES,
     USUAL_SECONDS,
 )
-from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.songs.bar_infill import BarInfill
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.drummers import Drummer
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import Penalty, Tokenizer
 

@@ -19,7 +19,7 @@ from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import cadence, group_limits, timeline
+from musictx.sampling import cadence, timeline
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.penalties import of_pieces
@@ -28,7 +28,8 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens import layout, lookahead
+from musictx.songs import group_limits, lookahead
+from musictx.tokens import layout
 from musictx.tokens.controls import HERE
 from musictx.tokens.sounding import Change
 from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer

@@ -4,7 +4,7 @@ Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPena
 motif continues as it did (:class:`MotifRepetition`). In bars: a bar repeats one of a section ago
 (:class:`BarRepetitionPrior`), parts keep the rhythm of the last bars (:class:`RhythmConsistency`),
 and a new section differs from earlier ones (:class:`SectionContrast`). Around given notes see
-:func:`musictx.sampling.infill_biases.repeated`.
+:func:`musictx.songs.infill_biases.repeated`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from musictx.sampling.strengths import (
     STAY_GAIN,
     STRIKE_GAIN,
 )
-from musictx.tokens.bar_grammar import ONSET_BARS
-from musictx.tokens.bar_ids import REPEATS
-from musictx.tokens.bar_tokens import BarTokenizer
-from musictx.tokens.bars import PER_SECOND
+from musictx.songs.bar_grammar import ONSET_BARS
+from musictx.songs.bar_ids import REPEATS
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer, Vocabulary
 
@@ -187,7 +187,7 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
 
 
 class BarRepetitionPrior:
-    """Which earlier bar a bar repeats (:mod:`musictx.tokens.repeats`): one as many bars ago as
+    """Which earlier bar a bar repeats (:mod:`musictx.songs.repeats`): one as many bars ago as
     :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats, and :data:`STAY_GAIN` more a bar so far
     away or farther that is as far away as the one that the bar before repeated; one of the last
     :data:`NEAR_BARS` costs :data:`NEAR_COST`, one before those bars :data:`FAR_COST`. Real songs

@@ -33,8 +33,8 @@ from musictx.sampling.strengths import (
     REPETITION_STRIKES,
     TONALITY_GAIN,
 )
-from musictx.tokens.bar_tokens import BarTokenizer
-from musictx.tokens.bars import PER_SECOND
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.velocities import Velocities

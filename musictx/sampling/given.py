@@ -8,8 +8,8 @@ The model writes the piece from beginning to end, given notes too. Four rules ho
 - no new note begins while a given one of its pitch sounds, or where one begins.
 
 An item is a strike or a release (:mod:`.given_events`), or a note, chord or bar line
-(:mod:`.given_bars`): what a token language writes at a place in time. These modules say how an item
-is spelled and which ids would pass it.
+(:mod:`musictx.songs.given_bars`): what tokens write at a place in time. These modules say how an
+item is spelled and which ids would pass it.
 """
 
 from __future__ import annotations

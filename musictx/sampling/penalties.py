@@ -33,8 +33,8 @@ from musictx.sampling.strengths import (
     TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.tokens.bar_grammar import BarState
-from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
 
 
@@ -58,7 +58,7 @@ def of_pieces(
     The other arguments are those of :func:`build`.
     """
     penalties: list[Penalty] = []
-    # In groups the grammar knows the pitches: :mod:`.group_limits`.
+    # In groups the grammar knows the pitches: :mod:`musictx.songs.group_limits`.
     if tokenizer.group == 1 and pitches.asked(sampling):
         inside = pitches.pitch_sets(sampling, primers)
         penalties = [EachRow([pitches.PitchSet(tokenizer.pitch_of, row) for row in inside])]
@@ -86,7 +86,7 @@ def of_the_primers(
     or for tokens that name no programs."""
     program = programs(tokenizer)
     if all(len(primer.ids) for primer in primers):
-        some = (program >= 0).any() and tokenizer.group == 1  # see :mod:`.group_limits`
+        some = (program >= 0).any() and tokenizer.group == 1  # see songs/group_limits.py
         return [_instruments(tokenizer, frozenset(), primers)] if some else []
     full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL_PART]
     may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)

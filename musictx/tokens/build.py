@@ -13,10 +13,7 @@ from musictx.tokens.vocab import Tokenizer
 
 #: Import paths of the core's tokenizers, each imported when it is asked for; optional components
 #: add theirs (``registry.TOKENIZERS``).
-REGISTRY = {
-    "performance": "musictx.tokens.performance:PerformanceTokenizer",
-    "notes": "musictx.tokens.bar_tokens:BarTokenizer",
-}
+REGISTRY = {"performance": "musictx.tokens.performance:PerformanceTokenizer"}
 OPTIONS = tuple(TokenizerConfig.__dataclass_fields__)
 
 

@@ -1,7 +1,7 @@
 """Notes on whole steps: what stands between a Score and its ids, whatever spells them.
 
 A step is 10 ms for events in seconds (:mod:`.performance`), a 24th of a quarter note for notes in
-bars (:mod:`.bar_tokens`).
+bars (:mod:`musictx.songs.bar_tokens`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+import musictx
 from musictx.cli.help import default_text
 from musictx.commands import COMMANDS, groups
 from musictx.config import SCHEMES, checks
@@ -21,20 +22,31 @@ from musictx.config import SCHEMES, checks
 ROOT = Path(__file__).resolve().parents[2]
 #: [text](target) where the target is a file.
 LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
-PYTHON = (
-    *("musictx.api", "musictx.notes.Score", "musictx.bundle.Bundle"),
-    *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
-    *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
-    *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
-    *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
-)
+#: Heading -> what the reference of Python describes under it.
+PYTHON = {
+    "Music": [f"{musictx._WHERE[name]}.{name}" for name in sorted(musictx._WHERE)],
+    "Relative attention": [
+        *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
+        *("musictx.attention.why_not", "musictx.model.attention_weights"),
+    ],
+    "Classes to derive from": [
+        *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
+        *("musictx.attention.terms.Axis", "musictx.attention.positions.base.Sizes"),
+        *("musictx.tokens.vocab.Tokenizer", "musictx.tokens.vocab.GrammarState"),
+        "musictx.model.features.base.Feature",
+    ],
+    "Network and training": [
+        *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
+        *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
+    ],
+}
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are no files of docs/."""
     pages = {"index.md": (ROOT / "README.md").read_text("utf-8").replace("](docs/", "](")}
     pages["reference/commands.md"] = commands()
-    pages["reference/python.md"] = "# Python\n\n" + "\n\n".join(f"::: {name}" for name in PYTHON)
+    pages["reference/python.md"] = python()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -61,6 +73,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"[{text}]({repository}/blob/main/{name}{anchor or ''})"
 
     return LINK.sub(resolved, markdown)
+
+
+def python() -> str:
+    """The public names; mkdocstrings puts signature and docstring in the place of each."""
+    lines = ["# Python", ""]
+    for heading, names in PYTHON.items():
+        lines += [f"## {heading}", "", *(f"::: {name}\n" for name in names)]
+    return "\n".join(lines)
 
 
 def commands() -> str:

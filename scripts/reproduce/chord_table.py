@@ -4,7 +4,7 @@
 
 SONGS is a folder of songs with their chords as markers and their melody on program 73, as
 ``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
-``musictx/chord_table.json``, which ``musictx/chord_search.py`` reads.
+``musictx/chord_table.json``, which ``musictx/songs/chord_search.py`` reads.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from musictx import formats
-from musictx.chord_search import STATES, TRIADS, observed
 from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
+from musictx.songs.chord_search import STATES, TRIADS, observed
 from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]

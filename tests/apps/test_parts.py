@@ -13,7 +13,7 @@ from musictx.config import InfillConfig
 from musictx.errors import UserError
 from musictx.evaluate.note_limits import at_once
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.sampling.drummers import KINDS
+from musictx.songs.drummers import KINDS
 from musictx.tokens import controls
 from tests.untrained import saved
 

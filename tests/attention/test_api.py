@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from musictx.attention import api, chunked
+from musictx.attention import api
 from musictx.attention.api import attend
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
@@ -225,21 +225,6 @@ def test_a_kernel_that_raises_is_left_out_with_one_line(attend_, words, monkeypa
         v.requires_grad_()
         with pytest.raises(RuntimeError, match="registers"):
             attend(q, k, v, terms, implementation="native").sum().backward()
-
-
-def test_a_kernel_is_asked_once_with_the_labels_of_the_job(monkeypatch):
-    right, calls = chunked.attend, []
-    monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(api, "_RUNS", {})
-    monkeypatch.setattr(native, "_missing", lambda: None)
-    monkeypatch.setattr(native, "attend", lambda q, *a: calls.append(q.shape) or right(q, *a))
-    (q, k, v, terms), _, _ = inputs("labelled", 5)
-    terms = Terms(terms.scale, terms.axes)
-    places = {"query_positions": cases.places(2, 0, 5), "key_positions": cases.places(2, 0, 5)}
-    q, k, v = (x.float() for x in (q, k, v))
-    for _ in range(2):
-        attend(q, k, v, terms, **places)
-    assert calls == [(1, 1, 40, 4), (2, 2, 5, 4), (2, 2, 5, 4)]
 
 
 def test_importing_attention_and_the_model_needs_neither_triton_nor_the_compiler():

@@ -161,27 +161,6 @@ def test_it_computes_whatever_it_says_it_can(name, data):
     assert max(shares.values()) < 1, shares
 
 
-#: Lengths around a block, tables and packing in turn.
-AROUND = [(1, 1), (2, 2), (127, 127), (128, 128), (129, 129), (300, 300), (5, 260), (140, 260)]
-CASES = [
-    (queries, keys, (1, 40, 1000)[(i + packed) % 3], bool(packed))
-    for i, (queries, keys) in enumerate(AROUND)
-    for packed in (0, 1)
-]
-
-
-@of("chunked", "native")
-@pytest.mark.parametrize(("queries", "keys", "distances", "packed"), CASES)
-def test_it_computes_around_the_block_size(name, queries, keys, distances, packed):
-    torch.manual_seed(queries + keys)
-    job = table_job(queries, keys, distances)
-    if packed:  # pieces as runs, differing from row to row
-        pieces = (torch.rand(2, keys) < min(1, 3 / keys)).long().cumsum(1)
-        job.where.update(key_pieces=pieces, query_pieces=pieces[:, keys - queries :])
-    shares = excess(name, job)
-    assert max(shares.values()) < 1, shares
-
-
 @of("skew", "chunked", "native", "fused")
 def test_nothing_leaks_from_the_future_or_from_other_pieces(name):
     torch.manual_seed(0)

@@ -95,33 +95,6 @@ def test_a_step_of_decoding_copies_no_keys():
     assert seen.largest <= k.numel()
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-def test_gradients_of_everything_pass_gradcheck(causal, small_blocks):
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    cases.qkv(named, 1, 1, 9, 10, 2)
-    cases.everything(named, 1, 2)
-    where = {"query_positions": Span(2, 9), "key_positions": Span(0, 10), "causal": causal}
-
-    def run(*tensors: Tensor) -> Tensor:
-        q, k, v, table, bias, u, v_bias, values = tensors
-        terms = Terms(0.7, (Axis(table, bias, low=-2, high=2),), u, v_bias, values, Blocks(4))
-        return cases.directly(chunked)(q, k, v, terms, **where)
-
-    assert torch.autograd.gradcheck(run, tuple(named.values()))
-
-
-def test_the_skew_is_the_picture_of_the_paper():
-    """Digits are row and distance; columns in descending distance become columns for keys."""
-    product = torch.tensor([[12, 11, 10], [22, 21, 20], [32, 31, 30]])
-    found = skew.skewed(product)
-    assert [found[i, : i + 1].tolist() for i in range(3)] == [[10], [21, 20], [32, 31, 30]]
-    last = skew.skewed(torch.arange(7).flip(0).expand(2, 3, 7))  # three queries after four keys
-    assert [last[1, r, : r + 5].tolist() for r in range(3)] == [
-        list(range(r + 4, -1, -1)) for r in range(3)
-    ]
-
-
 def wrong_side(product: Tensor) -> Tensor:
     *batch, queries, keys = product.shape
     padded = torch.nn.functional.pad(product, (0, 1))

@@ -87,8 +87,7 @@ def test_many_particles_come_near_the_likeliest_of_all():
     assert np.mean([one.nats_per_note for one in alone]) > best + 0.05
 
 
-@pytest.mark.parametrize("strength", [0.0, 1.2])
-@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize(("strength", "held"), [(0.0, False), (1.2, True)])
 def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
     """Two steps of tenor and bass, every way listed: p x exp(-strength x faults), the
     faults counted on whole pieces, against the shares of the particles. Where soprano and alto are

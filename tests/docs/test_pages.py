@@ -19,8 +19,9 @@ from tests.docs.blocks import BLOCK, execute
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
-#: Its examples need a studio that runs: test_http_page.py. Lightning warns those who use it bare.
-SERVED, WARNING = "http.md", "training.md"
+#: Its examples need a studio that runs: test_http_page.py. Its listings are files:
+#: test_tutorials.py. Lightning warns those who use it bare.
+SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
     (page, command, what)
@@ -36,7 +37,7 @@ TASKS = [
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if BLOCK.search(page.read_text()) and page.name != SERVED],
+    [page for page in PAGES if BLOCK.search(page.read_text()) and page.name not in (SERVED, FILES)],
     ids=lambda page: page.name,
 )
 def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):

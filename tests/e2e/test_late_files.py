@@ -12,7 +12,7 @@ from musictx import cli, midi
 from musictx.data.shards import Shards
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.tokens.bar_tokens import BarTokenizer
+from musictx.songs.bar_tokens import BarTokenizer
 from tests.e2e.test_walkthrough import TINY
 
 TICKS = 480

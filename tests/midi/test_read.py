@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 
 import mido
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.pairing import match_note_offs
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
+from tests.midi.midi_bytes import END, file, raw, table, tick
 
 
 def test_a_whole_file_byte_by_byte() -> None:
@@ -39,44 +39,6 @@ def test_a_whole_file_byte_by_byte() -> None:
     assert score.pedals.tolist() == [(1.0, 127, 0), (1.5, 0, 0)]
     assert score.tempos.tolist() == [(0.0, 60.0)]
     assert score.meters.tolist() == [(0.0, 3, 4)]
-
-
-def test_running_status_goes_on_after_meta_and_system_events() -> None:
-    score = midi.read(
-        file(f"""
-        00 90 3C 40        # C4 on
-        10 FF 01 02 68 69  # text
-        10 F0 02 43 F7     # system exclusive
-        10 FE              # active sensing
-        10 F2 01 02        # song position
-        10 3C 00           # C4 off, status left out
-        {END}""")
-    )
-    assert table(score) == [(0.0, tick(80), 60, 64)]
-
-
-def test_notes_left_open_end_with_their_track_and_are_counted() -> None:
-    repairs: Counter = Counter()
-    score = midi.read(
-        file(
-            """
-            00 90 3C 40        # never released
-            10 90 3C 41        # never released either
-            10 90 3E 42
-            40 80 3E 00
-            60 FF 2F 00        # end of track at tick 192
-            """,
-            f"00 91 40 40 00 81 40 00 {END}",
-        ),
-        repairs=repairs,
-    )
-    assert table(score) == [
-        (0.0, tick(192), 60, 64),
-        (0.0, 0.0, 64, 64),
-        (tick(16), tick(192), 60, 65),
-        (tick(32), tick(96), 62, 66),
-    ]
-    assert repairs == {"notes left open": 2}
 
 
 def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, int]]:
@@ -139,11 +101,6 @@ def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
     assert table(score)[3][:2] == (tick(32), tick(48))
 
 
-def test_a_channel_has_program_0_until_a_program_change() -> None:
-    score = midi.read(file(f"{NOTE_ON_OFF} 00 C0 05 {NOTE_ON_OFF} {END}"))
-    assert score.notes["program"].tolist() == [0, 5]
-
-
 def test_a_pedal_moves_the_part_on_its_channel_and_no_other() -> None:
     score = midi.read(
         file(
@@ -172,14 +129,6 @@ def test_a_pedal_in_a_track_without_notes_moves_its_channel_in_all_tracks() -> N
         )
     )
     assert score.pedals.tolist() == [(0.0, 127, 0), (0.0, 127, 1)]
-
-
-def test_only_controller_64_is_a_sustain_pedal() -> None:
-    score = midi.read(
-        file(f"00 90 3C 40 00 B0 43 7F 00 B0 42 7F 00 B0 01 40 00 E0 40 40 60 80 3C 00 {END}")
-    )
-    assert len(score.pedals) == 0
-    assert table(score) == [(0.0, tick(96), 60, 64)]
 
 
 def _read_by_mido(data: bytes) -> list[tuple]:

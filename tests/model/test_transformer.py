@@ -28,25 +28,6 @@ def test_positions_given_are_the_positions_used(scheme):
         close(shifted, model(ids))  # only differences matter
 
 
-def test_relative_positions_make_a_difference_and_none_has_none():
-    """Without positions a permutation of the past changes nothing at the last token."""
-    ids = random_ids(1, 12)
-    mixed = ids.clone()
-    mixed[0, :11] = ids[0, torch.randperm(11, generator=torch.Generator().manual_seed(0))]
-    model = build("none", layers=1)
-    close(model(ids)[:, -1], model(mixed)[:, -1])
-    for scheme in ("huang", "sinusoidal"):
-        model = build(scheme, layers=1)
-        assert not torch.allclose(model(ids)[:, -1], model(mixed)[:, -1], atol=1e-3)
-
-
-def test_max_distance_defaults_to_half_the_context():
-    model = build(context=30)
-    assert model.position.terms().axes[0].table.shape == (2, 15, 8)
-    assert build(context=30, shared=True).position.terms().axes[0].table.shape == (1, 15, 8)
-    assert model.config.position.options["max_distance"] == 15
-
-
 @every_scheme
 @pytest.mark.parametrize("plain", [False, True])
 def test_every_parameter_receives_gradient_and_moves_in_a_step(scheme, plain):

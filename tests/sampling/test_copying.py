@@ -34,9 +34,9 @@ from musictx.sampling.strengths import (
     STAY_GAIN,
     STRIKE_GAIN,
 )
-from musictx.tokens.bar_ids import REPEATS
+from musictx.songs.bar_ids import REPEATS
+from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.build import build
-from musictx.tokens.repeats import FARTHEST_BARS
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS
 from tests.model.test_grouped import song

@@ -12,8 +12,8 @@ from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
-from tests.model.features import test_lookahead
 from tests.sampling.engines import CACHES, GREEDY, Only, V, make, run
+from tests.songs.features import test_lookahead
 from tests.speed import test_step
 
 caches = pytest.mark.parametrize("cache", CACHES)

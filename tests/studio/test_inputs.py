@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import musictx
-from musictx import chord_sheet, shipped
+from musictx import shipped
 from musictx.beats import Beats
 from musictx.chorale import app as harmonise
 from musictx.chorale.tune import Gap
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
 from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.songs import chord_sheet
 from musictx.studio import exchange, performing
 from musictx.studio.change import Track, parse
 from musictx.studio.config import StudioConfig, StudioLimits

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.notes import METER, TEMPO, Score
-from musictx.tokens.bars import PLACES
+from musictx.songs.bars import PLACES
 
 TICKS = 480
 

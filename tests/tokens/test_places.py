@@ -16,8 +16,8 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.grid import in_time
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.notes import Pulse, Score
-from musictx.tokens.bar_tokens import BarTokenizer
-from musictx.tokens.bars import PER_SECOND
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
 from tests.strategies import scores

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.notes import Score
+from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens import controls
-from musictx.tokens.bar_tokens import BarTokenizer
 from musictx.tokens.build import build
 from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, level, measured
 from musictx.tokens.performance import PerformanceTokenizer

@@ -25,9 +25,6 @@ BUILT_IN = {
     "sounding": "musictx.model.features.sounding:Sounding",
     "conditions": "musictx.model.features.conditions:Conditions",
     "echoes": "musictx.model.features.motif_memory:MotifMemory",
-    "bars": "musictx.model.features.bars:Bars",
-    "ahead": "musictx.model.features.lookahead:Lookahead",
-    "harmony": "musictx.model.features.harmony:Harmony",
 }
 
 

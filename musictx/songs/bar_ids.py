@@ -1,0 +1,100 @@
+"""Notes in bars <-> five ids each; see :mod:`musictx.songs.bar_tokens`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from musictx.songs.repeats import FARTHEST_BARS, repeated
+from musictx.tokens.controls import KNOWN
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
+from musictx.tokens.vocab import SPECIALS, Vocabulary
+
+#: Ids of a note, a chord or a bar line.
+FIELDS_PER_NOTE = 5
+#: Places in a bar that can be written: eight quarters.
+PLACES = 8 * STEPS
+#: The longest length, in steps; longer notes are divided.
+LONGEST = 8 * STEPS
+#: Steps of a drum stroke, decoded.
+DRUM_STEPS = STEPS // 4
+#: Which id of a bar line says which bar it repeats: 0 none, from REPEATS on how many bars before it
+#: that one lies; 1 and 2 stand ahead of the piece only (:mod:`.lookahead`).
+REPEAT_FIELD, REPEATS = 3, 3
+SECTIONS = REPEATS + FARTHEST_BARS
+
+
+def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
+    """(n,) uint16 ids. Raises ``ValueError`` for a value that the vocabulary does not have, or a
+    note in no bar."""
+    bars, notes = stream.bars, stream.notes
+    bar_lines = np.empty((len(bars), FIELDS_PER_NOTE), np.int64)
+    bar_lines[:, 0] = table.id("bar")
+    bar_lines[:, 1] = table.ids("numerator", bars["numerator"])
+    bar_lines[:, 2] = table.ids("denominator", bars["exponent"])
+    bar_lines[:, 4] = table.ids("place", bars["cut"])
+    bar, lines = stream.bar, stream.lines
+    if len(notes) and not 0 <= bar.min() <= bar.max() < len(bars):
+        raise ValueError(f"notes: expected in bars 0 to {len(bars) - 1}")
+    distance = repeated(stream)
+    section = np.where(distance, REPEATS - 1 + distance, 0)
+    bar_lines[:, REPEAT_FIELD] = table.ids("section", section)
+    rows = np.empty((len(notes), FIELDS_PER_NOTE), np.int64)
+    rows[:, 0] = table.ids("place", notes["start"] - lines[bar])
+    chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART
+    pitched = ~chord & ~drum
+    tie = pitched & (notes["velocity_bin"] == 0)
+    columns: list[tuple[int, np.ndarray, str, str]] = [
+        (1, chord, "harmony", ""),
+        (1, drum, "drums", ""),
+        (1, pitched, "program", "part"),
+        (2, chord, "root", "pitch"),
+        (2, drum, "drum", "pitch"),
+        (2, pitched, "pitch", "pitch"),
+        (3, chord, "quality", "length"),
+        (3, drum, "none", ""),
+        (3, pitched, "length", "length"),
+        (4, chord, "none", ""),
+        (4, tie, "tie", ""),
+        (4, ~chord & ~tie, "velocity", "velocity_bin"),
+    ]
+    for column, some, kind, value in columns:
+        rows[some, column] = table.ids(kind, notes[value][some]) if value else table.id(kind)
+    both = np.concatenate([bar_lines, rows])
+    at = np.concatenate([np.arange(len(bars)) * 2, bar * 2 + 1])
+    ids: np.ndarray = both[np.argsort(at, kind="stable")].astype(np.uint16).reshape(-1)
+    return ids
+
+
+def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
+    """Any ids -> the bars and notes that they say; five ids that say none, what stands before the
+    first bar, or is known ahead (:mod:`.lookahead`), are passed over. Raises ``ValueError`` for ids
+    that the vocabulary does not have."""
+    if len(ids) and (ids.min() < 0 or ids.max() >= table.size):
+        raise ValueError(f"ids: expected 0 to {table.size - 1}")
+    content = ids[ids >= len(SPECIALS)]
+    whole = content[: len(content) // FIELDS_PER_NOTE * FIELDS_PER_NOTE]
+    rows = whole.reshape(-1, FIELDS_PER_NOTE)
+    names = np.array(table.kinds)[table.kind_of[rows]]
+    value = table.value_of[rows]
+    is_bar = (names == ["bar", "numerator", "denominator", "section", "place"]).all(1)
+    bar = np.cumsum(is_bar) - 1
+    is_ahead = names[:, 0] == KNOWN
+    opened = np.maximum.accumulate(np.where(is_bar | is_ahead, np.arange(len(rows)), 0))
+    in_piece = ~is_ahead[opened] if len(rows) else is_ahead
+    bars = np.zeros(int(is_bar.sum()), BAR)
+    for name, field in (("numerator", 1), ("exponent", 2), ("cut", 4)):
+        bars[name] = value[is_bar, field]
+    chord = (names == ["place", "harmony", "root", "quality", "none"]).all(1)
+    drum = (names == ["place", "drums", "drum", "none", "velocity"]).all(1)
+    pitched = (names[:, :4] == ["place", "program", "pitch", "length"]).all(1)
+    tie = pitched & (names[:, 4] == "tie")
+    used = chord | drum | tie | (pitched & (names[:, 4] == "velocity"))
+    used &= (bar >= 0) & in_piece
+    value, bar, chord, drum, tie = (column[used] for column in (value, bar, chord, drum, tie))
+    notes = np.zeros(len(value), NOTE)
+    notes["start"] = NoteStream(bars, notes).lines[bar] + value[:, 0]
+    notes["part"] = np.select([chord, drum], [CHORD, DRUM_PART], value[:, 1])
+    notes["pitch"] = value[:, 2]
+    notes["length"] = np.where(drum, 0, value[:, 3])
+    notes["velocity_bin"] = np.where(chord | tie, 0, value[:, 4])
+    return NoteStream(bars, notes)

@@ -1,0 +1,249 @@
+"""Given notes around new ones, in bars: see :mod:`musictx.sampling.infill`.
+
+The model reads the piece so far and, before the bar in which it goes on, what is given of this and
+the following bars (:mod:`musictx.songs.lookahead`), as in training (``songs/bar_tasks.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from musictx.chords import annotated
+from musictx.config import SamplingConfig
+from musictx.model.transformer import MusicTransformer
+from musictx.notes import Score
+from musictx.sampling import pitches
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.given import NewNotes
+from musictx.sampling.infill import Infill
+from musictx.sampling.strengths import (
+    AGAIN,
+    BARS_AHEAD_SHARE,
+    BARS_PAST_SHARE,
+    LOOKAHEAD_BARS,
+    TAIL_BARS,
+    VARIED,
+    VARIED_AHEAD_SHARE,
+    VARIED_PAST_SHARE,
+)
+from musictx.songs import infill_biases, lookahead
+from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.drummers import Drummer
+from musictx.songs.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.lookahead import Lookahead
+from musictx.tokens.stream import CHORD, NoteStream
+from musictx.tokens.vocab import BOS, CUT, Penalty
+
+
+class BarInfill(Infill):
+    """Notes composed from ``begin`` to ``end``; in a gap the music after it is read from the
+    beginning on.
+
+    drummers  of whom one has a say in new drums, another in each version of a seed
+    varied    the score with the notes from ``begin`` to ``end`` that the new ones vary, if any
+
+    clock   from seconds of the ids to those of the score
+    bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
+            where the last ends
+    given   the notes that stay, ahead  those that are read ahead of their bars
+    bar     the number of the bar in which it goes on;  piece  the ids so far
+    """
+
+    anew, time, step_seconds = True, "bar", STEP_SECONDS
+    tokenizer: BarTokenizer
+    row: BarRow
+    parts: list[int]
+
+    def __init__(
+        self,
+        model: MusicTransformer,
+        tokenizer: BarTokenizer,
+        music: Score,
+        begin: float,
+        end: float,
+        *,
+        drummers: Sequence[Drummer] = (),
+        varied: Score | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, tokenizer, music, **options)
+        self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
+        grid = tokenizer.grid(music, begin, end)
+        self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
+        self.begin, stop = grid.steps(begin, end)
+        self.stop = max(stop, self.begin + 1)
+        self.given = grid.stream.notes
+        if not annotated(music):  # where the file names none, chords are composed, too
+            chord = self.given["part"] == CHORD
+            self.given = self.given[~(self._inside(self.given) & chord)]
+        self.ahead, self.varies = self.given, varied is not None
+        if varied is not None:
+            there = tokenizer.grid(varied, begin, end)
+            there.stream.notes["start"] += self.begin - there.steps(begin)[0]
+            first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
+            mine, others = (
+                one[((one["start"] >= first) & (one["start"] < stop)) == inside]
+                for one, inside in ((there.stream.notes, True), (self.given, False))
+            )
+            self.ahead = np.concatenate([mine, others])
+        chords = not (self.given["part"][self._inside(self.given)] == CHORD).any()
+        parts = {0} if self.parts is None else {*self.parts}
+        self.parts = sorted(parts | ({CHORD} if tokenizer.chords and chords else set()))
+        self.bar = self._bar_of(self.begin)
+        before = self.given[self.given["start"] < self.lines[self.bar]]
+        piece = write(NoteStream(self.bars[: self.bar + 1], before), self.table).astype(np.int64)
+        if self.varies:
+            piece[-FIELDS_PER_NOTE:] = self._bar_lines()[self.bar]
+        held = NoteStream(self.bars, self.given[self.given["start"] < self.begin])
+        held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
+        self.piece = np.append(piece, held_ids).astype(np.int64)
+        self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
+
+    def _bar_lines(self) -> np.ndarray:
+        """(B, 5) the groups of the bar lines; a variation repeats the bars that what it varies
+        does."""
+        ids = write(NoteStream(self.bars, self.ahead), self.table)
+        return np.stack([bar[0] for bar in lookahead.by_bar(ids, self.table.id("bar"))])
+
+    def _inside(self, notes: np.ndarray) -> np.ndarray:
+        inside: np.ndarray = (notes["start"] >= self.begin) & (notes["start"] < self.stop)
+        return inside
+
+    def _bar_of(self, step: int) -> int:
+        return int(np.searchsorted(self.lines, step, side="right")) - 1
+
+    def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
+        """The groups in each bar, with their keys."""
+        bars = lookahead.by_bar(ids, self.table.id("bar"))
+        return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
+
+    @property
+    def here(self) -> int:  # type: ignore[override]
+        return int(self.lines[self.bar])
+
+    @property
+    def chords(self) -> tuple[tuple[float, str], ...]:
+        if CHORD not in self.parts:
+            return ()
+        return tuple(
+            (float(self.clock.seconds(time)), name)
+            for time, name in self.tokenizer.decode(self.piece).markers
+            if self.begin <= round(time / STEP_SECONDS) < self.stop
+        )
+
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = self.clock.seconds(notes[name])
+        return notes
+
+    def written(self) -> np.ndarray:
+        return self.piece
+
+    # ---------------------------------------------------------------------------------- composing
+
+    def _groups_ahead(self) -> list[list[int]]:
+        """The ids of the groups ahead of this bar, and of each one after it."""
+        groups = lookahead.groups_ahead(self.bars, self._ahead(), self.table)
+        return [one.reshape(-1).tolist() for one in groups]
+
+    def prompt(self, levels: Sequence[int]) -> np.ndarray:
+        front = lookahead.control_prefix(self.table, levels).tolist()
+        bars = lookahead.by_bar(self.piece, self.table.id("bar"))
+        share = VARIED_PAST_SHARE if self.varies else BARS_PAST_SHARE
+        room = int(share * self.context) - 1 - len(front)
+        past = bars[: self.bar]
+        while past and sum(bar.size for bar in past) > room:
+            past = past[1:]
+        rest = [one for bar in bars[self.bar :] for one in bar.reshape(-1).tolist()]
+        before = [one for bar in past for one in bar.reshape(-1).tolist()]
+        opening = BOS if len(past) == self.bar else CUT
+        return np.array([opening, *front, *before, *self._groups_ahead()[0], *rest], np.int64)
+
+    def _ahead(self) -> Lookahead:
+        count = len(self.bars)
+        last = self._bar_of(self.stop - 1)
+        stop = min(last + 1 + TAIL_BARS, count) if self.closes else last + 1
+        look = LOOKAHEAD_BARS
+        groups = 1 + np.bincount(NoteStream(self.bars, self.ahead).bar, minlength=count)
+        room = int((VARIED_AHEAD_SHARE if self.varies else BARS_AHEAD_SHARE) * self.context)
+        if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
+            look = count
+        while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
+            look //= 2
+        sections = np.full(count, lookahead.WHOLE)
+        sections[self._bar_of(self.begin) : last + 1] = lookahead.VARIED if self.varies else 0
+        return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
+
+    def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
+        openings = self._bar_lines()
+        if not self.varies:
+            openings[:, REPEAT_FIELD] = FREE
+        groups = self._keyed(write(NoteStream(self.bars, self.given), self.table))
+        later = dict(enumerate(self._groups_ahead()[1:], self.bar + 1))
+        given = GivenBars(self.table, self.lines, openings, groups, later)
+        new = NewNotes(
+            self.table,
+            self.begin,
+            self.stop,
+            self.parts,
+            self.habits,
+            pitches.pitch_sets(sampling, [self.around])[0],
+        )
+        mine = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
+        ends = {
+            (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / STEP_SECONDS)
+            for one in mine[~mine["drum"]]
+        }
+        state, written = self.tokenizer.grammar(self.piece), self._keyed(self.piece)
+        return [BarRow(new, state.copy(), given, self.bar, written, ends) for _ in range(count)]
+
+    def biases(
+        self,
+        regions: Sequence[Self],
+        rows: Sequence[BarRow],  # type: ignore[override]
+        sampling: SamplingConfig,
+    ) -> list[Penalty]:
+        """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
+        for what they do in the harmony of given ones."""
+        given, bars, nats = rows[0].given, dict[int, int](), AGAIN
+        if self.varies:
+            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
+            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+            nats = VARIED
+        elif sampling.habits:
+            bars = infill_biases.repeats_among(NoteStream(self.bars, self.given))
+        every: list[infill_biases.Bias] = [infill_biases.rooted]
+        if sampling.habits:
+            fit = HarmonicFit(given.sounding, given.chords)
+            every.append(partial(infill_biases.fitted, fit=fit))
+        every.append(partial(infill_biases.repeated, bars=bars, nats=nats))
+        pulls = []
+        for row, region in zip(rows, regions):
+            of_row = list(every)
+            if self.drummers:
+                drummer = self.drummers[sum(region.seed) % len(self.drummers)]
+                of_row.insert(0, partial(infill_biases.drummed, drummer=drummer))
+            if region.unlike is not None:
+                other, cost = region.unlike
+                here = enumerate(given.groups)
+                keys = {(bar, key) for bar, groups in here for key, _ in groups}
+                theirs = enumerate(self._keyed(other.piece))
+                notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - keys
+                of_row.append(partial(infill_biases.avoided, notes=notes, nats=cost))
+            of_row += [infill_biases.completed, infill_biases.on_line]
+            pulls.append(infill_biases.InfillBias(row, of_row))
+        return [EachRow(pulls)]
+
+    def absorb(self) -> None:
+        whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
+        self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
+        self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
+        self.done = self.row.done

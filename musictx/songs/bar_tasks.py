@@ -1,0 +1,221 @@
+"""Tasks of notes in bars, in the windows of :mod:`musictx.songs.lookahead`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, voice_of_some
+from musictx.songs import lookahead
+from musictx.songs.bar_ids import FIELDS_PER_NOTE
+from musictx.songs.lookahead import Lookahead
+from musictx.songs.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+from musictx.tokens.vocab import BOS, CUT, EOS
+
+#: Bars of a gap, and most given bars after it; the share of gaps that begin and end at bar lines
+#: (the others do at eighths).
+GAP_BARS, TAIL_BARS, AT_LINES_SHARE = (1, 16), 8, 0.8
+#: Over how many bars an accompaniment looks ahead; the share of accompaniments to chords alone; of
+#: the others, and of gaps, in which chords are given; of windows that name the parts to compose.
+LOOKS, CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = (1, 2, 4, 8, 16), 0.15, 0.5, 0.7
+#: The share of voices that are the melody, where its program is given; of those of one part that
+#: are its highest notes.
+MELODY_SHARE, SKYLINE_OF_PART_SHARE = 0.5, 0.6
+#: Bars of a variation; its least likeness to the bars that it varies; the share of variations whose
+#: window includes those bars, where there is room; in which music after the variation is given.
+VARIED_BARS, ALIKE, IN_SIGHT_SHARE, GOES_ON_SHARE = (2, 16), 0.5, 0.5, 0.5
+#: Windows of fewer notes are left plain.
+FEWEST_NOTES = 24
+
+
+class BarSpan(NamedTuple):
+    """The window from the bar ``first`` to before ``stop``, and what is known ahead in it; both
+    count bars from the beginning of the stream."""
+
+    first: int
+    stop: int
+    ahead: Lookahead | None
+
+
+class BarTasks(Tasks):
+    """Tasks of notes in bars."""
+
+    no_controls_share = 0.3
+
+    def arranged(
+        self,
+        task: str,
+        ids: np.ndarray,
+        random: np.random.Generator,
+        begins: bool,
+        ends: bool,
+        budget: int,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        room = (budget - 2) // FIELDS_PER_NOTE - 1  # the first id, eos, the controls
+        stream = self.tokenizer.read(ids)
+        if not ends:  # its last bar is cut off
+            stream = stream.in_bars(0, max(len(stream.bars) - 1, 0))
+        if min(room, len(stream.notes)) < FEWEST_NOTES or len(stream.bars) < 3:
+            return None
+        by_task = {"infill": self._infill, "accompany": self._accompany, "vary": self._vary}
+        span = by_task.get(task, self._steer)(stream, random, room)
+        if span is None:
+            return None
+        first, stop, ahead = span
+        sequence, piece = lookahead.interleaved(stream, ahead, self.vocabulary, first, stop)
+        score = self.tokenizer.score(stream.in_bars(first, stop))
+        levels = self._levels(score, score.duration, random)
+        before = [BOS if begins and first == 0 else CUT]
+        before += lookahead.control_prefix(self.vocabulary, levels).tolist()
+        closed = [EOS] * (ends and stop == len(stream.bars))
+        window = np.concatenate([before, sequence, closed]).astype(np.int64)
+        scored = np.concatenate([np.zeros(len(before), bool), piece, np.ones(len(closed), bool)])
+        return (window, scored) if len(window) - 1 <= budget else None
+
+    def _infill(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
+        size = int(np.exp(random.uniform(*np.log(GAP_BARS))))
+        size = min(size, max(len(bars) * 2 // 3, 1))
+        begin = int(random.integers(len(bars) - size + 1))
+        stop = begin + size
+        given_stop = min(stop + int(random.integers(TAIL_BARS + 1)), len(bars))
+        new = (bar >= begin) & (bar < stop)
+        if random.random() >= AT_LINES_SHARE:
+            new &= ~self._edges(stream, begin, stop, random)
+        chords = notes["part"] == CHORD
+        if random.random() < CHORDS_SHARE:
+            new &= ~chords
+        if random.random() < LOCKED_SHARE:
+            new &= ~self._voice(notes, new, random)
+        return self._arranged(stream, ~new, begin, stop, given_stop, random, room, len(bars))
+
+    def _accompany(
+        self, stream: NoteStream, random: np.random.Generator, room: int
+    ) -> BarSpan | None:
+        notes, count = stream.notes, len(stream.bars)
+        from_the_start = random.random() < FROM_THE_START_SHARE
+        begin = 0 if from_the_start else int(random.integers(count // 2 + 1))
+        region, chords = stream.bar >= begin, notes["part"] == CHORD
+        given = chords.copy()
+        if random.random() >= CHORDS_ALONE_SHARE:
+            given = self._voice(notes, region & ~chords, random)
+            if random.random() < CHORDS_SHARE:
+                given |= chords
+        look = int(random.choice(LOOKS))
+        return self._arranged(stream, given | ~region, begin, count, count, random, room, look)
+
+    def _arranged(
+        self,
+        stream: NoteStream,
+        given: np.ndarray,
+        begin: int,
+        stop: int,
+        given_stop: int,
+        random: np.random.Generator,
+        room: int,
+        look: int,
+    ) -> BarSpan | None:
+        """The bars that have ``room``, and what is given ahead of those from ``begin`` on."""
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
+        new = ~given & (bar >= begin) & (bar < stop)
+        if not new.any():
+            return None
+        groups = 1 + np.bincount(bar, minlength=len(bars))
+        ahead_of = 1 + np.bincount(bar[given], minlength=len(bars))
+        ahead_of[:begin] = 0
+        parts = np.unique(notes["part"][new]).tolist() if random.random() < NAMED_SHARE else []
+        room -= len(parts)
+        if look >= len(bars):  # a gap: all of it, with what is given after it
+            first = begin
+            size = groups[begin:stop].sum() + ahead_of[begin:given_stop].sum()
+            while first and size + groups[first - 1] <= room:
+                first -= 1
+                size += groups[first]
+            if size > room:
+                return None
+        else:
+            first = 0
+            total = np.cumsum(groups + ahead_of) + ahead_of[: look + begin].sum()
+            stop = given_stop = min(stop, int(np.searchsorted(total, room, side="right")))
+            if stop < begin + 2:
+                return None
+        whole = np.bincount(bar[new], minlength=len(bars)) == 0
+        sections = np.where(whole, lookahead.WHOLE, 0)
+        return BarSpan(
+            first, stop, Lookahead(begin, given_stop, look, notes[given], sections, parts)
+        )
+
+    def _steer(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
+        groups = 1 + np.bincount(stream.bar, minlength=len(stream.bars))
+        stop = int(np.searchsorted(np.cumsum(groups), room, side="right"))
+        return BarSpan(0, stop, None) if stop else None
+
+    def _vary(self, stream: NoteStream, random: np.random.Generator, room: int) -> BarSpan | None:
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
+        size = min(round(np.exp(random.uniform(*np.log(VARIED_BARS)))), len(bars) // 2)
+        candidates = [
+            (float(means[begin]), begin + back, back)
+            for back in range(size, len(bars) - size + 1)
+            for means in [stretches(likeness(stream, back), size)]
+            for begin in np.flatnonzero(means >= ALIKE).tolist()
+        ]
+        if not candidates:
+            return None
+        begin = int(random.choice(np.unique([at for _, at, _ in candidates])))
+        _, _, back = max(one for one in candidates if one[1] == begin)
+        stop = begin + size
+        tail = int(random.integers(1, TAIL_BARS + 1)) if random.random() < GOES_ON_SHARE else 0
+        given_stop = min(stop + tail, len(bars))
+        varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
+        varied["start"] += stream.lines[begin] - stream.lines[begin - back]
+        after = notes[(bar >= stop) & (bar < given_stop)]
+        sections = np.full(len(bars), lookahead.WHOLE)
+        sections[begin:stop] = lookahead.VARIED
+        composed = notes["part"][(bar >= begin) & (bar < stop)]
+        parts = np.unique(composed).tolist() if random.random() < NAMED_SHARE else []
+        groups = 1 + np.bincount(bar, minlength=len(bars))
+        room -= len(parts) + len(varied) + size + int(groups[stop:given_stop].sum())
+        room -= int(groups[begin:stop].sum())
+        least = 0 if random.random() < IN_SIGHT_SHARE else stop - back
+        first = begin
+        while first > least and room >= groups[first - 1]:
+            first -= 1
+            room -= int(groups[first])
+        if room < 0:
+            return None
+        given = np.concatenate([varied, after])
+        return BarSpan(first, stop, Lookahead(begin, given_stop, len(bars), given, sections, parts))
+
+    def _edges(
+        self, stream: NoteStream, begin: int, stop: int, random: np.random.Generator
+    ) -> np.ndarray:
+        """(n,) bool: what stands before an eighth of the bar ``begin``, or from an eighth of the
+        last bar on."""
+        eighth = STEPS // 2
+        bars, notes, bar = stream.bars, stream.notes, stream.bar
+        place = notes["start"] - stream.lines[bar]
+        sizes = bars["numerator"] * 4 * STEPS // 2 ** bars["exponent"] // eighth
+        since = int(random.integers(max(sizes[begin], 1))) * eighth
+        until = int(random.integers(max(sizes[stop - 1], 1)) + 1) * eighth
+        if stop - begin == 1 and until <= since:
+            until = since + eighth
+        early = (bar == begin) & (place < since)
+        late = (bar == stop - 1) & (place >= until)
+        edges: np.ndarray = early | late
+        return edges
+
+    def _voice(
+        self, notes: np.ndarray, among: np.ndarray, random: np.random.Generator
+    ) -> np.ndarray:
+        """(n,) bool: some parts of the music ``among``; of one part alone, one voice."""
+        parts = np.unique(notes["part"][among & (notes["part"] != CHORD)])
+        if len(parts) > 1:
+            if self.melody in parts and random.random() < MELODY_SHARE:
+                return among & (notes["part"] == self.melody)
+            count = random.choice([1, len(parts) - 1, int(random.integers(1, len(parts)))])
+            return among & np.isin(notes["part"], random.choice(parts, count, replace=False))
+        pitched = among & (notes["part"] != CHORD) & (notes["part"] != DRUM_PART)
+        # The highest of those that begin together.
+        return voice_of_some(notes, pitched, notes["start"] + 1, SKYLINE_OF_PART_SHARE, random)

@@ -1,0 +1,278 @@
+"""Notes in bars, five ids each: for music on a grid, and networks that take a note as one step.
+
+A piece is a sequence of groups of five ids. The first one says what they are::
+
+    place  program  pitch  length   velocity    a note of a pitched instrument
+    place  drums    drum   none     velocity    a drum stroke
+    place  harmony  root   quality  none        the chord from here on
+    bar    numerator  denominator  section  place    a bar line, and the bar after it
+
+- ``place`` counts steps from the bar line, 24 to a quarter note (``songs/bars.py``), so equal bars
+  are equal ids. ``length`` is in steps too.
+- Each bar has its group, empty bars too, with its meter (``denominator``: its power of two). The
+  ``place`` in it is 0, or where the bar ends early. ``section`` says which earlier bar it repeats
+  (``songs/repeats.py``), 0 where there is none.
+- Groups stand in the order of bar, place, part and pitch; chords come before programs, drums last.
+- A piece begins with the bar in which its first note lies, and its last bar is that in which the
+  last note ends.
+- A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
+  velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
+- With ``controls=True`` windows can say what music is like, and what is known of it ahead
+  (``songs/lookahead.py``).
+- Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
+  a file, notes follow its tempo marks (``tokens/clock.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from musictx import chords as harmony
+from musictx.beats import BPM
+from musictx.config import TokenizerConfig
+from musictx.notes import METER, TEMPO, Score, order
+from musictx.songs import bar_ids
+from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
+from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
+from musictx.tokens.clock import Clock
+from musictx.tokens.spelling import Spelling
+from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
+
+
+class Grid(NamedTuple):
+    """A score on its grid: the bars that hold its notes, and what was left out; all bars of the
+    file, and which of them is the first of the stream."""
+
+    stream: NoteStream
+    left_out: Counter[str]
+    bars: Bars
+    first: int
+
+    @property
+    def clock(self) -> Clock:
+        """The seconds of the score for those that ids of the stream count."""
+        return Clock(self.bars.clock, self.bars.seconds(int(self.bars.lines[self.first])), BPM)
+
+    def steps(self, *moments: float) -> list[int]:
+        """Times in seconds, as steps of the stream."""
+        steps, _ = self.bars.place(np.array(moments, float))
+        return (steps - self.bars.lines[self.first]).tolist()
+
+
+class BarTokenizer(Spelling):
+    """Score <-> ids, five a note; options as in :class:`musictx.config.TokenizerConfig`.
+
+    Raises :class:`musictx.errors.ConfigError` for an option that cannot be.
+    """
+
+    name = "notes"
+    options = ("tracks", "low", "high", "velocity_bins", "sustain", "chords")
+    beats = True
+    group = FIELDS_PER_NOTE
+
+    def __init__(
+        self,
+        *,
+        tracks: str = "programs",
+        low: int = 0,
+        high: int = 127,
+        velocity_bins: int = 8,
+        sustain: bool = True,
+        controls: bool = False,
+        chords: bool = True,
+    ) -> None:
+        TokenizerConfig("notes", tracks, low, high, velocity_bins=velocity_bins)
+        super().__init__(tracks, low, high, velocity_bins, sustain, controls)
+        self.chords = chords
+        fields = [
+            ("place", 0, PLACES - 1),
+            ("bar", 0, 0),
+            ("program", 0, 127),
+            ("drums", 0, 0),
+            ("harmony", 0, 0),
+            ("numerator", 1, NUMERATORS),
+            ("pitch", low, high),
+            ("drum", 0, 127),
+            ("root", 0, harmony.NONE.root),
+            ("denominator", 0, EXPONENTS),
+            ("length", 1, LONGEST),
+            ("quality", 0, len(harmony.NAMES) - 1),
+            ("section", 0, SECTIONS - 1),
+            ("velocity", 1, self.velocities.bins),
+            ("tie", 0, 0),
+            ("none", 0, 0),
+        ]
+        self.vocabulary = self._table(fields)
+
+    # ------------------------------------------------------------------------------------ encoding
+
+    def stream(self, score: Score) -> tuple[NoteStream, Counter[str]]:
+        return self.grid(score)[:2]
+
+    def write(self, stream: NoteStream) -> np.ndarray:
+        return bar_ids.write(stream, self.vocabulary)
+
+    def clock(self, score: Score) -> Clock:
+        notes, _ = self.writable(score)
+        if not len(notes):
+            return Clock(score.beats, 0.0, BPM)
+        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
+        begins = bars.seconds(
+            int(bars.lines[bars.number(int(bars.place(notes["start"])[0].min()))])
+        )
+        return Clock(score.beats, begins, BPM)
+
+    def moved(self, score: Score) -> int:
+        """How many notes of ``score`` begin off the grid, so that they are moved."""
+        notes, _ = self.writable(score)
+        if not len(notes):
+            return 0
+        bars = Bars(self._writable_meters(score), float(notes["end"].max()))
+        return int((bars.place(notes["start"])[1] > MOVED).sum())
+
+    def opening(self, ids: np.ndarray, start: int) -> int:
+        """The bar line at or before ``start``."""
+        lines = np.flatnonzero(ids[: start + 1] == self.vocabulary.id("bar"))
+        return int(lines[-1]) if len(lines) else 0
+
+    def _writable_meters(self, score: Score) -> Score:
+        """``score`` with bars that can be written."""
+        pulse = score.pulse
+        meters = (score.meters if pulse is None else pulse.meters).copy()
+        quarters = meters["numerator"] * 4.0 / np.maximum(meters["denominator"], 1)
+        too_long = quarters * STEPS > PLACES
+        if not too_long.any():
+            return score
+        meters["numerator"][too_long], meters["denominator"][too_long] = 4, 4
+        if pulse is None:
+            return replace(score, meters=meters)
+        return replace(score, pulse=pulse._replace(meters=meters))
+
+    def grid(self, score: Score, *moments: float) -> Grid:
+        """The bars of ``score`` that hold its notes, and the ``moments`` in seconds, with the notes
+        and chords in them."""
+        score = self._writable_meters(self.folded(score))
+        notes, left_out = self.writable(score)
+        bars = Bars(score, max([0.0, *notes["end"].tolist(), *moments]))
+        if not len(notes) and not moments:
+            return Grid(NoteStream(np.empty(0, BAR), np.empty(0, NOTE)), left_out, bars, 0)
+        start, _ = bars.place(notes["start"])
+        end = np.maximum(bars.place(notes["end"])[0], bars.next(start))
+        whole = self.table(notes)
+        whole["start"], whole["length"] = start, np.where(notes["drum"], 0, end - start)
+        covered = bars.place(np.array(moments, float))[0].tolist()
+        stop = max([*(start + whole["length"]).tolist(), *covered])
+        pieces = [whole]
+        while (longer := pieces[-1]["length"] > LONGEST).any():
+            rest = pieces[-1][longer]
+            rest["start"] += LONGEST
+            rest["length"] -= LONGEST
+            rest["velocity_bin"] = 0
+            pieces[-1]["length"][longer] = LONGEST
+            pieces.append(rest)
+        stream = np.concatenate(pieces)
+        begins = [*stream["start"].tolist(), *covered[:1]]
+        first = bars.number(min(begins))
+        last = bars.number(max([*begins, stop - 1]))
+        if self.chords:
+            stream = np.concatenate([self._chords(score, bars, first, last), stream])
+        stream["start"] -= bars.lines[first]
+        stream = stream[order(*(stream[name] for name in ("start", "part", "pitch")))]
+        return Grid(NoteStream(self._bars(bars, first, last), stream), left_out, bars, first)
+
+    def _bars(self, bars: Bars, first: int, last: int) -> np.ndarray:
+        """The bars from the line number ``first`` to ``last``."""
+        begins = np.array([begin for begin, _ in bars.meters])
+        rows = np.zeros(last + 1 - first, BAR)
+        for bar, line, after in zip(rows, bars.lines[first:], bars.lines[first + 1 :]):
+            meter = bars.meters[int(np.searchsorted(begins, line, side="right")) - 1][1]
+            bar["numerator"], bar["exponent"] = meter
+            bar["cut"] = 0 if after - line >= meter.steps else after - line
+        rows["cut"][-1] = 0  # nothing comes after it
+        return rows
+
+    def _chords(self, score: Score, bars: Bars, first: int, last: int) -> np.ndarray:
+        """The chord at each line from ``first`` to ``last``, and those that begin between."""
+        chords = harmony.annotated(score) or harmony.recognised(score)
+        steps = bars.place(np.array([time for time, _ in chords]))[0]
+        begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
+        lines = set(bars.lines[first : last + 1].tolist())
+        stop, rows, chord = bars.lines[last + 1], [], harmony.NONE
+        for step in sorted(lines | set(begins)):
+            before, chord = chord, begins.get(step, chord)
+            if bars.lines[first] <= step < stop and (step in lines or chord != before):
+                rows.append((step, CHORD, chord.root, chord.quality, 0))
+        return np.array(rows, NOTE)
+
+    # ------------------------------------------------------------------------------------ decoding
+
+    def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
+        return bar_ids.read(np.asarray(ids, np.int64).reshape(-1), self.vocabulary)
+
+    def seconds(self, steps: Any) -> Any:
+        return steps / PER_SECOND
+
+    def score(self, stream: NoteStream) -> Score:
+        """The music of a stream, at 120 quarter notes a minute, with its meters and chords."""
+        bars, notes = stream.bars, stream.notes
+        if not len(bars):
+            return Score()
+        notes = notes.copy()
+        chord, drum = notes["part"] == CHORD, notes["part"] == DRUM_PART
+        notes["length"][drum] = DRUM_STEPS
+        # What continues a note lengthens it; without one to continue it is nothing.
+        open_notes: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
+        alone = ~chord
+        for i in np.flatnonzero(~chord & ~drum).tolist():
+            start, part, pitch, length, velocity_bin = notes[i].tolist()
+            end = start + length
+            if velocity_bin == 0:
+                alone[i] = False
+                if begun := open_notes[part, pitch, start]:
+                    notes["length"][begun[0]] = end - notes["start"][begun[0]]
+                    open_notes[part, pitch, end].append(begun.pop(0))
+            elif length == LONGEST:
+                open_notes[part, pitch, end].append(i)
+        lines = stream.lines[:-1]
+        changed = np.append(
+            True, np.any([np.diff(bars[n]) != 0 for n in ("numerator", "exponent")], axis=0)
+        )
+        marked = changed | np.append(False, bars["cut"][:-1] > 0)
+        meters = np.zeros(int(marked.sum()), METER)
+        meters["time"] = self.seconds(lines[marked])
+        meters["numerator"] = bars["numerator"][marked]
+        meters["denominator"] = 2 ** bars["exponent"][marked]
+        markers = tuple(
+            (
+                float(self.seconds(one["start"])),
+                str(harmony.Chord(int(one["pitch"]), int(one["length"]))),
+            )
+            for one in notes[chord]
+        )
+        return Score(
+            notes=self.sounding(notes[alone]),
+            tempos=np.array([(0.0, BPM)], TEMPO),
+            meters=meters,
+            markers=markers,
+        )
+
+    # -------------------------------------------------------------------------------------- others
+
+    def state(self) -> BarState:
+        return BarState(self.vocabulary)
+
+    def augment(
+        self, ids: np.ndarray, *, semitones: int = 0, stretch: float = 1.0
+    ) -> np.ndarray | None:
+        """Transposed, chords too; ``None`` if a pitch leaves the range. Beats are not stretched:
+        ``stretch`` has no effect."""
+        if semitones == 0:
+            return ids
+        moved = self.transposed(ids.astype(np.int64), semitones)
+        return None if moved is None else moved.astype(np.uint16)

@@ -1,0 +1,141 @@
+"""Text files with chords -> Score without notes, its chords as markers.
+
+Read are links of iReal Pro (:mod:`.ireal`), ChordPro, chords above the words of a song, and bars
+between strokes, ``| C | Am7 F |`` (:mod:`.chord_sheet`). Where a file does not say how long chords
+last, each has a bar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from musictx.chords import name_of, nearest
+from musictx.errors import ReadError
+from musictx.notes import KEY, METER, TEMPO, Score
+from musictx.songs.chord_sheet import MOST_BARS, bars_in
+from musictx.songs.ireal import LINK, Measure, chart
+
+DEFAULT_BPM, MOST_BYTES = 120.0, 1_000_000
+_DIRECTIVE = re.compile(r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)")
+_SHORT = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
+_OTHER_KIND = "chord symbols of other kinds read as the nearest triads"
+
+
+def looks_like(data: bytes) -> bool:
+    """Whether these bytes are a text with chords in it."""
+    text = _text(data)
+    if LINK.search(text):
+        return True
+    if re.search(r"^X:\s*\d+.*^K:", text, re.MULTILINE | re.DOTALL):
+        return False  # ABC, whose notes are letters too
+    return not text.lstrip().startswith("<") and len(_measures(text, {}, Counter())) > 1
+
+
+def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = None) -> Score:
+    """The chart in the bytes of a text file; ``repairs`` counts what of it is left out or guessed.
+    With ``repeats=False`` the page is read as it stands. Raises :class:`ReadError` for a text
+    without chords."""
+    remarks = Counter() if repairs is None else repairs
+    headings: dict[str, str] = {}
+    text = _text(data)
+    if LINK.search(text):
+        measures = chart(text, headings, repeats, remarks)
+    else:
+        measures = _measures(text, headings, remarks)
+    if not any(map(any, (measure.chords for measure in measures))):
+        raise ReadError("the given bytes: no chords in this text", "no chords")
+    remarks += Counter()  # without those that count nothing
+    return _score(measures[:MOST_BARS], headings)
+
+
+def _text(data: bytes) -> str:
+    data = data[:MOST_BYTES]
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    if re.search(rb"[\0-\x08\x0e-\x1f]", data):
+        return ""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> list[Measure]:
+    """The bars of ChordPro or of plain text; ``headings`` gets their title, tempo and so on."""
+
+    def name(word: str) -> str:
+        chord = name_of(word)
+        if chord is None:
+            chord = nearest(word)
+            remarks[_OTHER_KIND if chord else "words among chords left out"] += 1
+        return chord or ""
+
+    body: list[str] = []
+    tab = False
+    for line in map(str.strip, text.splitlines()):
+        if directive := _DIRECTIVE.fullmatch(line.lower()):
+            group = 1 if directive[1] else 3
+            kind = _SHORT.get(directive[group], directive[group])
+            headings.setdefault(
+                kind, line[directive.start(group + 1) : directive.end(group + 1)].strip()
+            )
+            tab = kind == "start_of_tab" or (tab and kind != "end_of_tab")
+            continue
+        if tab or not line or line.startswith("#"):
+            continue
+        words = re.sub(r"[|,:%./]", " ", line).split()
+        bracketed = [word for word in re.findall(r"\[([^\]\[]+)\]", line) if word[0] in "ABCDEFGN"]
+        bracketed = [word for word in bracketed if name_of(word) or nearest(word)]
+        symbols = [word for word in words if name_of(word) or re.fullmatch(r"x\d+", word)]
+        if "|" in line and symbols and not bracketed:
+            body.append(line)
+            continue
+        chords = bracketed or (words if len(symbols) == len(words) else [])
+        times = re.search(r"\bx(\d)$", line)
+        chords = [chord for chord in chords if name_of(chord) or nearest(chord)]
+        body.append("|".join(chords * max(int(times[1]), 1) if times else chords))
+        remarks["how long chords last, here a bar each"] += bool(chords)
+        if bracketed or not chords:
+            remarks["words"] += 1
+        if not any(body):
+            headings.setdefault("title", line)
+    match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
+    meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)
+    return [Measure(bar, meter) for bar in bars_in("\n".join(body), name)]
+
+
+def _score(measures: list[Measure], headings: dict[str, str]) -> Score:
+    number = re.match(r"\d{1,3}(\.\d{1,3})?", headings.get("tempo", ""))
+    bpm = float(number[0]) if number and float(number[0]) > 0 else DEFAULT_BPM
+    at, meter = 0.0, (0, 0)
+    markers: list[tuple[float, str]] = []
+    meters = []
+    for measure in measures:
+        if measure.meter != meter:
+            meter = measure.meter
+            meters.append((at, *meter))
+        if measure.section:
+            markers.append((at, measure.section))
+        length = 4 * meter[0] / meter[1] * 60 / bpm
+        for place, name in enumerate(measure.chords):
+            if name:
+                markers.append((at + length * place / len(measure.chords), name))
+        at += length
+    markers.append((at, "N"))  # so that the last chord has its bars
+    keys = []
+    if key := re.match(r"([A-G])([#b]?)(-|m(?!aj))?", headings.get("key", "")):
+        sharps = "FCGDAEB".index(key[1]) - 1 + 7 * ((key[2] == "#") - (key[2] == "b"))
+        sharps -= 3 * bool(key[3])
+        keys = [(0.0, max(-7, min(7, sharps)), bool(key[3]))]
+    return Score(
+        tempos=np.array([(0.0, bpm)], TEMPO),
+        meters=np.array(meters, METER),
+        keys=np.array(keys, KEY),
+        markers=tuple(markers),
+        ticks_per_quarter=480,
+        title=headings.get("title", "")[:200],
+        composer=headings.get("composer", "")[:200],
+    )

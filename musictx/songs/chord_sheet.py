@@ -1,0 +1,156 @@
+"""Chords as musicians write them: symbols such as ``Am7``, and sheets, ``| C | Am7 F | G |``.
+
+Between two strokes stands a bar; several chords in it share it equally, and a dot is a share in
+which the chord before goes on. ``%`` is the bar before once more, or among chords a dot; ``N.C.``
+is no chord. ``|: C | F :|`` is played twice; ``x4`` at the end plays all of it four times.
+
+A bar is the list of its shares: names of chords as markers have them, ``A:min7``, or "" for a dot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.chords import changes, is_chart, name_of, recognised, spelled, symbol_of
+from musictx.errors import UserError
+from musictx.notes import NOTE, Score
+from musictx.songs.chord_search import search
+
+Bar = list[str]
+
+#: Bars in a sheet at most, repeats included.
+MOST_BARS = 2000
+_TOKENS = re.compile(r":?\|+:?|\n|[^\s|,]+?(?=:?\||[\s,]|$)")
+
+
+def sheet(text: str, option: str = "chords") -> list[Bar]:
+    """The bars of a sheet; ``UserError`` naming ``option`` for what is none."""
+
+    def name(word: str) -> str:
+        if chord := name_of(word):
+            return chord
+        raise UserError(
+            f"{option}: {word[:20]!r} is no chord; expected symbols such as C, F#m7, Bbmaj7, Gsus4 "
+            "or N.C., bars between strokes: | C | Am7 F | G |"
+        )
+
+    match = re.search(r"\bx\s*(\d{1,4})\s*$", text)
+    times = int(match[1]) if match else 1
+    bars = bars_in(text[: match.start()] if match else text, name)
+    if not bars or not bars[0][0] or not times or len(bars) * times > MOST_BARS:
+        raise UserError(
+            f"{option}={text[:40]!r}: expected 1 to {MOST_BARS} bars of chords, such as "
+            "| C | Am7 F | G |"
+        )
+    return bars * times
+
+
+def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
+    """The bars of a sheet, a new line being a stroke, with the ``name`` of each of its words."""
+    bars: list[Bar] = []
+    bar: Bar = []
+    begin = 0  # of a repeat
+    for token in [*_TOKENS.findall(text), "|"]:
+        if "|" not in token and token != "\n":
+            bar.append(token if token in ("%", ".", "/") else name(token))
+            continue
+        if bar:
+            again = bar == ["%"] and bool(bars)
+            bars.append(
+                bars[-1] if again else ["" if one in ("%", ".", "/") else one for one in bar]
+            )
+            bar = []
+        if token.startswith(":"):
+            bars += bars[begin : begin + MOST_BARS]
+        if ":" in token:
+            begin = len(bars)
+        if len(bars) > 2 * MOST_BARS:
+            break
+    return bars
+
+
+def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:
+    """Markers (seconds, name) of the chords of ``bars`` in the bars of a piece from number
+    ``first``, from 0, to before ``stop``, over and over."""
+    looped = (bars[(number - first) % len(bars)] for number in range(first, stop))
+    return tuple(
+        (float(clock.seconds(begin)), name) for begin, _, name in _placed(looped, clock, first)
+    )
+
+
+def _placed(
+    bars: Iterator[Bar] | Sequence[Bar], clock: Beats, first: int = 0
+) -> Iterator[tuple[float, float, str]]:
+    """(begin, end, name) of the chords in each bar, in quarter notes; an end is that of its bar or
+    where the next chord begins."""
+    for number, bar in enumerate(bars, first):
+        begin, stop = clock.bar_line(0.0, number), clock.bar_line(0.0, number + 1)
+        places = np.linspace(begin, stop, len(bar) + 1).tolist()
+        chords = [(place, name) for place, name in zip(places, bar) if name]
+        for (begin, name), (end, _) in zip(chords, [*chords[1:], (places[-1], "")]):
+            yield begin, end, name
+
+
+def bars_of(score: Score) -> list[Bar]:
+    """The chords of each bar of ``score``, those of its markers, or else those that fit its melody
+    or that its notes imply; a bar that begins without a change has the chord in force there."""
+    implied = search if score.one_voice else recognised
+    chords = changes(score) or [(time, str(chord)) for time, chord in implied(score)]
+    clock = score.beats
+    end = float(clock.quarters(score.duration)) - 1e-3
+    if is_chart(score):  # up to where no chord stands any more, or through the bar of the last one
+        time, last = chords[-1]
+        end = float(clock.quarters(time)) + (-1e-3 if last == "N" else 1e-3)
+    bars: list[Bar] = []
+    at = [(float(clock.quarters(time)) + 1e-6, name) for time, name in chords]
+    force = "N"
+    for number in range(clock.bar(end)[0] if chords else 0):
+        begin, stop = (clock.bar_line(0.0, line) for line in (number, number + 1))
+        inside = [(place - begin, name) for place, name in at if begin <= place < stop]
+        if not inside or inside[0][0] > 0.25:
+            inside.insert(0, (0.0, force))
+        bars.append(_shares(inside, stop - begin))
+        force = inside[-1][1]
+    return bars
+
+
+def _shares(chords: Sequence[tuple[float, str]], length: float) -> Bar:
+    """Chords at quarter notes in a bar of that ``length``: of as few equal shares as hold them, up
+    to sixteenths; else one a share."""
+    for count in (1, 2, 3, 4, 6, 8, 12, 16):
+        at = [place / length * count for place, _ in chords]
+        lines = [round(place) for place in at]
+        near = all(abs(place - line) < 0.1 for place, line in zip(at, lines))
+        if near and len({*lines}) == len(lines) and max(lines) < count:
+            bar = [""] * count
+            for line, (_, name) in zip(lines, chords):
+                bar[line] = name
+            return bar
+    return [name for _, name in chords]
+
+
+def text_of(bars: Sequence[Bar], a_line: int = 4) -> str:
+    """A sheet, so many bars in a line."""
+    cells = [" ".join(symbol_of(name) if name else "." for name in bar) for bar in bars]
+    width = max(map(len, cells), default=0)
+    lines = [cells[at : at + a_line] for at in range(0, len(cells), a_line)]
+    return "\n".join("| " + " | ".join(cell.ljust(width) for cell in line) + " |" for line in lines)
+
+
+def voiced(score: Score) -> Score:
+    """A chart with notes, to be played: of each chord, struck again in each bar, its
+    bass in the octave below 48 and its tones in that from 55 on."""
+    rows = []
+    clock = score.beats
+    for begin, end, name in _placed(bars_of(score), clock):
+        chord = spelled(name)
+        if chord is None:
+            continue
+        tones = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]
+        times = float(clock.seconds(begin)), float(clock.seconds(end))
+        rows += [(*times, pitch, 72, 0, False, 0) for pitch in tones]
+    return score.with_notes(np.array(rows, NOTE))

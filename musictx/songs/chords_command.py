@@ -1,0 +1,47 @@
+"""``musictx chords FILE``: the chords of a file, bar by bar, and its sections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from musictx import formats
+from musictx.apps.results import WRITERS, read_music, say
+from musictx.chords import annotated
+from musictx.errors import UserError
+from musictx.files import check_writable
+from musictx.songs import chord_sheet
+from musictx.songs.config import ChordsConfig
+from musictx.songs.sections import sections
+
+
+def run(config: ChordsConfig) -> str:
+    """Print the sheet of ``config.file``, the chords of its markers or else those that its notes
+    imply, and its sections; with ``config.out`` the music is written with the chords as markers.
+    Returns the sheet."""
+    if config.file is None:
+        raise UserError("file: missing; give a MIDI or MusicXML file")
+    out = None if config.out is None else Path(config.out).expanduser()
+    if out is not None:
+        if out.suffix.lower() not in WRITERS:
+            raise UserError(f"out={config.out}: expected a file that ends in .mid or .musicxml")
+        check_writable(out.parent, "out")
+    score = read_music(config.file, "file", "with chords", config.limits, repeats=config.repeats)
+    if not len(score) and not annotated(score):
+        raise UserError(f"file={config.file}: this file holds no notes and no chords")
+    bars = chord_sheet.bars_of(score)
+    sheet = chord_sheet.text_of(bars)
+    say(sheet)
+    if not annotated(score):
+        they = "fit the melody" if score.one_voice else "are what the notes imply"
+        say(f"These {they}; the file names no chords.")
+    if len(score):
+        parts = [f"{one.name} {one.begin + 1}-{one.stop}" for one in sections(score)]
+        say(f"Sections, by their bars: {', '.join(parts)}")
+    if out is not None:
+        if not annotated(score):  # else they are in the music, with their basses and degrees
+            markers = chord_sheet.laid(bars, score.beats, 0, len(bars))
+            score = replace(score, markers=tuple(sorted(score.markers + markers)))
+        formats.write(score, out)
+        say(str(out))
+    return sheet

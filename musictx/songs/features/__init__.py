@@ -1,0 +1,1 @@
+"""What a network is told of notes in bars."""

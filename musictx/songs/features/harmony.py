@@ -1,0 +1,258 @@
+"""The chord in force and the pitch classes of given notes ahead (songs/bar_tokens.py).
+
+A chord is drawn for a given melody, and notes are drawn under a chord. What counts in both is the
+interval of pitch classes above a root, whatever the key. This feature gives each id the shares of
+the pitch classes of given notes in this half of the bar, in the rest of the bar, in the bar after
+it and in all, and the chord that was written last. Two small networks read that transposed to each
+of the twelve pitch classes (:class:`TransposedMLP`) and score a chord on that class, and a note of
+it: what is learned in one key holds in all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.attention.positions.coordinates import ranges
+from musictx.model.features.base import NativeForm
+from musictx.songs.features import group_keys as keys
+from musictx.songs.features.group_keys import BAR, PARTS, TONES, at
+from musictx.tokens.controls import KNOWN
+from musictx.tokens.stream import STEPS
+from musictx.tokens.vocab import Tokenizer
+
+#: Pitch classes, and the root of no chord.
+CLASSES, NO_ROOT = 12, 12
+#: Stretches of music ahead: this half of the bar, the rest of the bar, the bar after it, all.
+STRETCHES = 4
+#: Channels of the networks that read music from each pitch class upwards.
+HIDDEN = 32
+#: Steps of half a bar, and those of a note that count at most.
+HALF = LONGEST = 2 * STEPS
+#: What comes next: something else, a root, a quality, a pitch.
+OTHER, ROOT, QUALITY, PITCH = range(4)
+
+
+class HarmonyState(NamedTuple):
+    """The state after each of (B, T) ids.
+
+    ahead    (B, T, STRETCHES * CLASSES): shares of the time of the given notes ahead
+    root, quality  (B, T): of the last chord, ``NO_ROOT`` where there is none
+    begun    (B, T): the root of the chord that is being written, ``NO_ROOT`` where there is none
+    next     (B, T): what kind of id comes next
+    """
+
+    ahead: Tensor
+    root: Tensor
+    quality: Tensor
+    begun: Tensor
+    next: Tensor
+
+
+class TransposedMLP(nn.Module):
+    """A network that reads the music transposed to each pitch class.
+
+    width  of the states, its other input;  qualities  of chords;  count  outputs
+
+    For class c, ``out(gelu(ahead turned down by c + chord as it lies from c + map(x)))``; the last
+    map begins at zero.
+    """
+
+    def __init__(self, width: int, qualities: int, count: int) -> None:
+        super().__init__()
+        self.ahead = nn.Linear(STRETCHES * CLASSES, HIDDEN)
+        self.chord = nn.Parameter(torch.zeros(qualities * (CLASSES + 1), HIDDEN))
+        self.state = nn.Parameter(torch.zeros(HIDDEN, width))
+        self.out = nn.Parameter(torch.zeros(count, HIDDEN))
+
+    def forward(self, x: Tensor, ahead: Tensor, root: Tensor, quality: Tensor) -> Tensor:
+        """(n, 12, count) for states x (n, width), ahead (n, STRETCHES * CLASSES), root, quality
+        (n,) of the chord in force."""
+        notes = torch.arange(CLASSES, device=x.device)
+        upwards = ahead.unflatten(-1, (STRETCHES, CLASSES))[..., (notes[:, None] + notes) % CLASSES]
+        interval = torch.where(
+            (root == NO_ROOT)[:, None], CLASSES, (notes - root[:, None]) % CLASSES
+        )
+        chord = F.embedding(quality[:, None] * (CLASSES + 1) + interval, self.chord)
+        h = (
+            self.ahead(upwards.transpose(1, 2).flatten(2))
+            + chord
+            + F.linear(x, self.state)[:, None]
+        )
+        return F.linear(F.gelu(h), self.out).float()
+
+
+class Harmony(keys.GroupFeature):
+    """Embeddings and scores of the chord in force and of given notes ahead.
+
+    size  how many ids there are
+    harmony, pitch, root, quality, length, meter   ranges of ids as in ``coordinates.ranges``
+    kinds   further ones, of ``group_keys.table``
+
+    Everything begins at zero or without effect.
+    """
+
+    name = "harmony"
+    further = (KNOWN, "length", "quality")
+    products = ("of_chord.ahead.weight", "of_note.ahead.weight")
+    is_meter: Tensor
+    is_chord: Tensor
+    steps: Tensor
+    quality_of: Tensor
+    pitch_class: Tensor
+
+    @classmethod
+    def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        arguments = super().of_tokens(tokenizer)
+        del arguments["section"]
+        return arguments
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        harmony: list[list[int]],
+        pitch: list[list[int]],
+        root: list[list[int]],
+        quality: list[list[int]],
+        length: list[list[int]],
+        meter: list[list[int]],
+        **kinds: list[list[int]],
+    ) -> None:
+        super().__init__()
+        of_pitch = ranges("pitch", size, pitch, -1)
+        self.roots = slice(root[0][0], root[0][0] + CLASSES)
+        self.qualities, self.pitches = (slice(*rows[0][:2]) for rows in (quality, pitch))
+        self.keep(
+            **keys.table(size, pitch=pitch, root=root, **kinds)._asdict(),
+            is_meter=ranges("meter", size, meter, -1) >= 0,
+            is_chord=ranges("harmony", size, harmony, -1) >= 0,
+            steps=ranges("length", size, length, 0).clamp(max=LONGEST),
+            quality_of=ranges("quality", size, quality, 0),
+            pitch_class=of_pitch[self.pitches] % CLASSES,
+        )
+        count = self.qualities.stop - self.qualities.start
+        self.classes = nn.Parameter(torch.zeros(STRETCHES * CLASSES, width))
+        self.chords = nn.Parameter(torch.zeros(count * (CLASSES + 1), width))
+        self.of_chord = TransposedMLP(width, count, 1 + count)
+        self.of_note = TransposedMLP(width, count, 1)
+
+    @torch.no_grad()
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> HarmonyState:
+        """The state after each of ``ids``; see :meth:`Feature.read` and :class:`Bars`."""
+        laid = keys.rows(ids, earlier, places)
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        of = self.table
+        groups = keys.groups(rows, of)
+        last, some = laid.last, laid.some
+
+        # The last whole chord of the piece; chords are written before the notes at their place.
+        begun = self.is_chord[rows[:, :, 2]] & (self.place[rows[:, :, 1]] > 0)
+        latest = torch.where(begun & ~groups.other, number, -1).cummax(1).values.gather(1, last)
+        in_force = some & (latest >= begins)
+        chord = at(groups.ids[:, :, 2], latest), at(groups.ids[:, :, 3], latest)
+        root = torch.where(in_force, self.tone[chord[0]], NO_ROOT)
+        quality = torch.where(in_force, self.quality_of[chord[1]], 0)
+
+        pitched = self._pitched(rows)
+        following, rising = torch.zeros_like(rows), torch.full_like(rows, NO_ROOT)
+        following[:, :, 2] = torch.where(begun, ROOT, torch.where(pitched, PITCH, OTHER))
+        following[:, :, 3] = torch.where(begun, QUALITY, OTHER)
+        rising[:, :, 3] = torch.where(begun, self.tone[rows[:, :, 3]], NO_ROOT)
+        wide = (each[:, :, None].expand(-1, -1, keys.SIZE) for each in (root, quality))
+        ahead = self._ahead(laid, groups, of)
+        every = (each.flatten(1, 2)[:, laid.new] for each in (ahead, *wide, rising, following))
+        return HarmonyState(*every)
+
+    def _pitched(self, rows: Tensor) -> Tensor:
+        """(B, n): whether the group of each of the ``rows`` (B, n, 5) is a note with a pitch."""
+        part = self.part[rows[:, :, 2]]
+        return (self.place[rows[:, :, 1]] > 0) & (part > 0) & (part != keys.DRUM_PART)
+
+    def _ahead(self, laid: keys.Rows, groups: keys.Groups, of: keys.Table) -> Tensor:
+        """(B, n, 5, STRETCHES * CLASSES): see :class:`HarmonyState`."""
+        rows, number, begins = laid.ids, laid.number, laid.begins
+        given_keys, bar = keys.given_keys(laid, groups, of, self.is_meter)
+        time = self.steps[rows[:, :, 4]] * (groups.ahead & self._pitched(rows))
+        time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
+        so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
+
+        # Where the next id stands: after the last group, and once its place is written, there.
+        last, some = laid.last, laid.some
+        lines = self.is_bar[rows[:, :, 1]]
+        place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
+        before = torch.where(some & ~groups.other.gather(1, last), place.gather(1, last), 0)
+        bar = torch.stack([bar, bar + lines], 2)
+        half = torch.stack([before, place], 2) // HALF
+        at_place = PARTS * TONES
+        bounds = [
+            bar * BAR + (half * HALF + 1) * at_place,
+            bar * BAR + ((half + 1) * HALF + 1) * at_place,
+            (bar + 1) * BAR,
+            (bar + 2) * BAR,
+        ]
+        bounds[1] = torch.minimum(bounds[1], bounds[2])
+        sought = torch.stack(bounds, 3)
+        index = torch.searchsorted(given_keys, sought.flatten(1)).view_as(sought)
+        index = torch.minimum(index, number[..., None, None])  # nothing that comes later
+        wide = index.flatten(1)[..., None].expand(-1, -1, CLASSES)
+        total = so_far.gather(1, wide).view(*index.shape, CLASSES)
+        each = torch.stack([begins, number], 2).flatten(1)[..., None].expand(-1, -1, CLASSES)
+        every = so_far.gather(1, each).view(*number.shape, 2, CLASSES).diff(dim=2)
+        every = every[:, :, None].expand(-1, -1, 2, -1, -1)
+        share = torch.cat([total.diff(dim=3), every], 3)
+        share = share / share.sum(-1, keepdim=True).clamp(min=1.0)
+        share = share.flatten(3)
+        return torch.cat([share[:, :, :1], share[:, :, 1:].expand(-1, -1, keys.SIZE - 1, -1)], 2)
+
+    def embed(self, x: Tensor, seen: HarmonyState) -> Tensor:
+        """``x`` (B, T, width) and the vectors of the chord in force and of given notes ahead."""
+        chord = F.embedding(seen.quality * (CLASSES + 1) + seen.root, self.chords)
+        return x + (seen.ahead @ self.classes + chord).to(x.dtype)
+
+    def score(self, logits: Tensor, x: Tensor, seen: HarmonyState) -> Tensor:
+        """``logits`` (B, T, vocab) and what they add to those of roots, qualities and pitches."""
+        logits = logits.clone()
+
+        def turned(network: TransposedMLP, where: Tensor) -> Tensor:
+            return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
+
+        def add(where: Tensor, ids: slice, worth: Tensor) -> None:
+            rows = logits[where]
+            rows[:, ids] += worth
+            logits[where] = rows
+
+        root, note = seen.next == ROOT, seen.next == PITCH
+        add(root, self.roots, turned(self.of_chord, root)[..., 0])
+        named = (seen.next == QUALITY) & (seen.begun != NO_ROOT)
+        begun = seen.begun[named][:, None, None].expand(-1, 1, self.of_chord.out.shape[0])
+        add(named, self.qualities, turned(self.of_chord, named).gather(1, begun)[:, 0, 1:])
+        add(note, self.pitches, turned(self.of_note, note)[:, self.pitch_class, 0])
+        return logits
+
+    def native(self) -> NativeForm:
+        by_id = (*keys.Table._fields, "is_meter", "is_chord", "steps", "quality_of", "pitch_class")
+        fields = {name: getattr(self, name) for name in (*by_id, "classes", "chords")}
+        networks = {"of_chord": self.of_chord, "of_note": self.of_note}
+        for name, one in networks.items():
+            weights = {"ahead": one.ahead.weight, "bias": one.ahead.bias}
+            weights |= {"chord": one.chord, "out": one.out}
+            fields |= {f"{name}_{of}": weight for of, weight in weights.items()}
+        return NativeForm(
+            Path(__file__).with_name("harmony.h"),
+            "Harmony",
+            {
+                **fields,
+                "first_root": self.roots.start,
+                "first_quality": self.qualities.start,
+                "qualities": self.qualities.stop - self.qualities.start,
+                "first_pitch": self.pitches.start,
+                "pitches": len(self.pitch_class),
+            },
+            scores=torch.cat([one.state for one in networks.values()]),
+        )

@@ -1,0 +1,324 @@
+"""A piece by a plan of sections: ``form=AABA bars=8``.
+
+A new letter goes on from what there is, unlike the sections before it. A letter that comes again
+begins with the bar that it began with, and goes on as a variation of its first time, in the same
+chords, about as alike as sections are that return in songs (scripts/LOG.md); where it has a prime,
+its second half is new. The last bar of the piece stays. The last bar of a new section before one
+that returns is composed anew, so that it leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from musictx.apps import infill, parts, tasks
+from musictx.bundle import Bundle
+from musictx.chords import annotated, marked, named, recognised
+from musictx.config import GenerateConfig, InfillConfig
+from musictx.config.composing import Steered
+from musictx.config.generate import sections_of
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.copying import SectionContrast
+from musictx.sampling.events import OnEvent, emit_all
+from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.sample import Sample
+from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.songs.bar_tokens import Grid
+from musictx.songs.sections import ALIKE, whole_likeness
+
+#: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
+BARS, MOST_BARS = 8, 64
+#: The share of a returning section with a prime that is composed anew: its end.
+PRIMED = 0.5
+#: How often a new section is composed at most that is to be unlike the others.
+TRIES = 3
+#: What begins so many seconds before a bar line belongs to the bar after it.
+NEAR = 0.005
+
+
+def pieces(
+    bundle: Bundle,
+    primers: Sequence[Score | None],
+    request: GenerateConfig,
+    *,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
+) -> Iterator[tuple[int, Sample]]:
+    """(number, sample) as each is done: ``samples`` by the plan ``request.form`` whose first
+    section is the first of ``primers``, then those of the second. Events come when a piece is
+    done. Raises ``UserError`` for a model that counts no bars or has no control tokens."""
+    if bundle.tokenizer.group == 1:
+        raise UserError(
+            f"form={request.form}: this model ({bundle.tokenizer.name} tokens) knows no bars in "
+            "which sections could return; expected one of notes tokens, such as model=song"
+        )
+    if not has_controls(bundle.tokenizer):
+        raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
+    for first, (primer, seed) in enumerate(zip(primers, seeds)):
+        for one in range(request.samples):
+            number = first * request.samples + one
+            sample = _Writing(bundle, request, primer, [seed, one], progress).sample()
+            if on_event is not None:
+                new = sample.score.notes[sample.score.notes["start"] >= sample.seam - NEAR]
+                emit_all(new, partial(on_event, number))
+            yield number, sample
+
+
+class _Writing:
+    """One piece while it is composed: ``piece`` is what there is of it, whole bars.
+
+    bars   of a section;  first  the bar in which the first begins, which a pick-up stands before;
+    count  bars from there so far
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        request: GenerateConfig,
+        primer: Score | None,
+        seed: list[int],
+        progress: Progress | None,
+    ) -> None:
+        self.bundle, self.request, self.progress = bundle, request, progress
+        self.tokenizer: Any = bundle.tokenizer
+        self.seed, self.steps = seed, 0
+        self.bars, self.first, self.count = request.bars or BARS, 0, 0
+        self.piece = Score()
+        if primer is not None:
+            clock = primer.beats
+            self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
+            self.first = max(self.first, int(clock.pickup))
+            last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
+            self.bars = request.bars or last - self.first
+            if not len(primer) or self.bars > MOST_BARS:
+                raise UserError(
+                    f"form={request.form}: the primer is its first section and has {self.bars} "
+                    f"bars, expected 1 to {MOST_BARS}; give bars"
+                )
+            chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
+            named_there = marked(primer)
+            others = [one for one in primer.markers if one[1] not in named_there]
+            primer = replace(primer, markers=tuple(sorted(others + chords)))
+            self.piece = primer
+            self._cut(min(last - self.first, self.bars))
+
+    def sample(self) -> Sample:
+        plan = sections_of(self.request.form or "")
+        given = self.count
+        for number, (name, _) in enumerate(plan):
+            earlier = [one for one, _ in plan[:number]]
+            if name in earlier:
+                self._again(earlier.index(name) * self.bars)
+            else:
+                self._other((number + 1) * self.bars, set(map(earlier.index, earlier)))
+        for number, (name, primes) in enumerate(plan):
+            last, names = (number + 1) * self.bars, [one for one, _ in plan]
+            if name in names[:number]:
+                ending = number + 1 == len(plan)  # of the piece: its last bar stays
+                anew = max(round(PRIMED * self.bars), 1) if primes else 0
+                self._bars_anew(last - self.bars + 1, last - max(anew, ending), varied=True)
+                self._bars_anew(last - max(anew, ending), last - ending)
+            elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
+                self._bars_anew(last - (last > given), last)
+        clock = self.piece.beats
+        lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
+        titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
+        score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
+        seam = float(clock.seconds(self._line(given))) if given else 0.0
+        count = int((score.notes["start"] >= seam - NEAR).sum())
+        return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
+
+    def _begins(self, score: Score) -> float:
+        return float(self.tokenizer.clock(self._trained(score)).begins)
+
+    def _trained(self, score: Score) -> Score:
+        return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
+
+    def _line(self, bars: int) -> float:
+        """Quarter notes from the beginning of the piece to the line after so many of its bars."""
+        return self.piece.beats.bar_line(0.0, self.first + bars)
+
+    def _cut(self, bars: int) -> None:
+        """The piece ends after so many bars."""
+        end = float(self.piece.beats.seconds(self._line(bars)))
+        notes, pedals = self.piece.notes, self.piece.pedals
+        notes = notes[notes["start"] < end - NEAR].copy()
+        notes["end"] = np.minimum(notes["end"], end)
+        markers = tuple(one for one in self.piece.markers if one[0] < end - NEAR)
+        pedals = pedals[pedals["time"] < end]
+        meters = self.piece.meters[self.piece.meters["time"] < end - NEAR]
+        self.piece = replace(
+            self.piece, notes=notes, pedals=pedals, markers=markers, meters=meters, file=b""
+        )
+        self.count = bars
+
+    def _other(self, stop: int, earlier: set[int]) -> None:
+        """A new section up to the bar ``stop``: of some tries that which is least like one of those
+        numbered ``earlier``, or the first that is unlike all of them."""
+        before, count, tries = self.piece, self.count, []
+        for _ in range(TRIES if earlier and stop - self.bars >= count else 1):
+            self.piece, self.count = before, count
+            self._anew(stop, sorted(earlier))
+            alike = whole_likeness(self.piece)
+            here = self.first + stop - self.bars
+            near = [
+                alike.diagonal(here - at)[at : at + self.bars].mean()
+                for at in (self.first + n * self.bars for n in earlier)
+                if here < len(alike)
+            ]
+            tries.append((float(max(near, default=0.0)), self.piece))
+            if tries[-1][0] < ALIKE:
+                break
+        self.piece, self.count = min(tries, key=lambda one: one[0])[1], stop
+
+    def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
+        """The bars up to ``stop`` go on from what there is, pulled away from the sections numbered
+        ``earlier``. A piece begins in the meter that the model chooses, so it may have fewer of
+        them at first."""
+        while self.count < stop:
+            primer = self._primer() if self.count else NOTHING
+            request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
+            like = primer.score
+            steer = steering(self.bundle, controls_of(request), request.guidance, like=like)
+            seed, written = (*self.seed, self.steps), self.piece.duration
+            self.steps += 1
+            made = continuations(
+                self.bundle,
+                [primer],
+                request,
+                seeds=[seed],
+                steering=[steer],
+                constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
+                progress=self._progress_from(written),
+            )
+            ((_, sample),) = made
+            score = sample.score
+            if self.count:
+                clock = primer.clock(self.tokenizer)
+                ids = np.concatenate([primer.ids, sample.ids])
+                chords = [
+                    (float(clock.seconds(time)), name)
+                    for time, name in self.tokenizer.decode(ids).markers
+                    if time >= primer.seconds - 1e-6
+                ]
+                score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
+            self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
+            beats = self.piece.beats
+            end = float(beats.quarters(sample.seam + sample.seconds))
+            self.first = max(self.first, int(beats.pickup))
+            bars = beats.bar(end + 1e-3)[0] - 1 - self.first
+            self._cut(min(max(bars, self.count + 1), stop))
+
+    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[SectionContrast]:
+        """The pull, where bars are equally long."""
+        if not earlier:
+            return []
+        grid = self._grid()
+        first = grid.bars.before + self.first
+        lines = grid.bars.lines[first:]
+        before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
+        steps = {int(one) for one in np.diff(lines[: self.count + 1])}
+        if len(steps) > 1:
+            return []
+        notes = self.piece.notes
+        return [
+            SectionContrast(
+                self.tokenizer.vocabulary,
+                grid.stream,
+                [before + number * self.bars for number in earlier],
+                self.bars,
+                stop - self.bars,
+                pickup=int(lines[0] - grid.bars.lines[grid.first]),
+                steps=steps.pop(),
+                drums=bool(notes["drum"].mean() > 0.5),
+                lines=before + stop - self.bars,
+            )
+        ]
+
+    def _grid(self) -> Grid:
+        """What there is in bars, and the line of the bar in which it goes on."""
+        score = self._trained(self.piece)
+        inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
+        return self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
+
+    def _primer(self) -> Primer:
+        """The piece, and the line of the bar in which it goes on."""
+        score, grid = self._trained(self.piece), self._grid()
+        stream, count = grid.stream, len(grid.stream.bars)
+        before = stream.only(stream.in_bars(0, count - 1).notes)
+        ids = self.tokenizer.write(before)
+        return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
+
+    def _again(self, source: int) -> None:
+        """The section from the bar ``source`` on once more, after what there is."""
+        clock, line = self.piece.beats, self._line(source)
+        begin, end = (float(clock.seconds(at)) for at in (line, self._line(source + self.bars)))
+        moved = self._line(self.count) - line
+
+        def later(seconds: Any) -> Any:
+            return clock.seconds(clock.quarters(seconds) + moved)
+
+        def inside(times: np.ndarray) -> np.ndarray:
+            found: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
+            return found
+
+        notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
+        notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))
+        pedals = self.piece.pedals[inside(self.piece.pedals["time"])].copy()
+        pedals["time"] = later(pedals["time"])
+        chords = [
+            (max(float(later(time)), 0.0), text)
+            for time, text in self.piece.markers
+            if inside(np.array(time)) and named(text) is not None
+        ]
+        self.piece = replace(
+            self.piece,
+            notes=np.concatenate([self.piece.notes, notes]),
+            pedals=np.concatenate([self.piece.pedals, pedals]),
+            markers=tuple(sorted([*self.piece.markers, *chords])),
+        )
+        self.count += self.bars
+
+    def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
+        """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
+        its tracks, or ``varied``."""
+        begin = float(self.piece.beats.seconds(self._line(first)))
+        if first >= stop or begin >= self.piece.duration - NEAR:
+            return
+        same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
+        same |= {
+            "begin": str(self.first + first + 1),
+            "end": str(self.first + stop),
+            "tracks": ",".join(str(n + 1) for n in range(len({*self.piece.notes["track"]}))),
+            "samples": 1,
+        }
+        request = InfillConfig(**same)
+        progress = self._progress_from(begin)
+        task = replace(tasks.gap(self.piece, request), varied=varied)
+        seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
+        self.steps += 1
+        made = infill.composed(
+            self.bundle,
+            task,
+            request,
+            seed=int(seed[0]),
+            progress=None if progress is None else lambda seconds: progress(1, seconds),
+        )
+        (sample,) = made
+        self.piece = replace(sample.score, file=b"")
+
+    def _progress_from(self, before: float) -> Progress | None:
+        """Progress of what begins ``before`` seconds after the beginning of the piece."""
+        if self.progress is None:
+            return None
+        progress = self.progress
+        return lambda count, seconds: progress(count, before + seconds)

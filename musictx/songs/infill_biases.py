@@ -1,0 +1,172 @@
+"""What makes ids likelier or rarer while notes in bars are composed around given ones.
+
+Each bias is a function of a row (:class:`~musictx.songs.given_bars.BarRow`): it yields ids and
+the nats that are added to their logits. :class:`InfillBias` sums them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from musictx.chords import NONE
+from musictx.sampling.strengths import (
+    BASS,
+    FIELDS,
+    NEAREST,
+    OFF_CHORD,
+    ON_LINE,
+    ON_ROOT,
+    PART_GAIN,
+    PART_SHARE,
+    PART_STEPS,
+    SHARE,
+    TOGETHER,
+)
+from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.drummers import Drummer
+from musictx.songs.given_bars import BarRow, Key
+from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.repeats import likeness, stretches
+from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
+from musictx.tokens.vocab import GrammarState
+
+#: Ids and the nats that are added to their logits.
+Nats = Iterator[tuple[slice | int, np.ndarray | float]]
+#: A bias of a row.
+Bias = Callable[[BarRow], Nats]
+
+
+class InfillBias:
+    """A penalty of one row: the sum of its ``biases``, taken off."""
+
+    def __init__(self, row: BarRow, biases: Sequence[Bias]) -> None:
+        self.row, self.biases = row, biases
+
+    def __call__(self, state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+        row = self.row
+        if row.done or row.queue:  # there is nothing to choose, or no note
+            return None
+        sums = np.zeros(row.table.size)
+        for bias in self.biases:
+            for ids, nats in bias(row):
+                sums[ids] += nats
+        return -sums
+
+
+def drummed(row: BarRow, drummer: Drummer) -> Nats:
+    """What a drummer plays next, in a bar of 4/4."""
+    bar, parts = row.length, row.new.parts or ()
+    if DRUM_PART not in parts or bar != drummer.steps:
+        return
+    place = row.place
+    after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
+    alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
+    if not row.group:
+        nats, first = drummer.log_prob_onset(place, after), row.new.ids["place"].start
+        if alone:  # a new group is a stroke, but where a given one comes
+            at = [
+                drummer.log_prob_hit(at, after if at == place else -1) for at in range(place, bar)
+            ]
+            nats[place:-1] += at
+            if due and first <= due[0] < first + bar:
+                nats[due[0] - first] -= at[due[0] - first - place]
+        yield slice(first, first + bar), nats[:-1]
+        yield row.leaves(), nats[-1]
+    elif len(row.group) == 1 and (due or not alone):
+        yield row.part_id(DRUM_PART), drummer.log_prob_hit(place, after)
+    elif len(row.group) == 2 and row.part() == DRUM_PART:
+        yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
+
+
+def rooted(row: BarRow) -> Nats:
+    """A bass at a bar line plays the root of the chord."""
+    at_line = len(row.group) == 2 and row.value(0) == 0
+    if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
+        root = row.new.values("pitch") % 12 == row.chord.root
+        yield row.new.ids["pitch"], ON_ROOT * root
+
+
+def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
+    """What the pitch and the length of a new note cost in the harmony of the given ones."""
+    if len(row.group) not in (2, 3) or row.part() in (CHORD, DRUM_PART):
+        return
+    kind = "pitch" if len(row.group) == 2 else "length"
+    ids, values = row.new.ids[kind], row.new.values(kind)
+    composed = CHORD in (row.new.parts or ())
+    if len(row.group) == 2:
+        nats = fit.clashes(row.step)[values % 12]
+        if not composed and row.chord != NONE:  # it is given, and may clash
+            inside = np.isin(values % 12, [*row.chord.classes])
+            nats = np.where(inside, 0.0, nats + OFF_CHORD)
+    else:
+        nats = fit.lengths(row.value(2), row.step, values, composed)
+    for token in row.due():  # a given note costs nothing
+        nats[token - ids.start] = 0.0
+    yield ids, -nats
+
+
+def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
+    """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
+    written = row.written.get(bars.get(row.bar, -1))
+    count = len(row.group)
+    if written is None or count >= FIELDS:
+        return
+    following = next((ids for key, ids in written if key > row.last), [row.leaves()])
+    if following[:count] == row.group and count < len(following):
+        yield following[count], nats
+
+
+def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+    """The ``notes``, by bar and key, that another version has become rarer."""
+    if len(row.group) != 2:
+        return
+    place, part = row.value(0), row.part()
+    kind = row.new.kind(part)
+    for token, tone in enumerate(row.new.values(kind).tolist(), row.new.ids[kind].start):
+        if (row.bar, (place, part, tone)) in notes and token not in row.due():
+            yield token, -nats
+
+
+def completed(row: BarRow) -> Nats:
+    """Notes of parts that have fewer than they should (:data:`PART_SHARE`)."""
+    if len(row.group) > 1:
+        return
+    lacks, since = {}, max(row.since, row.step - PART_STEPS)
+    for part, habit in row.new.habits.items():
+        count = len(row.begun[part]) - bisect_left(row.begun[part], since)
+        if part in (row.new.parts or ()) and not row.full(part, row.step):
+            target = PART_SHARE * habit.density * STEP_SECONDS * (row.step - since)
+            lacks[part] = max(target - count, 0.0)
+    if row.group:
+        for part, lack in lacks.items():
+            yield row.part_id(part), PART_GAIN * lack
+        return
+    nats = PART_GAIN * max(lacks.values(), default=0.0)
+    yield row.new.ids["place"], nats
+    if row.left and not row.parts_at(row.left[0][0][0]):
+        yield row.due()[0], -nats
+
+
+def on_line(row: BarRow) -> Nats:
+    """A bass that is silent at a bar line begins there."""
+    if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
+        return
+    if row.place == 0 and BASS in row.parts_at(0):
+        yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
+
+
+def repeats_among(given: NoteStream) -> dict[int, int]:
+    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
+    earlier one, the nearest of those that are most alike."""
+    notes = given.only(given.notes[given.notes["part"] != CHORD])
+    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
+    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
+        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
+            run = slice(first, first + TOGETHER)
+            better = best[run] < share
+            best[run][better] = share
+            source[run][better] = np.arange(first, first + TOGETHER)[better] - back
+    return {bar: one for bar, one in enumerate(source.tolist()) if one >= 0}

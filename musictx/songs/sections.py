@@ -1,0 +1,163 @@
+"""The sections of a piece, by its markers or else estimated from the likeness of bars.
+
+Sections that return have the same name. Estimated sections begin on every fourth bar from some bar
+on (its phase); four bars are a return of four earlier ones where they are alike enough
+(:func:`musictx.songs.metre.bars_alike`), in the same key. Sections begin where bars begin to
+return at some distance (the structure features of Serrà et al. 2012, in bars).
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.chords import marked
+from musictx.notes import Score
+from musictx.songs.metre import bars_alike, bars_of
+
+#: Estimated sections are of so many bars, or twice as many.
+PHRASE = 4
+#: Phrases whose bars are alike by so much, on average, are the same; after two that were the same,
+#: those that followed on them need less.
+ALIKE, GOING_ON = 0.6, 0.45
+#: What markers call sections; letters may have primes or numbers.
+_NAMES = re.compile(
+    r"[A-M]['0-9]*|(intro|verse|pre-?chorus|chorus|refrain|bridge|solo|interlude|outro|coda)"
+    r"\s*[a-z0-9]?",
+    re.IGNORECASE,
+)
+
+
+class Section(NamedTuple):
+    """Bars ``begin`` to before ``stop``, counted from 0, and what they are called."""
+
+    begin: int
+    stop: int
+    name: str
+
+
+def sections(score: Score) -> list[Section]:
+    """The sections of ``score``, in order and without gaps from the first one on: of two markers
+    or more that name some, else :func:`find`."""
+    if not len(score):
+        return []
+    clock, chord_names = score.beats, marked(score)
+    begins: dict[int, str] = {}
+    for time, text in score.markers:
+        if (
+            _NAMES.fullmatch(text.strip())
+            and not text.strip().islower()
+            and text not in chord_names
+        ):
+            number, since = clock.bar(float(clock.quarters(time)) + 1e-3)
+            begins[number if since > 1 else number - 1] = text.strip()
+    if len(begins) < 2:
+        return find(whole_likeness(score))
+    last = clock.bar(float(clock.quarters(score.duration)) - 1e-3)[0]
+    stops = [*list(begins)[1:], max(last, max(begins) + 1)]
+    return [Section(begin, stop, name) for (begin, name), stop in zip(begins.items(), stops)]
+
+
+def whole_likeness(score: Score) -> np.ndarray:
+    """(B, B): :func:`musictx.songs.metre.bars_alike`, by drums where most bars have nothing
+    else."""
+    bars, drums = bars_of(score), score.notes["drum"]
+    return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))
+
+
+def find(alike: np.ndarray) -> list[Section]:
+    """Sections from the likeness (B, B) of bars, called A, B, C, ... as they come. Two bars of
+    rest, which are like nothing, say nothing."""
+    count = len(alike)
+    if count < 2 * PHRASE:
+        return [Section(0, count, "A")] if count else []
+    rests = alike.diagonal() == 0
+    alike = np.where(np.outer(rests, rests), np.nan, alike)
+    new = novelty(alike)
+    phase = max(range(PHRASE), key=lambda n: (new[n::PHRASE].sum(), -n))
+    begins = list(range(phase, count - PHRASE // 2 + 1, PHRASE))  # the last may be cut short
+    names = _named(alike, begins)
+    while (pair := _together(names, begins, new)) is not None:
+        for at in reversed([n for n, both in enumerate(pairwise(names)) if both == pair]):
+            names[at] += names.pop(at + 1)
+            begins.pop(at + 1)
+    begins[0] = 0
+    letters: dict[str, str] = {}
+    for name in names:
+        letters.setdefault(name, letter(len(letters)))
+    return [
+        Section(begin, stop, letters[name])
+        for begin, stop, name in zip(begins, [*begins[1:], count], names)
+    ]
+
+
+def letter(number: int) -> str:
+    """A, B, ..., Z, A1, B1, ..."""
+    return chr(ord("A") + number % 26) + str(number // 26 or "")
+
+
+def novelty(alike: np.ndarray) -> np.ndarray:
+    """(B,): how much begins to return at each bar line. For each distance, how alike bars are to
+    those so far away, over the phrase after the line less that over the phrase before, the nearer
+    bars counting more; the sum of the squares of what is above 0, so that one line counts more than
+    two neighbours. Pairs of bars that are nan do not count, and nothing begins with a rest."""
+    count = len(alike)
+    away = np.zeros((count + 2 * PHRASE, 2 * count))
+    for bar, row in enumerate(alike * (1 - np.eye(count))):
+        away[bar + PHRASE, count - bar : 2 * count - bar] = row
+    counted = ~np.isnan(away)
+    away[~counted] = 0.0
+    weights = np.arange(PHRASE, 0, -1)
+
+    def near(begin: int, weights: np.ndarray) -> np.ndarray:
+        """Weighted mean of the rows of a phrase."""
+        rows = slice(begin, begin + PHRASE)
+        total: np.ndarray = weights @ away[rows]
+        return total / np.maximum(weights @ counted[rows], 1)
+
+    new = np.zeros(count)
+    for bar in np.flatnonzero(~np.isnan(alike.diagonal())).tolist():
+        rise = near(bar + PHRASE, weights) - near(bar, weights[::-1])
+        new[bar] = (np.maximum(rise, 0.0) ** 2).sum()
+    return new
+
+
+def _named(alike: np.ndarray, begins: list[int]) -> list[str]:
+    """A character for each phrase, that of the earlier one most like it if they are the same."""
+    names: list[str] = []
+    after = 0  # the phrase after the one that came last, where that was a return
+    for number, begin in enumerate(begins):
+        near = np.array(
+            [_mean(alike.diagonal(begin - one)[one : one + PHRASE]) for one in begins[:number]]
+        )
+        least = np.where(np.arange(number) == after, GOING_ON, ALIKE)
+        near[near < least] = 0.0
+        if near.any():
+            after = int(near.argmax()) + 1
+            names.append(names[after - 1])
+        else:
+            after = number + 1
+            names.append(chr(ord("A") + len(set(names))))
+    return names
+
+
+def _mean(alike: np.ndarray) -> float:
+    """Of the pairs that are not both rests; 1 if all are."""
+    counted = alike[~np.isnan(alike)]
+    return float(counted.mean()) if len(counted) else 1.0
+
+
+def _together(names: list[str], begins: list[int], new: np.ndarray) -> tuple[str, str] | None:
+    """Of pairs of different phrases that come only together that between which least begins; None:
+    there are no more."""
+    pairs = list(pairwise(names))
+    free = [
+        (float(np.mean([new[begins[n + 1]] for n, both in enumerate(pairs) if both == pair])), pair)
+        for pair in sorted(set(pairs))
+        if pair[0] != pair[1] and len(pair[0]) == len(pair[1]) == 1
+        and names.count(pair[0]) == pairs.count(pair) == names.count(pair[1])
+    ]  # fmt: skip
+    return min(free)[1] if free else None

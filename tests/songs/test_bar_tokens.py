@@ -1,0 +1,197 @@
+"""Notes in bars: the grid, bars and meters, chords, long notes, the grammar."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.beats import Beats
+from musictx.notes import METER, Score
+from musictx.songs.bar_ids import FIELDS_PER_NOTE, LONGEST
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PLACES, Bars, Meter
+from musictx.tokens.stream import STEPS
+from musictx.tokens.vocab import EOS
+from tests.tokens.grids import gridded, on_ticks, ticks
+from tests.tokens.test_spelling import BARS as TOKENIZERS
+
+quick = settings(deadline=None, max_examples=60)
+
+
+def words(tokenizer, ids):
+    return [tokenizer.vocabulary.describe(int(i)) for i in ids]
+
+
+@quick
+@given(gridded())
+def test_a_piece_on_its_grid_comes_back_to_the_tick(piece):
+    tokenizer = TOKENIZERS[0]
+    assert tokenizer.moved(piece) == 0
+    heard = tokenizer.decode(tokenizer.encode(piece)).notes
+    clock, begins = Beats(piece), tokenizer.clock(piece).begins
+    first = round(float(clock.quarters(begins)) * STEPS)
+
+    def table(notes, start, end):
+        rows = zip(start, end, *(notes[c].tolist() for c in ("pitch", "program", "drum")))
+        return sorted((s, 0 if row[-1] else e, *row) for s, e, *row in rows)
+
+    found = [np.round(heard[name] * 48).astype(int).tolist() for name in ("start", "end")]
+    were = [
+        (np.round(clock.quarters(piece.notes[name]) * STEPS).astype(int) - first).tolist()
+        for name in ("start", "end")
+    ]
+    assert table(heard, *found) == table(piece.notes, *were)
+
+
+@quick
+@given(st.sampled_from(TOKENIZERS[:3]), st.data())
+def test_whatever_the_grammar_allows_can_be_read(tokenizer, data):
+    state, ids = tokenizer.grammar(), []
+    for _ in range(data.draw(st.integers(1, 60))):
+        mask = state.allowed()
+        assert mask.any()
+        allowed = np.flatnonzero(mask)
+        # Rather notes than bar after bar: the first and the last few ids of each kind.
+        token = int(allowed[data.draw(st.integers(0, len(allowed) - 1))])
+        with pytest.raises(ValueError, match="not allowed"):
+            state.copy().advance(int(np.flatnonzero(~mask)[0]))
+        state.advance(token)
+        ids.append(token)
+        if token == EOS:
+            break
+    score = tokenizer.decode(ids)
+    assert len(score) == state.notes
+    begun = ids[: len(ids) // FIELDS_PER_NOTE * FIELDS_PER_NOTE]
+    assert tokenizer.decode(begun) == score
+
+
+@pytest.mark.parametrize(("numerator", "exponent"), [(1, 5), (7, 3), (32, 4), (3, 4), (5, 2)])
+def test_a_meter_is_written_and_comes_back(numerator, exponent):
+    piece = on_ticks([(0, 480, 60, 64, 0, False, 0)], meters=[(0, numerator, 2**exponent)])
+    heard = TOKENIZERS[0].decode(TOKENIZERS[0].encode(piece))
+    assert heard.meters.tolist() == [(0.0, numerator, 2**exponent)]
+
+
+def test_a_bar_as_ids():
+    piece = on_ticks(
+        [(0, 480, 60, 64, 0, False, 0), (960, 1920, 36, 100, 0, True, 1)], meters=[(0, 3, 4)]
+    )
+    piece = dataclasses.replace(piece, markers=((0.0, "C:maj"),))
+    assert " ".join(words(TOKENIZERS[0], TOKENIZERS[0].encode(piece))) == (
+        "bar numerator:3 denominator:2 section:0 place:0 "
+        "place:0 harmony root:0 quality:1 none "
+        "place:0 program:0 pitch:60 length:24 velocity:4 "
+        "place:48 drums drum:36 none velocity:7"
+    )
+
+
+def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
+    notes = [(1920, 2400, 60, 64, 0, False, 0), (1920 * 4, 1920 * 4 + 60, 60, 64, 0, False, 0)]
+    tokenizer = TOKENIZERS[3]
+    piece = on_ticks(notes, tempos=[(0, 60.0)])
+    assert tokenizer.clock(piece).begins == 4.0
+    assert " ".join(words(tokenizer, tokenizer.encode(piece))) == (
+        "bar numerator:4 denominator:2 section:0 place:0 "
+        "place:0 program:0 pitch:60 length:24 velocity:4 "
+        "bar numerator:4 denominator:2 section:0 place:0 "
+        "bar numerator:4 denominator:2 section:0 place:0 "
+        "bar numerator:4 denominator:2 section:5 place:0 "
+        "place:0 program:0 pitch:60 length:3 velocity:4"
+    )
+
+
+def test_a_meter_that_comes_early_cuts_its_bar_short():
+    notes = [(0, 1920, 60, 64, 0, False, 0)]
+    piece = on_ticks(notes, meters=[(0, 4, 4), (480, 4, 4)])
+    assert " ".join(words(TOKENIZERS[3], TOKENIZERS[3].encode(piece))) == (
+        "bar numerator:4 denominator:2 section:0 place:24 "
+        "place:0 program:0 pitch:60 length:96 velocity:4 "
+        "bar numerator:4 denominator:2 section:0 place:0"
+    )
+
+
+def test_notes_beside_the_grid_go_to_the_nearest_place_and_are_counted():
+    notes = [(10 * n, 10 * n + 480, 60, 64, 0, False, 0) for n in range(48)]
+    tokenizer = TOKENIZERS[0]
+    piece = on_ticks(notes)
+    heard = ticks(piece, tokenizer.decode(tokenizer.encode(piece)).notes["start"])
+    for note, tick in zip(notes, heard):
+        distance = [abs(int(place) * 20 - note[0]) for place in PLACES]
+        assert abs(tick - note[0]) == min(distance)
+        if distance.count(min(distance)) > 1:
+            assert tick > note[0]
+    assert tokenizer.moved(piece) == sum(n[0] // 20 not in PLACES or n[0] % 20 > 0 for n in notes)
+
+
+def test_chords_stand_after_each_line_and_where_they_change():
+    tokenizer = BarTokenizer(tracks="piano")
+    piece = on_ticks([(0, 1920 + 480, 60, 64, 0, False, 0)])
+    markers = ((0.0, "C:maj"), (1.0, "A:min/b3"), (1.5, "Verse"), (1.75, "F#:hdim7"))
+    piece = dataclasses.replace(piece, markers=markers)
+    heard = tokenizer.decode(tokenizer.encode(piece))
+    assert heard.markers == (
+        (0.0, "C:maj"), (1.0, "A:min"), (1.75, "F#:hdim7"), (2.0, "F#:hdim7")
+    )  # fmt: skip
+
+
+def test_a_long_note_is_divided_and_comes_back_whole():
+    quarters = 3 * LONGEST // STEPS + 5
+    piece = on_ticks([(0, 480 * quarters, 60, 64, 0, False, 0)], meters=[(0, 7, 8)])
+    ids = TOKENIZERS[3].encode(piece)
+    assert words(TOKENIZERS[3], ids).count("tie") == 3
+    (note,) = TOKENIZERS[3].decode(ids).notes
+    assert (note["end"] - note["start"]) * 48 == pytest.approx(quarters * STEPS)
+
+
+def test_bars_longer_than_eight_quarters_are_read_as_bars_of_four():
+    piece = on_ticks([(480 * 20, 480 * 21, 60, 64, 0, False, 0)], meters=[(0, 32, 4)])
+    ids = words(TOKENIZERS[3], TOKENIZERS[3].encode(piece))
+    assert ids[:3] == ["bar", "numerator:4", "denominator:2"]
+    assert ids[5] == "place:0"
+
+
+def test_windows_begin_at_bar_lines_and_chords_are_transposed():
+    tokenizer = TOKENIZERS[0]
+    piece = on_ticks([(480 * n, 480 * n + 240, 60 + n, 64, 0, False, 0) for n in range(12)])
+    piece = dataclasses.replace(piece, markers=((0.0, "A:min7"), (2.0, "N")))
+    ids = tokenizer.encode(piece)
+    for start in range(len(ids)):
+        opening = tokenizer.opening(ids, start)
+        assert opening <= start
+        assert tokenizer.vocabulary.describe(int(ids[opening])) == "bar"
+        assert opening % FIELDS_PER_NOTE == 0
+    up = tokenizer.decode(tokenizer.augment(ids, semitones=5)).markers
+    assert [name for _, name in up] == ["D:min7", "N", "N"]
+
+
+def test_what_is_no_group_is_passed_over():
+    tokenizer = TOKENIZERS[0]
+    ids = tokenizer.encode(on_ticks([(0, 480, 60, 64, 0, False, 0)])).tolist()
+    assert tokenizer.decode([1, *ids, 2]) == tokenizer.decode(ids)
+    assert tokenizer.decode(ids[5:]) == Score()
+    assert len(tokenizer.decode([*ids, *ids[-5:][::-1]])) == 1
+    with pytest.raises(ValueError, match="expected 0 to"):
+        tokenizer.decode([tokenizer.size])
+
+
+def test_meters_that_cannot_be_written_are_reduced_or_common_time():
+    def of(numerator, denominator):
+        return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
+
+    assert of(48, 32) == (24, 4)
+    assert of(12, 64) == (6, 5)
+    assert of(255, 4) == of(3, 64) == of(0, 4) == (4, 2)
+
+
+def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
+    """In every tempo, though both are times in seconds."""
+    for bpm in range(40, 241):
+        for bars in (1, 2, 5):
+            end = bars * 3 * (60 / bpm)
+            score = Score(tempos=[(0.0, bpm)], meters=[(0.0, 3, 4), (bars * 180 / bpm, 5, 4)])
+            lines = Bars(score, end).lines.tolist()
+            assert lines[bars : bars + 2] == [bars * 72, bars * 72 + 120]

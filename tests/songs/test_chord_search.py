@@ -1,0 +1,113 @@
+"""Chords searched for a melody: the likeliest sequence, in whatever key and tempo."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx.apps.tasks import gap, under
+from musictx.chords import Chord, annotated
+from musictx.config import AccompanyConfig, InfillConfig
+from musictx.notes import Score
+from musictx.shipped import examples
+from musictx.songs import chord_search
+from musictx.songs.chord_search import STATES, search, table
+
+melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
+
+
+def tune(notes, tempo=120.0, transposed=0, begin=0.0):
+    """A melody of (pitch, quarter notes) one after the other."""
+    rows, at, quarter = [], begin, 60 / tempo
+    for pitch, length in notes:
+        rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
+        at += length
+    return Score(rows, tempos=[(0.0, tempo)])
+
+
+def test_shares_add_up_to_one():
+    for name, rows in table().items():
+        assert np.allclose(np.exp(rows).sum(-1), 1, atol=1e-5), name
+
+
+@given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
+@settings(max_examples=8, deadline=None)
+def test_no_sequence_in_any_key_is_likelier(notes):
+    """Beside random sequences, and its own with one triad changed, by a plain loop."""
+    score = tune(notes)
+    lines, sounds, at_bar = chord_search.observed(score, score.notes)
+    chances, final = table(), notes[-1][0] % 12
+
+    def log_likelihood(states, key):
+        total = chances["first"][states[0]] + chances["last"][states[-1]]
+        total += chances["final"][(final - key) % 12]
+        for n, state in enumerate(states):
+            if n:
+                total += chances["follows"][int(at_bar[n]), states[n - 1], state]
+            for late, pitch_class in np.argwhere(sounds[n]).tolist():
+                up = (pitch_class - key - state) % 12
+                tone = chances["tones"][state // 12, late, up]
+                total += chord_search.PER_QUARTER * sounds[n, late, pitch_class] * tone
+        return total
+
+    best = chord_search.likeliest(sounds, at_bar, final)
+    relative = [(best - key) % 12 + 12 * (best // 12) for key in range(12)]
+    reached = max(log_likelihood(states, key) for key, states in enumerate(relative))
+    some = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
+    others = [log_likelihood(states, key) for states in some for key in range(12)]
+    changed = [
+        log_likelihood([*states[:n], other, *states[n + 1 :]], key)
+        for key, states in enumerate(relative)
+        for n, other in product(range(len(lines)), range(STATES))
+    ]
+    assert reached >= max(others + changed) - 1e-9
+
+
+@given(melodies, st.integers(-11, 11), st.sampled_from([60.0, 90.0, 180.0]))
+@settings(max_examples=30, deadline=None)
+def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
+    """Up to ties, which random melodies do not have."""
+    chords = search(tune(notes))
+    moved = search(tune(notes, tempo, up))
+    assert [Chord((one.root + up) % 12, one.quality) for _, one in chords] == [c for _, c in moved]
+    assert [at * 120 / tempo for at, _ in chords] == pytest.approx([at for at, _ in moved])
+
+
+def test_a_cadence():
+    """C D E F | G . G . | C: tonic, dominant, tonic."""
+    notes = [(60, 1), (64, 1), (67, 2), (65, 1), (62, 1), (67, 2), (60, 4)]
+    chords = search(tune(notes, begin=4.0))
+    assert chords[0] == (2.0, Chord(0, 1))  # from the second bar on, where the melody begins
+    assert chords[-1][1] == Chord(0, 1)
+    assert Chord(7, 1) in [one for _, one in chords]
+
+
+def test_drums_and_silence_have_no_chords():
+    drums = Score([(0.0, 0.5, 36, 80, 0, True, 0), (0.5, 1.0, 38, 80, 0, True, 0)])
+    assert search(drums) == search(Score()) == []
+
+
+def test_only_a_melody_without_chords_gets_some():
+    melody = tune([(60, 1), (64, 1), (67, 2)])
+    marked = replace(melody, markers=((0.0, "F:maj"),))
+    asked = AccompanyConfig(melody="x.mid")
+    assert annotated(under(melody, asked).with_chords().given) == search(melody)
+    assert under(marked, asked).with_chords().given.markers == marked.markers
+    inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
+    assert inside.with_chords() is inside
+
+
+def test_an_accompaniment_follows_them_and_names_them():
+    melody = musictx.read(examples()["au_clair_de_la_lune"])
+    melody = melody.with_notes(melody.notes[melody.notes["start"] < 8])
+    (sample,) = musictx.accompany(melody, model="song", seed=3)
+    assert annotated(sample.score) == search(melody)
+    new = sample.score.notes[sample.score.notes["track"] > 0]
+    force = annotated(sample.score)
+    at = np.searchsorted([time for time, _ in force], new["start"] + 1e-6, side="right") - 1
+    inside = [pitch % 12 in force[n][1].classes for n, pitch in zip(at, new["pitch"])]
+    assert np.mean(inside) > 0.8

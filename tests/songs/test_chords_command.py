@@ -1,0 +1,197 @@
+"""Chords on the command line: printed, written, followed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import musictx
+from musictx import cli, shipped
+from musictx.apps import tasks
+from musictx.beats import Beats
+from musictx.config import AccompanyConfig
+from musictx.errors import UserError
+from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of
+from tests.untrained import saved
+
+
+def test_a_sheet_is_printed_and_written(tmp_path, capsys):
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    bars = sheet("| G | D7 G | C D | G |")
+    source = tmp_path / "tune.mid"
+    musictx.write(replace(tune, markers=laid(bars, Beats(tune), 0, 16)), source)
+    out = tmp_path / "named.mid"
+    assert cli.main(["chords", str(source), f"out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert text_of(bars_of(musictx.read(source))) in printed
+    assert "Sections, by their bars: A 1-4, A 5-8, B 9-12, A 13-16" in printed
+    assert bars_of(musictx.read(out)) == (bars * 4)[:16]
+
+
+def test_what_the_notes_imply_is_said_to_be_that(capsys):
+    assert cli.main(["chords", "ode_to_joy"]) == 0
+    assert "the file names no chords" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "file: missing"),
+        (["ode_to_joy", "out=x.txt"], "out=x.txt: expected a file that ends in .mid"),
+    ],
+)
+def test_wrong_words_get_one_sentence(words, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["chords", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    tokens = {"name": "notes", "low": 40, "high": 90, "controls": True}
+    folder = saved(tmp_path_factory.mktemp("m"), tokens=tokens, context=1500, group=5)
+    return musictx.load(folder)
+
+
+def test_chords_alone_are_accompanied_in_their_bars(model):
+    made = musictx.accompany(model=model, chords="| C | Am7 F |", seed=3)[0]
+    assert made.score.markers == ((0.0, "C:maj"), (2.0, "A:min7"), (3.0, "F:maj"))
+    starts = made.score.notes["start"]
+    assert len(starts) > 0
+    assert ((starts >= 0) & (starts < 4.0)).all()
+    with pytest.raises(musictx.UserError, match="melody_track=1: expected none without a melody"):
+        musictx.accompany(model=model, chords="| C |", melody_track=1)
+
+
+def test_a_melody_and_chords_are_followed_together(model):
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    tune = tune.with_notes(tune.notes[tune.notes["start"] < 4.0])
+    made = musictx.accompany(tune, model, chords="G | D7", seed=3)[0]
+    assert [name for _, name in made.score.markers][:2] == ["G:maj", "D:7"]
+    kept = made.score.notes[made.score.notes["track"] == tune.notes["track"][0]]
+    assert kept["pitch"].tolist() == tune.notes["pitch"].tolist()
+
+
+def test_models_that_follow_no_chords_say_so(tmp_path):
+    tokens = {"name": "performance", "controls": True}
+    piano = musictx.load(saved(tmp_path / "p", tokens=tokens, context=200))
+    with pytest.raises(UserError, match="follows none; expected one of notes tokens"):
+        musictx.accompany("ode_to_joy", piano, chords="| C |")
+    with pytest.raises(UserError, match="follows none"):
+        musictx.accompany(musictx.read(chart("C", "FG")), piano)
+    with pytest.raises(UserError, match="expected a melody, or chords="):
+        musictx.accompany(model=piano)
+
+
+def test_a_file_of_chords_is_followed_in_its_tempo(model, tmp_path):
+    song = tmp_path / "song.cho"
+    song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
+    for made in (
+        musictx.accompany(model=model, chords=str(song), seed=3)[0],
+        musictx.accompany(song, model, seed=3)[0],
+    ):
+        assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
+        assert made.score.tempos["bpm"].tolist() == [60]
+        assert len(made.score) > 0
+        assert made.score.notes["start"].max() < 12
+    tune = musictx.read(shipped.examples()["ode_to_joy"])
+    made = musictx.accompany(tune, model, chords=str(song), seed=3)[0]
+    assert made.score.markers[1][1] == "A:min7/b7"
+    song.write_text("no music")
+    with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
+        musictx.accompany(model=model, chords=str(song))
+
+
+@pytest.mark.parametrize(("meter", "pickup"), [((3, 4), 1.0), ((6, 8), 0.5), ((4, 4), 0.0)])
+def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
+    """Under a change of tempo, too; what the file says of chords goes."""
+
+    def seconds(quarter):
+        return 0.6 * quarter if quarter < 6 else 3.6 + 0.4 * (quarter - 6)
+
+    at = np.arange(0, 12, 0.5)
+    rows = [(seconds(q), seconds(q + 0.45), 60 + n % 7, 80, 0, False, 0) for n, q in enumerate(at)]
+    meters = [(seconds(pickup), *meter)]
+    if pickup:
+        meters = [(0.0, 1, meter[1]), *meters]
+    tune = Score(np.array(rows, NOTE), tempos=np.array([(0, 100), (3.6, 150)], TEMPO),
+                 meters=np.array(meters, METER), ticks_per_quarter=480,
+                 markers=((0.0, "Am7"), (1.2, "D"), (2.4, "E:min")))  # fmt: skip
+    found = tasks.under(tune, AccompanyConfig(chords="| C | G/B Am7 | N.C. |")).given.markers
+    bar = 4 * meter[0] / meter[1]
+    places = [(0, "C:maj"), (1, "G:maj/3"), (1.5, "A:min7"), (2, "N")]
+    expected = [(seconds(pickup + bar * n), name) for n, name in places]
+    assert [name for _, name in found[:4]] == [name for _, name in expected]
+    assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])
+
+
+def test_notation_is_played_with_its_repeats_unless_the_page_is_wanted(tmp_path, capsys):
+    tune = musictx.write(musictx.read(shipped.examples()["ode_to_joy"]), tmp_path / "tune.musicxml")
+    text = tune.read_text()
+    back = '<barline location="right"><repeat direction="backward"/></barline></measure>'
+    tune.write_text(text.replace("</measure>", back, 1))
+    bars = {}
+    for word in ("repeats=true", "repeats=false"):
+        assert cli.main(["chords", str(tune), word]) == 0
+        printed = capsys.readouterr().out
+        assert "not played as written" not in printed
+        bars[word] = printed.count(" | ") + printed.count("\n|") + 1
+    assert bars["repeats=true"] > bars["repeats=false"]
+    nowhere = '<sound dalsegno="nowhere"/></measure>'
+    tune.write_text(text.replace("</measure>", nowhere, 1))
+    assert cli.main(["chords", str(tune)]) == 0
+    assert "not played as written: repeats that are not taken" in capsys.readouterr().out
+
+
+CHART = """<score-partwise><part-list><score-part id="P1"><part-name>x</part-name></score-part>
+</part-list><part id="P1">{}</part></score-partwise>"""
+
+
+def chart(*bars, first="", rest="<note><rest/><duration>4</duration></note>"):
+    """A page of chord symbols: of each bar its roots, which share it."""
+    head = (
+        "<attributes><divisions>1</divisions>"
+        "<time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
+    )
+    measures = ""
+    for number, roots in enumerate(bars):
+        symbols = "".join(
+            f"<harmony><root><root-step>{root}</root-step></root><kind>major</kind>"
+            f"<offset>{4 * place // len(roots)}</offset></harmony>"
+            for place, root in enumerate(roots)
+        )
+        measures += f"<measure>{'' if number else head + first}{symbols}{rest}</measure>"
+    return CHART.format(measures).encode()
+
+
+def test_a_chart_without_notes_is_shown_and_written(tmp_path, capsys):
+    source = tmp_path / "chart.musicxml"
+    source.write_bytes(chart("C", "FG", "", "C", ""))
+    sheet_of_it = bars_of(musictx.read(source))
+    assert sheet_of_it == sheet("| C | F G | % | C | % |")[:2] + sheet("| G | C | C |")
+    for out in ("chart.mid", "again.musicxml"):
+        assert cli.main(["chords", str(source), f"out={tmp_path / out}"]) == 0
+        assert text_of(sheet_of_it) in capsys.readouterr().out
+        assert bars_of(musictx.read(tmp_path / out)) == sheet_of_it
+    source.write_bytes(chart("", ""))
+    assert cli.main(["chords", str(source)]) == 2
+    assert "no notes and no chords" in capsys.readouterr().err
+
+
+def test_a_chart_is_accompanied_as_the_same_sheet_is(model, tmp_path):
+    slow = '<sound tempo="60"/>'
+    score = musictx.read(chart("C", "FG", first=slow))
+    made = musictx.accompany(score, model, seed=3)[0]
+    assert made.score.tempos["bpm"].tolist() == [60]
+    assert made.score.markers == ((0.0, "C:maj"), (4.0, "F:maj"), (6.0, "G:maj"))
+    assert len(made.score)
+    assert made.score.notes["start"].max() < 8
+    other = musictx.accompany(model=model, chords="| C | F G |", seed=3)[0]
+    assert other.score.notes["pitch"].tolist() == made.score.notes["pitch"].tolist()
+    assert np.allclose(2 * other.score.notes["start"], made.score.notes["start"])
+    path = tmp_path / "chart.mid"
+    musictx.write(score, path)
+    again = musictx.accompany(path, model, seed=3)[0]
+    assert again.score.notes["pitch"].tolist() == made.score.notes["pitch"].tolist()

@@ -1,0 +1,88 @@
+"""Sections: those of markers, and those that are put together from random phrases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import Score
+from musictx.songs.sections import Section, sections
+
+
+def song(plan, bars, seed, changed=0, empty=0):
+    """A piece in 4/4: sections of ``bars`` random bars, of which the last ``changed`` are others
+    whenever a section comes again; ``empty`` bars before it."""
+    random = np.random.default_rng(seed)
+
+    def bar():
+        return [(int(n), int(random.integers(40, 80))) for n in random.choice(16, 8, False)]
+
+    made, rows = {}, []
+    for number, name in enumerate(plan):
+        again = name in made
+        phrase = made.setdefault(name, [bar() for _ in range(bars)])
+        phrase = phrase[: bars - changed] + [bar() for _ in range(changed)] if again else phrase
+        for n, notes in enumerate(phrase, empty + number * bars):
+            rows += [(n * 2 + at / 8, n * 2 + at / 8 + 0.1, p, 80, 0, False, 0) for at, p in notes]
+    return Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 4, 4)])
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@given(
+    st.sampled_from(["AABA", "ABAC", "AABBA", "ABACABA", "ABCACBB", "ABCDEF"]),
+    st.sampled_from([(8, 2), (8, 0), (4, 1), (4, 0)]),
+    st.integers(0, 3),
+    st.integers(0, 10**6),
+)
+def test_what_returns_has_the_name_of_its_first_time(plan, size, empty, seed):
+    bars, changed = size
+    names = [""] * (empty + bars * len(plan))
+    for section in sections(song(plan, bars, seed, changed, empty)):
+        names[section.begin : section.stop] = [section.name] * (section.stop - section.begin)
+    rows = [names[at : at + bars] for at in range(empty, len(names), bars)]
+    for one, name in zip(rows, plan):
+        for other, its in zip(rows, plan):
+            assert (one == other) == (name == its), rows
+    assert "" not in names
+
+
+def test_drums_decide_sections_only_where_most_bars_have_nothing_else():
+    """However many strokes there are: those below are others in each bar, and never return."""
+    tune = song("AABA", 8, 1, changed=2)
+    strokes = song("ABCD", 8, 2).notes.copy()
+    strokes["drum"], strokes["program"] = True, 0
+    strokes = np.concatenate([strokes, strokes, strokes])
+    strokes["pitch"] = np.random.default_rng(3).integers(35, 59, len(strokes))
+    assert sections(tune.with_notes(np.concatenate([tune.notes, strokes]))) == sections(tune)
+    drums = tune.notes.copy()
+    drums["drum"] = True
+    other = song("A", 12, 7).notes
+    assert sections(tune.with_notes(np.concatenate([drums, other]))) == sections(tune)
+
+
+@pytest.mark.parametrize("rests", [[1], [3, 7], [1, 2], [1, 3, 6], [2, 3, 5, 6]])
+def test_bars_of_rest_do_not_move_sections(rests):
+    whole = song("AABA", 8, 5)
+    bar = (whole.notes["start"] // 2).astype(int) % 8
+    rested = whole.with_notes(whole.notes[~np.isin(bar, rests)])
+    names = [one.name for one in sections(rested) for _ in range(one.begin, one.stop)]
+    again = range(24, len(names))  # the last bar may be a rest
+    assert names[:8] == names[8:16]
+    assert [names[at] for at in again] == names[: len(again)]
+    assert not set(names[:8]) & set(names[16:24])
+
+
+def test_markers_that_name_sections_count_and_others_do_not():
+    piece = song("AABA", 4, 0)
+    texts = [(0.0, "Intro"), (0.0, "C:maj"), (7.99, "Verse 1"), (12.0, "N"), (16.0, "a tempo"),
+             (24.0, "Chorus")]  # fmt: skip
+    got = sections(replace(piece, markers=tuple(texts)))
+    assert got == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "Chorus")]
+
+
+@pytest.mark.parametrize("bars", [0, 1, 7])
+def test_short_pieces_are_one_section_at_most(bars):
+    piece = song("A", bars, 0) if bars else Score()
+    assert sections(piece) == [Section(0, bars, "A")][: min(bars, 1)]
