@@ -47,7 +47,7 @@ def shown() -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
     for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
         fenced = False
-        for line in page.read_text(encoding="utf-8").splitlines():
+        for line in re.sub(r"\\\n *", "", page.read_text(encoding="utf-8")).splitlines():
             if line.startswith("```"):
                 fenced = not fenced
             elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
