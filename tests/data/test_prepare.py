@@ -21,7 +21,6 @@ from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.notes import Score
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
@@ -83,18 +82,6 @@ def test_every_file_left_out_is_reported_with_its_reason(corpus, tmp_path):
     assert written["left_out"] == [item._asdict() for item in report.left_out]
     assert "61 files, 51 pieces" in str(report)
     assert "5 duplicate" in str(report)
-
-
-def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
-    both = np.concatenate([song(1).notes, song(2, notes=5, drums=True).notes])
-    both["track"][12:] = 1
-    (tmp_path / "c").mkdir()
-    for copy in "ab":
-        midi.write(Score(notes=both), tmp_path / "c" / f"{copy}.mid")
-    midi.write(song(3), tmp_path / "c" / "c.mid")
-    report = run(tmp_path / "c", tmp_path / "out")
-    assert report.lossy == {"drum notes left out": 5}
-    assert report.total().notes == 24
 
 
 def test_the_bytes_depend_neither_on_workers_nor_on_the_order_of_writing(tmp_path):
