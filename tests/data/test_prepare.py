@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import json
 import os
 import sys
@@ -123,21 +121,6 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
                 run(corpus, out)
     assert contents(tmp_path / "old") == before
     assert sorted(os.listdir(tmp_path)) == ["corpus", "old"]
-
-
-def test_each_file_is_read_once(tmp_path, monkeypatch):
-    root, opened, real = write_songs(tmp_path / "c", range(5)), Counter(), io.open
-
-    def counting(path, *args, **options):
-        opened[str(path)] += 1
-        return real(path, *args, **options)
-
-    for module in (builtins, io):
-        monkeypatch.setattr(module, "open", counting)
-    run(root, tmp_path / "out")
-    run(root, tmp_path / "out")  # up to date
-    for path in root.iterdir():
-        assert opened[str(path)] == 2  # for its first bytes, which say what it is, and whole
 
 
 def test_up_to_date_shards_are_not_made_again(corpus, tmp_path, monkeypatch):
