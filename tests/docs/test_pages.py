@@ -25,14 +25,12 @@ SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
     (page, command, what)
-    for page in ("composing", "daw", "studio", "training")
+    for page in ("recipes", "daw", "studio", "training")
     for command, what in re.findall(r"^\|(?: [^|]+ \|)? `(musictx [^`]+)` \|(.*)", DOCS[page], re.M)
 ]
 #: A line of a block of code, fenced or indented, as a shell takes it.
 LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
-TASKS = [
-    (line, at) for page, line, at in ROWS if page in ("composing", "daw") and "PORT" not in line
-]
+TASKS = [(line, at) for page, line, at in ROWS if page in ("recipes", "daw") and "PORT" not in line]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def shown() -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
     for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
         fenced = False
-        for line in page.read_text(encoding="utf-8").splitlines():
+        for line in re.sub(r"\\\n *", "", page.read_text(encoding="utf-8")).splitlines():
             if line.startswith("```"):
                 fenced = not fenced
             elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
@@ -17,6 +16,7 @@ from musictx.errors import ConfigError, UserError
 from musictx.training import checkpoint, messages, ranks, trainer
 from musictx.training.callbacks import LastCheckpoint
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
+from scripts.docs import reference
 from tests.training.fakes import fake_training, fit
 
 
@@ -79,7 +79,7 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
     theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
     ours = {field.name for field in dataclasses.fields(TrainerConfig)}
     assert sorted([*ours - {"flags"}, *PASSED_ON, *NOT_OFFERED]) == sorted(theirs)
-    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    page = reference.commands()
     for name, reason in NOT_OFFERED.items():
         with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
             normalise([f"trainer.{name}=1"])
