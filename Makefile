@@ -74,7 +74,7 @@ journeys: $(BROWSER)
 
 docs: $(INSTALLED)
 	$(PIP) --quiet -e ".[site]"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 $(ZIG): $(INSTALLED)
 	$(PIP) --quiet -e ".[wheels]"

@@ -21,7 +21,7 @@ from typing import Any
 
 from musictx import lazy
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _WHERE = {
     "Bundle": "musictx.bundle",

@@ -58,15 +58,16 @@ def generate(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """New pieces, or continuations of ``primer``; ``result.score`` is the music of each.
+    """New pieces, or continuations of ``primer``: a list of :class:`Sample`.
 
-    model     a loaded model, its folder or its name (``musictx.generate("piano")``); None: the
-              newest under runs/, or the one that comes with musictx
+    model     a loaded model, its folder or its name; None: the newest under runs/, or the
+              included one
     primer    music to continue: a file, an example by name ("mozart_k545"), or what
               :func:`musictx.read` takes; or a list of these, continued side by side
     seed      the same seed gives the same music; None draws one and prints it; or a list with one
               for each of several primers
-    constraints, processors  further penalties and rules (docs/python.md)
+    constraints, processors  functions that change the probabilities of the next id
+              (docs/python.md, "A rule of your own")
     progress  called after each step with the tokens just drawn and the seconds that the slowest
               piece has now
     on_event  called with the number of a piece, from 0, and an :class:`Event` as each new note
@@ -77,7 +78,9 @@ def generate(
               a preset ("safe")
 
     Raises :class:`UserError` for wrong arguments and for a primer without a note that the model's
-    tokens can hold.
+    tokens can hold. ::
+
+        pieces = musictx.generate("piano", primer="mozart_k545", seconds=30, samples=2, seed=1)
     """
     config = request("generate", options, without=BY_ARGUMENT)
     music: Score | list[Score] | None = None
@@ -118,7 +121,11 @@ def stream(
 
     The other arguments are those of :func:`generate`. To stop, call ``close()`` or leave a ``with``
     block. Raises :class:`UserError` as there, and for a model whose tokens write notes with their
-    length (MidiTok's), since these are known too late.
+    length (MidiTok's), since it would know the end of a note too late. ::
+
+        with musictx.stream("piano", seconds=10) as events:
+            for event in events:
+                print(event.seconds, event.on, event.pitch)
     """
     without = [f.name for f in fields(GenerateConfig) if f.name not in STREAMED]
     config = request("generate", options, without=without)
@@ -143,16 +150,17 @@ def infill(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """``music`` with everything that begins from ``begin`` to ``end`` composed anew; all else
-    stays, also in the MIDI file that :func:`musictx.write` makes of it.
+    """``music`` with new notes in place of those that begin from ``begin`` to ``end``: a list of
+    :class:`Sample`. Everything else is kept, also in the file that :func:`musictx.write` writes.
 
     begin, end  bars by the meter of the music, the last one included (5, 8), or seconds ("12.5s")
     options     those of ``musictx infill``: tracks, samples, sampling, density, ...
 
-    The model is one of chorales or has control tokens; other arguments as in :func:`generate`;
-    ``progress`` is called with the seconds of all versions so far. Models of chorales, which
-    develop many ways side by side, report no events.
-    Raises :class:`UserError` for wrong arguments and for another model.
+    The model is one of chorales or has control tokens. Other arguments are those of
+    :func:`generate`; ``progress`` is called with the seconds of all versions so far. Models of
+    chorales report no events. Raises :class:`UserError` for wrong arguments and other models. ::
+
+        (piece,) = musictx.infill("song.mid", "song", begin=5, end=8, tracks="Bass")
     """
     config = request("infill", {"begin": begin, "end": end, **options}, without=BY_ARGUMENT)
     return _composed_around(music_of(music, "music"), model, config, seed, progress, on_event)
@@ -168,14 +176,17 @@ def accompany(
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """``melody``, all its tracks as they are, with an accompaniment on a track of its own.
+    """``melody``, all its tracks unchanged, with an accompaniment on another track: a list of
+    :class:`Sample`.
 
-    chords    a sheet to follow, such as ``| C | Am7 F | G |``, from the bar of the melody's first
-              note on, over and over; without a melody as long as the sheet is
+    chords    a chord sheet, such as ``| C | Am7 F | G |``, repeated from the bar of the melody's
+              first note on; without a melody it is played once
     options   those of ``musictx accompany``: add, style, melody_track, samples, density, ...
 
-    The model has control tokens; other arguments as in :func:`generate` and :func:`infill`. Raises
-    :class:`UserError` for wrong arguments and for a model without control tokens.
+    The model has control tokens. Other arguments are those of :func:`generate` and :func:`infill`.
+    Raises :class:`UserError` for wrong arguments and for a model without control tokens. ::
+
+        (piece,) = musictx.accompany("ode_to_joy", "song", add="bass,drums", seed=1)
     """
     config = request("accompany", {"chords": chords, **options}, without=BY_ARGUMENT)
     if melody is None and chords is None:
@@ -199,9 +210,15 @@ def _composed_around(
 
 
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
-    """-ln p of a piece under a model, nats: ``ids`` (n,), its tokens; ``nats`` (n,), of each given
-    those before it; ``total``, of the whole piece, the smaller the likelier. Of several windows
-    where the piece is longer than the model's context (:mod:`musictx.evaluate.nll`)."""
+    """The negative log-likelihood of a piece under a model, in nats.
+
+    Returns a :class:`~musictx.evaluate.nll.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
+    -ln p of each given those before it; ``total``, their sum: the smaller, the likelier. A piece
+    that is longer than the context of the model is measured in several windows. Arguments and
+    errors are those of :func:`generate`. ::
+
+        musictx.log_likelihood("piano", "mozart_k545").total
+    """
     from musictx.evaluate.nll import log_likelihood as measured
 
     return measured(model_of(model), music_of(music, "music"))
@@ -210,7 +227,9 @@ def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
 def train(*words: str) -> Path:
     """Train a model as ``musictx train`` does and return its folder.
 
-    ``words`` are those of the command line: ``musictx.train("corpus.path=~/midi")``.
+    ``words`` are the arguments of the command line. Raises :class:`UserError` for wrong ones. ::
+
+        folder = musictx.train("corpus.path=~/midi", "model=tiny", "trainer.max_steps=500")
     """
     from musictx.apps import train as training
 
@@ -222,10 +241,13 @@ def train(*words: str) -> Path:
 
 
 def evaluate(*words: str, **options: Any) -> Evaluation:
-    """Measure the likelihood of a corpus as ``musictx evaluate`` does and return the result, such
-    as an :class:`~musictx.evaluate.nll.Evaluation`.
+    """The likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
+    :class:`~musictx.evaluate.nll.Evaluation`.
 
-    The options as on the command line or by name: ``musictx.evaluate("model=piano", split="test")``
+    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
+    ::
+
+        musictx.evaluate("model=piano", "corpus.path=~/midi", split="test").nats_per_token
     """
     from musictx.apps import evaluate as command
 
@@ -233,10 +255,13 @@ def evaluate(*words: str, **options: Any) -> Evaluation:
 
 
 def compare(*words: str, **options: Any) -> Comparison:
-    """Measure samples beside real music as ``musictx compare`` does and return the result.
+    """Generated music compared with real music, as by ``musictx compare``: a
+    :class:`~musictx.evaluate.comparison.Comparison`.
 
-    The options as on the command line or by name:
-    ``musictx.compare("samples=generated", against="~/midi")``.
+    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
+    ::
+
+        musictx.compare("samples=generated", against="~/midi")
     """
     from musictx.apps import compare as command
 

@@ -54,7 +54,13 @@ _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch
 
 @dataclass(repr=False)
 class Bundle:
-    """A loaded model folder: the model in evaluation mode, its tokenizer and card, where it was."""
+    """A loaded model folder, as :func:`load` returns it.
+
+    model      in evaluation mode
+    tokenizer  with the vocabulary of the model
+    card       what ``CARD.md`` says, as data: title, licence, corpus, training, numbers
+    folder     where the model was
+    """
 
     model: MusicTransformer
     tokenizer: Tokenizer
@@ -202,12 +208,18 @@ def load(
     folder: str | Path,
     device: str = "cpu",
 ) -> Bundle:
-    """Read a model folder (or a run folder that holds one as ``model/``), or a model that comes
-    with musictx by its name.
+    """Read a model folder.
 
-    The model comes in evaluation mode on ``device`` (auto, cpu, cuda, mps, ...), its weights in
-    float32 whatever the file holds. Raises ``UserError`` for a folder that is missing,
-    half complete, of a newer format, of another vocabulary or whose weights do not fit the model.
+    folder  its path; that of a run folder with one as ``model/``; the name of an included model; or
+            ``hf:USER/NAME@REVISION`` of the Hugging Face hub
+    device  auto, cpu, cuda, mps, ...
+
+    The model is in evaluation mode, its weights in float32 whatever the file holds. Raises
+    ``UserError`` for a folder that is missing, half complete, of a newer format, of another
+    vocabulary or whose weights do not fit the model. ::
+
+        bundle = musictx.load("piano")
+        logits = bundle.model(torch.tensor([[1]]))
     """
     if not isinstance(folder, (str, os.PathLike)) or "\0" in os.fspath(folder):
         raise UserError(f"model: {type(folder).__name__} is no model; expected a folder or a name")

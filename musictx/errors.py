@@ -23,7 +23,8 @@ def shown(value: object) -> str:
 
 
 class UserError(ValueError):
-    """A mistake in a request: one sentence that says how to put it right."""
+    """A mistake in a request: one sentence that names the argument, what came and what would be
+    right. Its subclasses are the only errors of the public functions that need to be caught."""
 
     #: The exit status of a command that ends with this error.
     status = 2

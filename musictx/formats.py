@@ -52,16 +52,19 @@ def read(
 ) -> Score:
     """Music as a :class:`Score`, from a file, from its bytes or from another library's object.
 
-    ``source`` is the path of a MIDI file (.mid, .midi, .kar, .rmi) or a MusicXML file (.musicxml,
-    .xml, .mxl) or a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``, whose Score has no
-    notes), the bytes of one or a file object that gives them, a ``mido.MidiFile``, a
-    ``pretty_midi.PrettyMIDI`` or a Score.
-    ``limits`` bounds what a file may ask of memory and time; ``repairs`` counts what was put right
-    in a damaged MIDI file (see :func:`musictx.midi.read`), and what of other files is not played as
-    it is written. With ``repeats=False`` a page is read as it stands, without repeats, D.C. or D.S.
+    source   the path of a MIDI file (.mid, .midi, .kar, .rmi), of a MusicXML file (.musicxml, .xml,
+             .mxl) or of a text with chords (ChordPro, iReal Pro, ``| C | Am7 |``; its Score has no
+             notes); the bytes of one, or a file object; a ``mido.MidiFile``, a
+             ``pretty_midi.PrettyMIDI`` or a Score
+    limits   bounds the memory and the time that a file may take
+    repairs  counts what was repaired in a damaged MIDI file (see :func:`musictx.midi.read`), and
+             what of other files is not played as it is written
+    repeats  whether repeats, D.C. and D.S. of MusicXML are played
 
     Raises :class:`ReadError`, whose ``reason`` is a short label, for a file that cannot be read,
-    and :class:`UserError` for anything that is no music.
+    and :class:`UserError` for anything that is no music. ::
+
+        score = musictx.read("song.mid")
     """
     if limits is not None and not isinstance(limits, Limits):
         raise UserError(f"limits={shown(limits)}: expected musictx.Limits(...)")
@@ -180,7 +183,10 @@ def _looks_like_xml(data: bytes) -> bool:
 
 def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
     """A Score, or a generated Sample, as the bytes that :func:`write` gives a file that ends in
-    ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other."""
+    ``suffix``: .mid, .midi, .musicxml or .xml. Raises :class:`UserError` for any other. ::
+
+        musictx.read(io.BytesIO(musictx.to_bytes(score)))
+    """
     score = _score(score, "to_bytes")
     if str(suffix) in (".mid", ".midi"):
         from musictx import midi
@@ -202,10 +208,14 @@ def _score(music: Any, name: str) -> Score:
 def write(score: Any, path: str | Path) -> Path:
     """Write a Score, or a generated Sample, by the ending of ``path``; returns the path.
 
-    .mid and .midi: a MIDI file (:func:`musictx.midi.to_bytes`). .musicxml and .xml: its notation,
-    of music on a grid of beats (:func:`musictx.musicxml.to_bytes`). Others by an optional
-    component: .wav, its sound, and .png, its piano roll (``musictx/render``). The file appears
-    whole or not at all. Raises :class:`UserError` for any other ending, and for what is no music.
+    .mid, .midi      a MIDI file (:func:`musictx.midi.to_bytes`)
+    .musicxml, .xml  notation, of music on a grid of beats (:func:`musictx.musicxml.to_bytes`)
+    .wav, .png       sound, and a piano roll (the optional component ``musictx/render``)
+
+    The file appears whole or not at all. Raises :class:`UserError` for any other ending, and for
+    what is no music. ::
+
+        musictx.write(score, "song.musicxml")
     """
     score = _score(score, "write")
     if not isinstance(path, (str, os.PathLike)) or "\0" in os.fspath(path):

@@ -27,7 +27,7 @@ SPAN = 8.0
 #: distributed, have 0.87, those at random about 0.3.
 STRENGTH = 0.75
 #: Beats by the notes are sure from this strength on: those in onsets at
-#: random have up to 0.65, in romantic piano music 0.2 to 0.7 (scripts/reproduce/beats.py).
+#: random have up to 0.65, in romantic piano music 0.2 to 0.7 (scripts/LOG.md).
 SURE = 0.7
 #: Shifts below this part of a quarter note, or that gain less than this strength, are none.
 SMALL, GAIN = 1 / 64, 0.03

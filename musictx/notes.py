@@ -130,8 +130,9 @@ class Score:
     notes   structured array of dtype :data:`NOTE`, sorted by start. Notes of equal start keep the
             order they came in: that order is part of the value (tokenizers write it down).
     pedals  dtype :data:`PEDAL`, sorted by time; empty when there are none or they are folded in.
-    tempos  dtype :data:`TEMPO`;  meters  dtype :data:`METER`;  keys  dtype :data:`KEY`: marks only,
-            all times are in seconds.
+    tempos  dtype :data:`TEMPO`, marks only: all times are in seconds.
+    meters  dtype :data:`METER`.
+    keys    dtype :data:`KEY`.
     names   track -> its name, where it has one.
     fermatas  times of the fermatas of notation.
     markers  texts at times, by time: what MIDI files have so, chord symbols of notation; lyrics

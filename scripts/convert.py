@@ -13,7 +13,7 @@ from pathlib import Path
 from musictx import bundle
 from musictx.files import write_text
 from musictx.shipped import OLD_CONFIG
-from scripts.words import run
+from scripts.harness import run
 
 
 def main(*folders: str) -> None:

@@ -33,8 +33,7 @@ from musictx.config import Limits
 from musictx.data.workers import memory_limit
 from musictx.errors import UserError
 from scripts.fuzzing.kinds import KINDS
-from scripts.harness import finish, forked
-from scripts.words import run
+from scripts.harness import finish, forked, heading, row, run
 
 LIMITS = Limits(read_seconds=10, read_mb=1024)
 DIED = "the process died, or hung"
@@ -49,7 +48,7 @@ def main(
     mb: int = LIMITS.read_mb,
 ) -> int:
     limits = Limits(read_seconds=seconds, read_mb=mb)
-    print("| kind | cases | refused | accepted | escapes | slowest, s |\n|---|--:|--:|--:|--:|--:|")
+    heading("kind", "cases", "refused", "accepted", "escapes", "slowest, s")
     escapes = []
     for kind in kinds:
         rows = fuzz(out, kind, n, seed, limits)
@@ -57,8 +56,8 @@ def main(
         failures = [f"{kind} {number}: {text}" for number, (text, _) in enumerate(rows)
                     if text not in ("refused", "accepted")]  # fmt: skip
         numbers = [len(rows), count["refused"], count["accepted"], len(failures)]
-        columns = " | ".join(f"{number:,}" for number in numbers)
-        print(f"| {kind} | {columns} | {max(took for _, took in rows):.2f} |", flush=True)
+        slowest = max(took for _, took in rows)
+        row(kind, *(f"{number:,}" for number in numbers), f"{slowest:.2f}")
         escapes += failures
     return finish(escapes)
 

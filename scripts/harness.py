@@ -1,13 +1,85 @@
-"""What the scripts share that try musictx on many cases: forks, and failures at the end."""
+"""What scripts share: their options, musictx in a fork or as a command, tables, and failures."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import shlex
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from musictx.errors import UserError
+
+#: What a word must be for each type of an argument.
+EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def run(main: Callable[..., Any]) -> None:
+    """The script itself: a wrong word ends it with one sentence; a number that ``main`` returns is
+    the exit status."""
+    try:
+        status = call(main, sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")
+    if isinstance(status, int):
+        sys.exit(status)
+
+
+def call(main: Callable[..., Any], words: Sequence[str]) -> Any:
+    """``main`` with ``words`` as its arguments: ``name=value`` by name, converted to its type
+    (``a,b`` for a sequence), others for its ``*arguments``, ``trainer.x=y`` for its ``**options``.
+    Raises ``UserError`` for any other word and a missing one."""
+    parameters = inspect.signature(main, eval_str=True).parameters
+    kinds = {one.kind for one in parameters.values()}
+    special = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    named = {name: one for name, one in parameters.items() if one.kind not in special}
+    positional, options = [], {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if equals and name in named:
+            options[name] = _converted(name, named[name].annotation, text)
+        elif not equals and inspect.Parameter.VAR_POSITIONAL in kinds:
+            positional.append(word)
+        elif equals and "." in name and inspect.Parameter.VAR_KEYWORD in kinds:
+            options[name] = text
+        else:
+            raise UserError(f"{word}: expected name=value with {', '.join(named)}")
+    for name, one in named.items():
+        if name not in options and one.default is one.empty:
+            raise UserError(f"{name}: missing, expected {name}=...")
+    return main(*positional, **options)
+
+
+def _converted(name: str, kind: Any, text: str) -> Any:
+    several = getattr(kind, "__origin__", None) is Sequence
+    kind = next((one for one in get_args(kind) if one is not type(None)), kind)
+    try:
+        if several:
+            return [kind(part) for part in text.split(",") if part]
+        return {"true": True, "false": False}[text] if kind is bool else kind(text)
+    except (ValueError, KeyError):
+        raise UserError(f"{name}={text}: expected {EXPECTED[kind]}") from None
+
+
+def musictx(*words: str) -> None:
+    """One command, as a person would type it; stops the script if it fails."""
+    print("\n$ musictx " + shlex.join(words), flush=True)
+    if status := subprocess.run([sys.executable, "-m", "musictx", *words]).returncode:
+        sys.exit(status)
+
+
+def heading(*names: str) -> None:
+    """The head of a Markdown table: a name, and columns of numbers."""
+    row(*names)
+    print("|---" + "|--:" * (len(names) - 1) + "|", flush=True)
+
+
+def row(*cells: Any) -> None:
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def finish(failures: Sequence[str]) -> int:

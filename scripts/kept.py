@@ -33,8 +33,7 @@ from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, Score
 from musictx.sampling import composer
 from musictx.sampling.infill import Infill
-from scripts.harness import finish
-from scripts.words import run
+from scripts.harness import finish, heading, row, run
 from tests.untrained import saved
 
 #: Bars of a gap.
@@ -45,8 +44,7 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
     if not folders:
         raise UserError("FOLDER: missing, expected folders with MIDI files")
     wrong = []
-    print("| folder | files | infill: kept | accompany: kept | refused | damaged |")
-    print("|---|--:|--:|--:|--:|--:|")
+    heading("folder", "files", "infill: kept", "accompany: kept", "refused", "damaged")
     with (
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(composer, "versions", random_notes),
@@ -72,8 +70,7 @@ def main(*folders: str, n: int = 25, seed: int = 0) -> int:
                     if fault:
                         wrong.append(f"{file}: {command.__name__}: {fault}")
             columns = [count[key] for key in ("infilled", "accompanied", "refused", "damaged")]
-            numbers = " | ".join(map(str, [len(chosen), *columns]))
-            print(f"| {Path(folder).name} | {numbers} |", flush=True)
+            row(Path(folder).name, len(chosen), *columns)
     return finish(wrong)
 
 

@@ -32,8 +32,7 @@ from random import Random
 from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
 from musictx.files import PART
-from scripts import words as script
-from scripts.harness import finish, forked, start, status_of
+from scripts.harness import finish, forked, heading, row, run, start, status_of
 from tests.apps.train_driver import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +59,7 @@ def main(
 ) -> int:
     shutil.rmtree(out, ignore_errors=True)
     write_corpus(out / "midi", PIECES)
-    print("| what | trials | disturbed before the end | failed |\n|---|--:|--:|--:|", flush=True)
+    heading("what", "trials", "disturbed before the end", "failed")
     failures = []
     for trial in what:
         trials = Trials(out / trial, out / "midi", Random(f"{seed} {trial}"))
@@ -73,7 +72,7 @@ def main(
                 failed += 1
                 failures.append(f"{trial} {number}: {error}")
             number += 1
-        print(f"| {trial} | {number} | {disturbed} | {failed} |", flush=True)
+        row(trial, number, disturbed, failed)
     return finish(failures)
 
 
@@ -103,13 +102,13 @@ class Trials:
     def _composing(self, place: Path) -> list[str]:
         model = self.folder / "model" / "run" / "model"
         if not model.is_dir():
-            run(self._training(self.folder / "model"), self.folder / "log")
+            musictx(self._training(self.folder / "model"), self.folder / "log")
         options = ["samples=6", "seconds=4", "seed=1", "device=cpu"]
         return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
 
     def streams(self, number: int) -> bool:
         if not self.right:
-            run(self._composing(self.folder / "reference"), self.folder / "log")
+            musictx(self._composing(self.folder / "reference"), self.folder / "log")
             self.right = contents(self.folder / "reference" / "pieces")
         place = self.folder / str(number)
         one, two = (self.rng.choice(("/dev/full", "&-", str(self.folder / "log"))) for _ in "12")
@@ -131,17 +130,17 @@ class Trials:
 
     def full(self, number: int) -> bool:
         if not self.right:
-            run(self._training(self.folder / "reference"), self.folder / "log")
+            musictx(self._training(self.folder / "reference"), self.folder / "log")
             self.right = weights(self.folder / "reference")
         place, size = self.folder / str(number), round(10 ** self.rng.uniform(4.5, 6.6))
         with small_disk(place, size):
-            status = run(self._training(place), self.folder / "log")
+            status = musictx(self._training(place), self.folder / "log")
             said = (self.folder / "log").read_text(errors="replace")
             sentences = [line for line in said.splitlines() if line.startswith("musictx: ")]
             if status and (status != 1 or len(sentences) != 1 or "Traceback" in said):
                 raise Failed(f"{size} bytes: status {status}: {said[-400:]}")
             mount("-o", "remount,size=64m", str(place))
-            if run(self._training(place), self.folder / "log") or weights(place) != self.right:
+            if musictx(self._training(place), self.folder / "log") or weights(place) != self.right:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")
             left = [p.name for p in place.rglob(f"{PART}*")]
             if left:
@@ -166,7 +165,7 @@ class Trials:
         if self.took is None:
             reference = words(self.folder / "reference")  # which may train a model first
             began = time.monotonic()
-            if run(reference, log):
+            if musictx(reference, log):
                 raise Failed(log.read_text()[-400:])
             self.took = time.monotonic() - began
             self.right = made(self.folder / "reference")
@@ -180,7 +179,7 @@ class Trials:
         status = 128 - status if status < 0 else status
         if status not in (0, ends[sent]) or "Traceback" in log.read_text(errors="replace"):
             raise Failed(f"signal {sent}: status {status}: {log.read_text()[-400:]}")
-        if run(words(place), log):
+        if musictx(words(place), log):
             raise Failed(log.read_text()[-400:])
         if made(place) != self.right:
             raise Failed("not what an undisturbed run gives")
@@ -190,7 +189,7 @@ class Trials:
         return status != 0
 
 
-def run(words: list[str], log: Path) -> int:
+def musictx(words: list[str], log: Path) -> int:
     """The status of ``musictx WORDS`` in a fork of this process."""
     return forked(partial(cli.main, words), log)
 
@@ -218,4 +217,4 @@ def mount(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    script.run(main)
+    run(main)

@@ -40,8 +40,8 @@ from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
 from musictx.songs.features.bars import Bars
+from scripts.harness import run
 from scripts.reproduce import steering
-from scripts.words import run
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.

@@ -44,8 +44,7 @@ import torch
 from musictx import bundle, cli
 from musictx.errors import UserError
 from musictx.sampling import engine
-from scripts.harness import finish
-from scripts.words import run
+from scripts.harness import finish, run
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
 COMMANDS += ["studio", "evaluate", "compare", "render", "mcp", "chords", "doctor"]

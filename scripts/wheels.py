@@ -31,7 +31,7 @@ from musictx import registry
 from musictx.errors import UserError
 from musictx.model.features import BUILT_IN
 from musictx.speed.native import build
-from scripts.words import run
+from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path(build.__file__).parent

@@ -29,19 +29,6 @@ def test_quarters_are_the_tempo_summed_and_seconds_their_inverse(tempos, moment)
     assert both.tolist() == pytest.approx([expected, 0.0], abs=1e-9)
 
 
-def test_bars_are_counted_by_the_meter():
-    """Two bars of 3/4, then 6/8, at 120: lines at quarters 0, 3, 6, 9, ..."""
-    clock = Beats(Score(meters=[(0.0, 3, 4), (3.0, 6, 8)], tempos=[(0.0, 120.0)]))
-    assert clock.bar(0.0) == (1, 0.0)
-    assert clock.bar(2.5) == (1, 2.5)
-    assert clock.bar(3.0) == (2, 0.0)
-    assert clock.bar(7.0) == (3, 1.0)
-    assert clock.bar(9.0) == (4, 0.0)
-    assert [clock.bar_line(q) for q in (0.0, 0.1, 3.0, 5.9)] == [0.0, 3.0, 3.0, 6.0]
-    assert clock.bar_line(2.0, bars=2) == 9.0
-    assert Beats(Score()).bar(17.0) == (5, 1.0)
-
-
 spans = st.tuples(st.integers(1, 7), st.sampled_from([2, 4, 8]), st.integers(1, 3), st.booleans())
 
 
@@ -86,13 +73,6 @@ def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
     clock = Beats(Score(tempos=[(0.0, bpm)], meters=meters))
     found = [clock.bar(upbeat + 4.0 * bar) for bar in range(20)]
     assert found == [(bar + 2, 0.0) for bar in range(20)]
-
-
-def test_a_change_of_meter_inside_a_bar_begins_a_new_one():
-    clock = Beats(Score(meters=[(0.0, 4, 4), (3.0, 3, 4)]))  # after six quarters
-    assert clock.bar(5.0) == (2, 1.0)
-    assert clock.bar(6.0) == (3, 0.0)
-    assert clock.bar_line(4.5) == 6.0
 
 
 @given(st.lists(spans, min_size=1, max_size=3), st.integers(-80, -1))

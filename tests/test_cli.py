@@ -1,7 +1,6 @@
 """The command as people meet it: help, exit statuses, lightness."""
 
 import glob
-import re
 import shlex
 import subprocess
 import sys
@@ -32,39 +31,30 @@ def fresh(code: str, *words: str) -> subprocess.CompletedProcess:
 def test_help_names_every_command_and_what_comes_with_musictx(capsys):
     status, out, _ = run("--help", capsys=capsys)
     assert status == 0
-    for command in cli.COMMANDS:
-        assert f"  {command} " in out
+    assert all(f"  {command} " in out for command in cli.COMMANDS)
     assert run(capsys=capsys)[1] == out
     assert run("--version", capsys=capsys)[1] == f"musictx {__version__}\n"
-    for command, name in (("harmonise", "ode_to_joy"), ("generate", "mozart_k545")):
+    for command, name in (("harmonise", "ode_to_joy"), ("generate", "mozart"), ("train", "piano")):
         assert name in run(command, "--help", capsys=capsys)[1]
-    assert "piano" in run("train", "--help", capsys=capsys)[1]
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_help_of_a_command_lists_every_option_with_its_default(command, capsys):
     status, out, _ = run(command, "--help=all", capsys=capsys)
     assert status == 0
-    spoken = {"begin": "from", "end": "to"} if command == "infill" else {}
+    typed = {"begin": "from", "end": "to"} if command == "infill" else {}
     for name, field in checks.options(cli.COMMANDS[command].config):
-        assert f"  {spoken.get(name, name)} " in out
+        assert f"  {typed.get(name, name)} " in out
         assert (text := field.metadata["help"]).split()[0] in out
         assert "..." in text or all(str(c) in text for c in field.metadata["choices"]), name
     assert max(len(line) for line in out.splitlines()) <= 120
     short = run(command, "--help", capsys=capsys)[1]
     assert len(short.splitlines()) < 70
     assert "--help=all" in short
-
-
-def test_the_help_of_train_is_short_or_has_the_options_of_the_scheme_that_is_named(capsys):
-    out = run("train", "--help", capsys=capsys)[1]
-    shown = out.partition("\noptions:\n")[2].partition("\n\n")[0]
-    names = re.findall(r"^  (\S+) ", shown, re.MULTILINE)
-    assert 7 <= len(names) <= 14
-    assert {"corpus.path", "init", "out", "seed", "optim.lr"} <= set(names)
-    out = run("train", "--help=all", "position=huang_local", capsys=capsys)[1]
-    assert "  position.block " in out
-    assert "  position.max_distance " not in out
+    if command == "train":  # the options of the scheme that is named
+        out = run("train", "--help=all", "position=huang_local", capsys=capsys)[1]
+        assert "  position.block " in out
+        assert "  position.max_distance " not in out
 
 
 @pytest.mark.parametrize("example", [e for c in cli.COMMANDS.values() for e in c.examples])
@@ -118,19 +108,16 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, monkeypatch, tmp_
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
     (tmp_path / "a b.mid").touch()
     monkeypatch.chdir(tmp_path)
-    for flag in (["--cfg"], ["--cfg", "job"], ["-c", "all"]):
-        status, out, _ = run("train", *flag, "seed=7", "corpus.path=a b.mid", capsys=capsys)
-        assert status == 0
+    for flag in (["--cfg"], ["-c", "job"], ["--cfg", "all"]):
+        _, out, _ = run("train", *flag, "seed=7", "corpus.path=a b.mid", capsys=capsys)
         assert "seed: 7" in out
         assert "path: a b.mid" in out
         assert ("sweeper:" in out) == ("all" in flag)
-    for flag in (["--cfg"], ["-c", "job"]):
-        status, out, _ = run("generate", *flag, "seed=7", "primer=a b.mid", capsys=capsys)
-        assert status == 0
-        assert yaml.safe_load(out)["primer"] == "a b.mid"
-    status, out, _ = run("train", "--cfg", "hydra", capsys=capsys)
-    assert (status, "seed:" in out) == (0, False)
-    status, out, _ = run("train", "--cfg", "--package", "model", "model=tiny", capsys=capsys)
+        if "all" not in flag:  # there is no Hydra in other commands
+            _, out, _ = run("generate", *flag, "seed=7", "primer=a b.mid", capsys=capsys)
+            assert yaml.safe_load(out)["primer"] == "a b.mid"
+    assert "seed:" not in run("train", "--cfg", "hydra", capsys=capsys)[1]
+    _, out, _ = run("train", "--cfg", "--package", "model", "model=tiny", capsys=capsys)
     assert out.splitlines()[:2] == ["# @package model", "layers: 4"]
     assert run("train", "--cfg", "--package", "nothing", capsys=capsys)[0] == 2
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.grid import BeatFit, grid_of, strength
+from musictx.grid import BeatFit, grid_of
 from musictx.notes import NOTE, TEMPO, Score
 
 quick = settings(deadline=None, max_examples=40)
@@ -62,15 +62,6 @@ def test_a_few_milliseconds_are_on_the_grid_and_anything_is_not(seed):
     played = places(random, 4) + random.normal(0, 0.01, 120) * 100 / 60
     assert grid_of(piece(played)).kind == "grid"
     assert grid_of(piece(np.sort(random.uniform(1, 60, 400)))).kind == "free"
-
-
-def test_strength_is_one_on_lines_and_small_for_random_onsets():
-    random = np.random.default_rng(0)
-    assert strength(np.arange(400) / 4) == pytest.approx(1.0)
-    assert strength(np.arange(400) / 3) == pytest.approx(1.0)
-    assert strength(random.uniform(0, 400, 4000)) < 0.3
-    half = random.normal(0, 1 / 12, 20000) / 4 + random.integers(0, 4000, 20000) / 4
-    assert strength(half) == pytest.approx(0.87, abs=0.02)
 
 
 def test_a_handful_of_notes_says_nothing_unless_all_stand_on_lines():

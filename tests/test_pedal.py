@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from musictx import midi
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
-from tests.midi.midi_bytes import END, file, tick
 from tests.strategies import scores
 
 
@@ -68,22 +66,3 @@ def test_no_note_is_lost_added_or_moved_and_no_pedal_is_left(score: Score) -> No
     assert np.array_equal(folded.tempos, score.tempos)
     assert np.array_equal(folded.meters, score.meters)
     assert fold_sustain(folded) == folded
-
-
-def test_the_pedal_is_down_from_64() -> None:
-    assert ends([note(0.0, 1.0)], [(0.5, 63, 0), (2.0, 0, 0)]) == [1.0]
-    assert ends([note(0.0, 1.0)], [(0.5, 64, 0), (2.0, 63, 0)]) == [2.0]
-
-
-def test_a_pedal_never_released_holds_to_the_end_of_the_piece() -> None:
-    notes = [note(0.0, 1.0, 60), note(1.0, 2.0, 62), note(5.0, 6.0, 64, track=1)]
-    assert ends(notes, [(0.5, 127, 0)]) == [6.0, 6.0, 6.0]
-    assert ends(notes, [(0.5, 127, 0), (9.0, 100, 0)]) == [9.0, 9.0, 6.0]
-
-
-def test_other_controllers_are_no_pedal() -> None:
-    other = "00 B0 43 7F 00 B0 42 7F 00 B0 07 64"  # soft, sostenuto, volume
-    plain = midi.read(file(f"{other} 00 90 3C 40 60 80 3C 00 60 B0 43 00 00 B0 42 00 {END}"))
-    assert fold_sustain(plain).notes["end"].tolist() == [tick(96)]
-    down = midi.read(file(f"00 B0 40 7F 00 90 3C 40 60 80 3C 00 60 B0 40 00 {END}"))
-    assert fold_sustain(down).notes["end"].tolist() == [tick(192)]

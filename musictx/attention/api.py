@@ -86,7 +86,10 @@ def attend(
 
     A query that may look at no key gives zeros. Softmax is taken in float32 at least. Raises
     ``ValueError`` for arguments that do not fit together, and for a named implementation that
-    cannot do the job, saying why.
+    cannot do the job, saying why. ::
+
+        scheme = positions.build({"name": "shaw"}, heads=4, head_dim=64, width=256)
+        out = attend(q, k, v, scheme.terms())
     """
     if terms is None:
         terms = Terms(scale=q.shape[-1] ** -0.5)

@@ -23,16 +23,18 @@ def harmonise(
     progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> list[Sample]:
-    """Four-part chorales with ``melody`` as one of their voices.
+    """Four-part chorales with ``melody`` as one of their voices: a list of
+    :class:`~musictx.sampling.sample.Sample`.
 
     melody     a file, an example by name ("ode_to_joy"), or what :func:`musictx.read` takes; its
                highest notes count
-    model      as in :func:`generate`, of four voices; None: the newest such, or the one that comes
-               with musictx
+    model      as in :func:`generate`, of four voices; None: the newest such, or the included one
     progress   called after each step with the share that is done; what it raises stops it at once
     options    those of ``musictx harmonise``: samples, particles, voices, phrase_ends, sampling
 
-    Raises :class:`UserError` for wrong arguments and for a model that does not write chorales.
+    Raises :class:`UserError` for wrong arguments and for a model that does not write chorales. ::
+
+        (piece,) = musictx.harmonise("ode_to_joy", seed=1)
     """
     from musictx.chorale.app import pieces, tune_of
 

@@ -16,7 +16,12 @@ REPEATS = "repeats of MusicXML are taken; false: the page is read as it stands"
 @dataclass
 class Limits:
     """Bounds of what is read and written, so that no file can fill the memory or hold a command
-    for minutes. The defaults lie far above real music; what passes one is refused in a sentence."""
+    for minutes. The defaults are far above real music; beyond one there is a ``UserError``.
+
+    The fields are the options ``limits.NAME`` of the commands. ::
+
+        musictx.read("song.mid", limits=musictx.Limits(notes=10_000, seconds=600))
+    """
 
     midi_mb: int = option(16, "size of a MIDI file, MB", low=1)
     xml_mb: int = option(100, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

@@ -34,7 +34,12 @@ class TokenSampling:
 
 @dataclass
 class SamplingConfig(TokenSampling):
-    """How the next token is drawn, and which notes may sound."""
+    """How the next token is drawn, and which notes may sound.
+
+    The fields are the options ``sampling.NAME`` of the commands. ::
+
+        musictx.generate("piano", sampling=musictx.SamplingConfig(temperature=0.9, key="Cm"))
+    """
 
     habits: bool = option(
         True,

@@ -29,7 +29,11 @@ class MusicTransformer(nn.Module):
     The arguments are those of :class:`~musictx.model.config.NetworkConfig`, which ``config`` is:
     ``MusicTransformer(**model.config.plain())`` is an equal network. Everything learned is in
     ``state_dict()``. A feature is also an attribute of the model by its name, as in the names of
-    its weights.
+    its weights. ::
+
+        shape = {"layers": 2, "width": 64, "heads": 2, "feedforward": 128, "context": 128}
+        model = MusicTransformer(vocab_size=392, **shape)
+        logits = model(torch.tensor([[1, 20, 30]]))  # (1, 3, 392)
     """
 
     def __init__(self, vocab_size: int, **shape: Any) -> None:

@@ -20,7 +20,9 @@ def attention_weights(model: MusicTransformer, ids: Tensor, layer: int) -> Tenso
          a group of ids as one step (``model.config.group``).
 
     Dense, whatever computes the attention of the model: memory and time grow with T x T. The
-    weights are those before dropout. Raises ``IndexError`` for a layer that is not there.
+    weights are those before dropout. Raises ``IndexError`` for a layer that is not there. ::
+
+        weights = attention_weights(musictx.load("chorale").model, ids, layer=0)
     """
     attention = model.blocks[layer].attention
     assert isinstance(attention, Attention)

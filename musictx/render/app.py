@@ -101,8 +101,10 @@ def render(
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
 
     ``music`` is a Score, a Sample, an example by name or whatever :func:`musictx.read` reads; an
-    ending .wav or .png of ``path`` is taken off. Returns the files written; :class:`UserError` as
-    :func:`render_score`.
+    ending .wav or .png of ``path`` is removed. Returns the files written. Raises
+    :class:`UserError` as :func:`render_score`. ::
+
+        musictx.render("mozart_k545", "sonata", wav=False)
     """
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path) or not Path(path).name:
         raise UserError(f"path={shown(repr(path))}: expected the name of a file, such as song")

@@ -2,9 +2,9 @@
 
 A new letter goes on from what there is, unlike the sections before it. A letter that comes again
 begins with the bar that it began with, and goes on as a variation of its first time, in the same
-chords, about as alike as sections are that return in songs (``scripts/reproduce/form.py``,
-scripts/LOG.md); where it has a prime, its second half is new. The last bar of the piece stays. The
-last bar of a new section before one that returns is composed anew, so that it leads there.
+chords, about as alike as sections are that return in songs (scripts/LOG.md); where it has a prime,
+its second half is new. The last bar of the piece stays. The last bar of a new section before one
+that returns is composed anew, so that it leads there.
 """
 
 from __future__ import annotations

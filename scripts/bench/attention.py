@@ -1,33 +1,40 @@
 """Time and memory of causal relative attention, side by side in one run.
 
     python -m scripts.bench.attention lengths=512,1024,2048 repeats=9
-    python -m scripts.bench.attention device=cuda dtype=bfloat16 tokens=32768 results=results.csv
-    python -m scripts.bench.attention rehearse=true                 # tiny, within seconds
+    python -m scripts.bench.attention device=cuda dtype=bfloat16 tokens=32768 \
+        lengths=2048,4096,512 distances=0,512 dense_limit=4500 results=FILE.csv     # two minutes
+    python -m scripts.bench.attention rehearse=true            # tiny, within seconds
 
 Candidates (``only=`` chooses):
 
     textbook   the skew of Huang et al. (2018), every operation in the dtype of q (L x L)
-    reference  attention/reference.py, the specification (L x L)
-    chunked    attention/chunked
-    native     speed/native, in C++, on the CPU; left out where there is no compiler
-    fused      speed/fused, in Triton, on CUDA
+    compiled   the same by torch.compile, on CUDA
     flex       FlexAttention reading relative logits that were computed before, on CUDA (L x L)
-    sdpa       torch's own attention WITHOUT the relative term: the limit to compare with
+    reference  attention/reference.py, the specification (L x L), on the CPU
+    chunked    attention/chunked, on the CPU
+    native     speed/native, in C++, on the CPU; left out where there is no compiler
+    triton     speed/fused without speed/cuda, on CUDA
+    cuda       speed/fused with speed/cuda, in CUDA C++, on CUDA
+    sdpa       torch's attention WITHOUT the relative term: the limit to compare with
 
-Before anything is timed, output and gradients of each candidate are compared with the specification
-in float64. Its error may be 1.5 times that of dense attention in the same dtype, or rounding.
-Candidates then take turns; printed are medians, quartiles, ratios of medians to chunked and sdpa,
-and peak memory beyond inputs and gradients (on the CPU measured in a process of its own). Dense
-candidates are left out where their logits alone would pass ``dense_limit`` MB. Ends with status 1
-if anything was not correct.
+``distances`` are rows of the table of distances, 0 for as many as tokens. Before anything is timed,
+output and gradients of each candidate are compared with the specification in float64, also with
+several pieces in a row. An error may be 1.5 times that of dense attention in the same dtype. Then
+candidates take turns: so a load of the machine meets all of them. Printed are medians, quartiles,
+the ratio of medians to sdpa, and peak memory beyond inputs and gradients (on the CPU in a process
+of its own). On CUDA the time is that of the GPU, by events, behind a pause in which the CPU gets
+ahead. Dense candidates are left out where their logits alone would pass ``dense_limit`` MB; what
+raises is reported and left out, and nothing new begins after ``budget`` seconds. Status 1 if
+something was not correct. For Nsight Compute: ``only=cuda repeats=0``.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -35,19 +42,39 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx.attention import Axis, Terms, attend, why_not
-from scripts.bench.common import in_turns, record, spread, wait
-from scripts.words import options, several
-from scripts.words import run as script
+from musictx.speed.cuda import kernel
+from scripts.bench.common import milliseconds, record, say, seconds, short, spread
+from scripts.harness import run
 
-DEFAULTS = {
-    "device": "cpu", "dtype": "float32", "lengths": "512,1024,2048", "batch": "1", "tokens": "0",
-    "heads": "8", "size": "64", "distances": "0", "repeats": "7", "only": "",
-    "dense_limit": "1000", "memory": "true", "threads": "0", "measure": "",
-    "results": "",
-}  # fmt: skip
-TINY = {"lengths": "64,128", "heads": "2", "size": "16", "repeats": "1", "memory": "false"}
-DENSE = ("textbook", "reference", "flex")
+OTHERS = ("textbook", "compiled", "flex")
+DENSE = (*OTHERS, "reference")
+PASSES = ("forward", "forward+backward")
 Candidate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is computed; ``rows`` of the table of distances."""
+
+    device: str
+    dtype: str
+    batch: int
+    heads: int
+    length: int
+    size: int
+    rows: int
+
+    def inputs(self) -> tuple[list[Tensor], Tensor]:
+        """q, k, v and the table, and the gradient of the output."""
+        torch.manual_seed(0)
+        options = {"device": self.device, "dtype": getattr(torch, self.dtype)}
+        shape = (self.batch, self.heads, self.length, self.size)
+        tensors = [torch.randn(shape, **options) for _ in range(3)]
+        tensors.append(torch.randn(self.heads, self.rows, self.size, **options) * 0.1)
+        return [t.requires_grad_() for t in tensors], torch.randn(shape, **options)
+
+
+# ------------------------------------------------------------------------------------- candidates
 
 
 def terms_of(table: Tensor) -> Terms:
@@ -69,192 +96,234 @@ def plain(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def flex(length: int, device: torch.device) -> Candidate:
+def flex(length: int, device: str) -> Candidate:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     def causal(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return i >= j
 
-    mask = create_block_mask(causal, None, None, length, length, device=str(device))
+    mask = create_block_mask(causal, None, None, length, length, device=device)
     compiled = torch.compile(flex_attention, dynamic=False)
 
-    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    def attention(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         product = q @ table.to(q.dtype).transpose(-1, -2)
         scale, last = q.shape[-1] ** -0.5, table.shape[1] - 1
 
         def moved(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return score + scale * product[b, h, i, (i - j).clamp(0, last)]
 
-        found: Tensor = compiled(q, k, v, score_mod=moved, block_mask=mask, scale=scale)
-        return found
+        out: Tensor = compiled(q, k, v, score_mod=moved, block_mask=mask, scale=scale)
+        return out
 
-    return run
-
-
-def by_name(name: str) -> Candidate:
-    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        return attend(q, k, v, terms_of(table), implementation=name)
-
-    return run
+    return attention
 
 
-def candidates(length: int, given: dict[str, str]) -> dict[str, Candidate]:
-    device, dtype = torch.device(given["device"]), getattr(torch, given["dtype"])
-    found: dict[str, Candidate] = {"textbook": textbook, "reference": by_name("reference")}
-    found["chunked"] = by_name("chunked")
-    probe = torch.zeros(1, 1, 1, int(given["size"]), dtype=dtype, device=device)
-    if device.type == "cpu":
-        reason = why_not("native", terms_of(probe[0]), q=probe)
-        if reason:
+def ours(name: str, pieces: Tensor | None = None) -> Candidate:
+    """An implementation of musictx by its name; ``triton`` and ``cuda`` are both ``fused``."""
+    fused = name in ("triton", "cuda")
+
+    def attention(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+        kernel.chosen = name == "cuda" if fused else None
+        by_name = "fused" if fused else name
+        marks = {"query_pieces": pieces, "key_pieces": pieces}
+        out = attend(q, k, v, terms_of(table), implementation=by_name, **marks)
+        if name == "cuda" and kernel.FAILED:
+            raise RuntimeError(f"left to Triton: {kernel.FAILED}")
+        return out
+
+    return attention
+
+
+def candidates(shape: Shape, only: Sequence[str], dense_limit: float) -> dict[str, Candidate]:
+    found: dict[str, Candidate] = {"textbook": textbook}
+    if shape.device == "cuda":
+        found["compiled"] = torch.compile(textbook, dynamic=False)
+        found["flex"] = flex(shape.length, shape.device)
+        found |= {name: ours(name) for name in ("triton", "cuda")}
+    else:
+        found |= {name: ours(name) for name in ("reference", "chunked")}
+        probe = torch.zeros(1, 1, 1, shape.size, dtype=getattr(torch, shape.dtype))
+        if reason := why_not("native", terms_of(probe[0]), q=probe):
             print(f"without native: {reason}")
         else:
-            found["native"] = by_name("native")
-    if device.type == "cuda":
-        found["fused"] = by_name("fused")
-        found["flex"] = flex(length, device)
+            found["native"] = ours("native")
     found["sdpa"] = plain
-    logits = 4e-6 * int(given["batch"]) * int(given["heads"]) * length**2
-    fits = logits <= float(given["dense_limit"])
-    only = several(given["only"])
+    fits = 4e-6 * shape.batch * shape.heads * shape.length**2 <= dense_limit
     return {
-        name: run
-        for name, run in found.items()
+        name: one
+        for name, one in found.items()
         if (fits or name not in DENSE) and (not only or name in only)
     }
 
 
-def inputs(length: int, given: dict[str, str]) -> tuple[list[Tensor], Tensor]:
-    """q, k, v and the table, and the gradient of the output."""
-    torch.manual_seed(0)
-    options = {"device": given["device"], "dtype": getattr(torch, given["dtype"])}
-    heads, size = int(given["heads"]), int(given["size"])
-    shape = (int(given["batch"]), heads, length, size)
-    tensors = [torch.randn(shape, **options) for _ in range(3)]
-    tensors.append(torch.randn(heads, int(given["distances"]) or length, size, **options) * 0.1)
-    return [t.requires_grad_() for t in tensors], torch.randn(shape, **options)
-
-
-def step(run: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
-    out = run(*tensors)
+def step(attention: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
+    """The output, and the gradients of q, k, v and table."""
+    out = attention(*tensors)
     found = torch.autograd.grad(out, tensors, upstream, allow_unused=True)
-    return [
-        out.detach(),
-        *(torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found)),
-    ]
+    gradients = (torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found))
+    return [out.detach(), *gradients]
 
 
-def wrong(length: int, given: dict[str, str]) -> list[str]:
-    """Candidates whose output or gradients miss the specification, at ``length`` or at 512."""
-    length = min(length, 512)
-    tensors, upstream = inputs(length, given)
-    exact = step(
-        by_name("reference"),
-        [t.detach().double().requires_grad_() for t in tensors],
-        upstream.double(),
-    )
+# ------------------------------------------------------------------------------ right, then timed
+
+
+def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
+    """Candidates whose output or gradients miss the specification, at 512 tokens at most, as one
+    piece and, of ours, as several in a row. What raises is taken out of ``runs``."""
+    length = min(shape.length, 512)
+    shape = replace(shape, batch=2, length=length, rows=min(shape.rows, length))
+    tensors, upstream = shape.inputs()
+    doubles = [t.detach().double().requires_grad_() for t in tensors]
     dense = step(textbook, tensors, upstream)
+    packed = torch.randint(0, 3, (2, length), device=shape.device).sort(1)[0]
+    allowed: list[float] = []
     found = []
-    for name, run in candidates(length, given).items():
-        if name == "sdpa":
-            continue
-        for part, got, own, want in zip(
-            ("out", "dq", "dk", "dv", "dtable"), step(run, tensors, upstream), dense, exact
-        ):
-            error, budget = ((x.double() - want).norm() / want.norm() for x in (got, own))
-            allowed = max(1.5 * float(budget), 8 * torch.finfo(got.dtype).eps)
-            if not float(error) <= allowed:
-                found.append(f"{name}, {part}: error {error:.2e}, allowed {allowed:.2e}")
+    for pieces in (None, packed):
+        exact = step(ours("reference", pieces), doubles, upstream.double())
+        eps = 8 * torch.finfo(dense[0].dtype).eps
+        allowed = allowed or [max(1.5 * far(x, y), eps) for x, y in zip(dense, exact)]
+        for name in [*runs]:
+            if name == "sdpa" or (pieces is not None and name in OTHERS):
+                continue
+            one = {"textbook": textbook, "compiled": textbook}.get(name) or ours(name, pieces)
+            try:
+                one = flex(length, shape.device) if name == "flex" else one
+                got = step(one, tensors, upstream)
+            except Exception as error:
+                say(f"without {name}: {short(error)}")
+                del runs[name]
+                continue
+            for part, x, y, most in zip(("out", "dq", "dk", "dv", "dtable"), got, exact, allowed):
+                if not far(x, y) <= most:
+                    found.append(f"{name}, {part}: error {far(x, y):.2e}, allowed {most:.2e}")
     return found
 
 
-def peak_rss(reset: bool) -> float:
-    """Highest resident memory in MB, forgetting what was before now if ``reset``; Linux."""
-    if reset:
-        Path("/proc/self/clear_refs").write_text("5")
+def far(x: Tensor, exact: Tensor) -> float:
+    return float((x.double() - exact).norm() / exact.norm())
+
+
+def in_turns(
+    functions: dict[str, Callable[[], object]], repeats: int, device: torch.device
+) -> dict[str, list[float]]:
+    """Sorted milliseconds of each, ``repeats`` times in turns; a first turn warms up. What raises
+    is left out."""
+    found: dict[str, list[float]] = {name: [] for name in functions}
+    for turn in range(repeats + 1):
+        for name in list(found):
+            try:
+                took = milliseconds_of(functions[name], device)
+            except Exception as error:
+                say(f"without {name}: {short(error)}")
+                del found[name]
+                continue
+            if turn:
+                found[name].append(took)
+    return {name: sorted(times) for name, times in found.items() if times}
+
+
+def milliseconds_of(function: Callable[[], object], device: torch.device) -> float:
+    if device.type != "cuda":
+        return milliseconds(function, device)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(3_000_000)
+    first.record()
+    function()
+    last.record()
+    torch.cuda.synchronize()
+    return first.elapsed_time(last)
+
+
+def extra_megabytes(name: str, shape: Shape) -> float:
+    """Peak memory of one step beyond what is held before it; on the CPU of this process (Linux)."""
+    tensors, upstream = shape.inputs()
+    attention = candidates(shape, [name], float("inf"))[name]
+    small = replace(shape, length=16) if shape.device == "cpu" else shape
+    step(attention, *small.inputs())  # libraries are loaded
+    if shape.device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step(attention, tensors, upstream)
+        return (torch.cuda.max_memory_allocated() - before) / 1e6
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    before = peak_memory()
+    step(attention, tensors, upstream)
+    return peak_memory() - before
+
+
+def peak_memory() -> float:
+    """Highest resident memory in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 
 
-def extra_megabytes(name: str, length: int, given: dict[str, str]) -> float:
-    """Peak memory of one step beyond what is held before it, in this process."""
-    device = torch.device(given["device"])
-    tensors, upstream = inputs(length, given)
-    run = candidates(length, given)[name]
-    step(run, *inputs(16 if device.type == "cpu" else length, given))  # libraries are there
-    if device.type == "cuda":
-        wait(device)
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        step(run, tensors, upstream)
-        return (torch.cuda.max_memory_allocated() - before) / 1e6
-    before = peak_rss(reset=True)
-    step(run, tensors, upstream)
-    return peak_rss(reset=False) - before
+def memory_of(name: str, shape: Shape) -> str:
+    if shape.device == "cuda":
+        return f"{extra_megabytes(name, shape):.0f}"
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return f"{pool.submit(extra_megabytes, name, shape).result():.0f}"
 
 
-def memory_of(name: str, length: int, given: dict[str, str]) -> str:
-    if given["memory"] != "true":
-        return "-"
-    if given["device"] != "cpu":
-        return f"{extra_megabytes(name, length, given):.0f}"
-    words = [f"{k}={v}" for k, v in (given | {"lengths": str(length), "measure": name}).items()]
-    command = [sys.executable, "-m", "scripts.bench.attention", *words]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return f"{json.loads(answer.stdout.splitlines()[-1]):.0f}"
-
-
-def table(length: int, given: dict[str, str]) -> None:
-    device = torch.device(given["device"])
-    tensors, upstream = inputs(length, given)
-    runs = candidates(length, given)
-    passes = {
-        "forward": {n: lambda run=run: run(*tensors) for n, run in runs.items()},
-        "forward+backward": {
-            n: lambda run=run: step(run, tensors, upstream) for n, run in runs.items()
-        },
-    }
-    for which, functions in passes.items():
-        with torch.set_grad_enabled(which != "forward"):
-            times = in_turns(functions, int(given["repeats"]), device)
-        for name, each in times.items():
-            low, middle, high = spread(each)
-            ratios = " ".join(
-                f"{middle / spread(times[to])[1]:8.2f}" if to in times else "       -"
-                for to in ("chunked", "sdpa")
-            )
-            memory = memory_of(name, length, given) if which != "forward" else "-"
-            print(
-                f"{length:6} {which:17} {name:12} {middle:9.2f} ({low:.2f}-{high:.2f})".ljust(70)
-                + f"{ratios} {memory:>8}",
-                flush=True,
-            )
-            shape = {x: given[x] for x in ("batch", "heads", "size", "dtype")}
-            what = {"implementation": name, "length": length, "pass": which}
-            record(given["results"], device, each, **shape, **what, extra_peak_mb=memory)
-
-
-def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS, TINY)
-    if int(given["threads"]):
-        torch.set_num_threads(int(given["threads"]))
-    lengths = [int(x) for x in several(given["lengths"])]
-    if given["measure"]:
-        print(json.dumps(extra_megabytes(given["measure"], lengths[0], given)))
-        return 0
-    print(
-        "length pass              candidate    ms (quartiles)".ljust(70) + "x chunked  x sdpa   MB"
-    )
-    bad = []
-    for length in lengths:
-        if int(given["tokens"]):
-            given["batch"] = str(max(1, int(given["tokens"]) // length))
-        bad += wrong(length, given | {"batch": "2"})
-        if not bad:
-            table(length, given)
-    for what in bad:
-        print(f"WRONG {what}")
-    return 1 if bad else 0
+def main(  # noqa: PLR0913 - the words of the script
+    device: str = "cpu",
+    dtype: str = "float32",
+    lengths: Sequence[int] = (512, 1024, 2048),
+    distances: Sequence[int] = (0,),
+    batch: int = 1,
+    tokens: int = 0,
+    heads: int = 8,
+    size: int = 64,
+    repeats: int = 9,
+    only: Sequence[str] = (),
+    dense_limit: float = 1000,
+    memory: bool = True,
+    threads: int = 0,
+    budget: float = 540,
+    results: Path | None = None,
+    rehearse: bool = False,
+) -> int:
+    if rehearse:
+        lengths, heads, size, repeats, memory = (64, 128), 2, 16, 1, False
+    torch.set_num_threads(threads or torch.get_num_threads())
+    print("length rows pass              candidate    ms (quartiles)".ljust(74) + "x sdpa     MB")
+    plan = [(length, rows or length) for rows in distances for length in lengths]
+    for length, rows in plan:
+        count = max(1, tokens // length) if tokens else batch
+        shape = Shape(device, dtype, count, heads, length, size, rows)
+        runs = candidates(shape, only, dense_limit)
+        if errors := wrong(shape, runs):
+            print(*(f"WRONG {error}" for error in errors), sep="\n")
+            return 1
+        tensors, upstream = shape.inputs()
+        for which in PASSES:
+            if seconds() > budget:
+                say(f"no time left for {length} tokens, {rows} rows, {which}")
+                continue
+            if which == "forward":
+                acts = {name: partial(one, *tensors) for name, one in runs.items()}
+            else:
+                acts = {name: partial(step, one, tensors, upstream) for name, one in runs.items()}
+            with torch.set_grad_enabled(which != "forward"):
+                times = in_turns(acts, repeats, torch.device(device))
+            for name, each in times.items():
+                low, middle, high = spread(each)
+                ratio = f"{middle / spread(times['sdpa'])[1]:6.2f}" if "sdpa" in times else " -"
+                extra = memory_of(name, shape) if memory and which != "forward" else "-"
+                print(
+                    f"{length:6} {rows:4} {which:17} {name:12} {middle:9.3f} "
+                    f"({low:.3f}-{high:.3f})".ljust(74)
+                    + f"{ratio} {extra:>6}",
+                    flush=True,
+                )
+                named = which + ("" if rows == length else f", {rows} distances")
+                record(
+                    results, torch.device(device), each, implementation=name, batch=count,
+                    heads=heads, length=length, size=size, dtype=dtype, extra_peak_mb=extra,
+                    **{"pass": named},
+                )  # fmt: skip
+    return 0
 
 
 if __name__ == "__main__":
-    script(main)
+    run(main)

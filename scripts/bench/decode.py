@@ -7,20 +7,21 @@
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-Prompts are the model's own. Before anything is printed the ids are compared; where the step rounds
-keys and values, of models in bytes, and draws other ids, its logits along them are.
-
-Rows continue one prompt with seeds of their own, as the samples of ``musictx generate`` do
-(``prompts=own``: each its own prompt). At the end stand the ratios that are asked of the step.
+The prompt is the model's own music, and rows continue it with seeds of their own, as the samples of
+``musictx generate`` do. Before anything is printed the ids are compared with those drawn without a
+cache; where the step rounds keys and values, of models in bytes, and draws other ids, its logits
+along them are. Printed are medians of single steps, drawing included.
 
 GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
-reads at most (``bandwidth``, bytes a second; measured on the CPU): small models are read from the
-processor's own cache, which is faster.
+reads at most (measured on the CPU; an H200's elsewhere). Small models are read from the processor's
+cache, which is faster.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,29 +29,22 @@ import torch
 from musictx import bundle, shipped
 from musictx.compose import compose
 from musictx.device import choose_device
+from musictx.errors import UserError
 from musictx.model import MusicTransformer
 from musictx.model.rounding import in_bytes
 from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
 from musictx.training import network
-from scripts.bench.common import ROUNDED, milliseconds, off, record, rounds, spread, wait
-from scripts.words import options, run, several
+from scripts.bench.common import milliseconds, record, spread, wait
+from scripts.harness import run
 
-DEFAULTS = {
-    "model": "paper", "prompt": "1024", "tokens": "64", "rows": "1", "device": "auto",
-    "dtype": "float32", "position": "huang", "caches": "auto",
-    "bandwidth": "auto", "results": "", "prompts": "one",
-}  # fmt: skip
-TINY = {
-    "model": "tiny",
-    "prompt": "40",
-    "tokens": "8",
-    "rows": "1,3",
-    "device": "cpu",
-}
-#: (cache, rows) -> milliseconds a step, x recomputed, share of the bandwidth.
-Found = dict[tuple[str, int], tuple[float, float, float]]
+#: The step in C++ rounds keys and values of models in bytes: so far may its logits be from those of
+#: a pass, relative to their norm, where the ids that are drawn differ.
+ROUNDED = 0.03
+#: Tokens that are drawn without a cache: each costs about the same.
+FEW = 8
+H200_BYTES = 4.8e12
 
 
 class NeverEnd(Constraint):
@@ -90,7 +84,7 @@ def recomputed(
 def cached(
     model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, rows: int
 ) -> tuple[torch.Tensor, list[float]]:
-    """The same by the engine; ``ids`` may be one row for all."""
+    """The same by the engine; ``ids`` is one row for all."""
     steps = engine.generate(
         model,
         ids.cpu(),
@@ -107,6 +101,28 @@ def cached(
     return torch.stack(drawn, dim=1), sorted(times)
 
 
+def rounds(model: MusicTransformer) -> bool:
+    """Whether the step in C++ rounds its keys and values."""
+    weights = model.embedding.weight
+    return weights.is_cpu and in_bytes(weights)[1] is not None
+
+
+def error_along(model: MusicTransformer, ids: torch.Tensor, cache: str) -> float:
+    """How far logits along ``ids`` (rows, n), id after id, are from those of one pass, relative to
+    their norm."""
+    rows, length = ids.shape
+    music = engine.Decoder(
+        model, ids[:, :1].cpu(), rows=rows, capacity=length, longest=length, cache=cache
+    )
+    logits = [music.logits]
+    for each in ids.cpu().T[1:]:
+        music.append(each)
+        music.step()
+        logits.append(music.logits)
+    want = model(ids).cpu().double()
+    return float((torch.stack(logits, 1) - want).norm() / want.norm())
+
+
 def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
     """Bytes of weights, tables and cache that a step must read; some weights are bytes there."""
     size = model.embedding.weight.element_size()
@@ -115,22 +131,21 @@ def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
         short = parameter.is_cpu and parameter.dim() > 1 and in_bytes(parameter)[1] is not None
         weights += parameter.numel() * (1 if short else size)
     tokens = 2 * model.config.layers * rows * position
-    held = 1 if rounds(model) and model.embedding.weight.is_cpu else size
-    return weights + held * tokens * model.config.width
+    return weights + (1 if rounds(model) else size) * tokens * model.config.width
 
 
 def bandwidth(device: torch.device) -> float:
     """Bytes a second that the CPU's threads read from memory; of other devices an H200's."""
     if device.type != "cpu":
-        return 4.8e12
+        return H200_BYTES
     much = torch.ones(2**26)
     return 4e3 * len(much) / min(milliseconds(much.sum, device) for _ in range(10))
 
 
-def build_model(given: dict[str, str]) -> MusicTransformer:
-    if given["model"] in shipped.models():
-        return bundle.load(given["model"]).model
-    words = [f"model={given['model']}", f"position={given['position']}", "trainer=laptop"]
+def build_model(name: str, position: str) -> MusicTransformer:
+    if name in shipped.models():
+        return bundle.load(name).model
+    words = [f"model={name}", f"position={position}", "trainer=laptop"]
     model = network.build_model(compose("train", words), build("performance")).eval()
     with torch.no_grad():  # opinions strong enough that rounding decides no choice
         for parameter in model.parameters():
@@ -139,72 +154,61 @@ def build_model(given: dict[str, str]) -> MusicTransformer:
     return model
 
 
-def main(words: list[str]) -> int:
-    given = options(words, DEFAULTS, TINY)
-    prompt, tokens = int(given["prompt"]), int(given["tokens"])
-    device = choose_device(given["device"])
-    model = build_model(given).to(device=device, dtype=getattr(torch, given["dtype"]))
-    shape = model.config
+def main(
+    model: str = "paper",
+    prompt: int = 1024,
+    tokens: int = 64,
+    rows: Sequence[int] = (1,),
+    device: str = "auto",
+    dtype: str = "float32",
+    position: str = "huang",
+    caches: Sequence[str] = (),
+    results: Path | None = None,
+    rehearse: bool = False,
+) -> int:
+    if rehearse:
+        model, prompt, tokens, rows, device = "tiny", 40, 8, (1, 3), "cpu"
+    place = choose_device(device)
+    net = build_model(model, position).to(device=place, dtype=getattr(torch, dtype))
+    shape = net.config
     if prompt + tokens > shape.context:
-        raise SystemExit(f"prompt + tokens: {prompt + tokens} exceed context {shape.context}")
-    most = bandwidth(device) if given["bandwidth"] == "auto" else float(given["bandwidth"])
-    caches = several(given["caches"].replace("auto", "growing," + engine.chosen("auto", model)))
-    print(f"{given['model']} on {device}, {given['dtype']}, prompt {prompt}, {tokens} tokens, "
+        raise UserError(f"prompt + tokens: {prompt + tokens} exceed context {shape.context}")
+    most = bandwidth(place)
+    print(f"{model} on {place}, {dtype}, prompt {prompt}, {tokens} tokens, "
           f"{torch.get_num_threads()} threads, reading {most / 1e9:.1f} GB/s")  # fmt: skip
     print("rows  cache          ms a step (quartiles)     tokens/s  x recomputed  "
           "x growing    GB/s")  # fmt: skip
-    fast: Found = {}
-    for rows in map(int, several(given["rows"])):
-        texts = 1 if given["prompts"] == "one" else rows
-        begin = torch.full((texts, 1), engine.BOS, device=device)
-        own, _ = cached(model, begin, prompt - 1, "auto", texts)
-        ids = torch.cat([begin, own.to(device)], dim=1)
-        few = min(tokens, 8)  # the slow way costs the same for each token
-        wanted, slow = recomputed(model, ids.expand(rows, -1), few)
-        found = {"recomputed": slow}
-        for cache in caches:
-            got, found[cache] = cached(model, ids, tokens, cache, rows)
-            same = torch.equal(got[:, :few], wanted) or (
-                cache == "native"
-                and rounds(model)
-                and off(model, torch.cat([ids.expand(rows, -1), got], 1), cache) < ROUNDED
-            )
+    begin = torch.full((1, 1), engine.BOS, device=place)
+    own, _ = cached(net, begin, prompt - 1, "auto", 1)
+    given = torch.cat([begin, own.to(place)], dim=1)
+    for count in rows:
+        wanted, slow = recomputed(net, given.expand(count, -1), min(tokens, FEW))
+        times = {"recomputed": slow}
+        for cache in caches or dict.fromkeys(("growing", engine.chosen("auto", net))):
+            drawn, times[cache] = cached(net, given, tokens, cache, count)
+            same = torch.equal(drawn[:, : wanted.shape[1]], wanted)
+            if not same and cache == "native" and rounds(net):
+                whole = torch.cat([given.expand(count, -1), drawn.to(place)], 1)
+                same = error_along(net, whole, cache) < ROUNDED
             if not same:
-                print(f"WRONG rows={rows} cache={cache}: other ids than recomputed")
+                print(f"WRONG rows={count} cache={cache}: other ids than recomputed")
                 return 1
-        by_growing = found.get("growing", slow)
-        for name, times in found.items():
-            low, middle, high = spread(times)
-            rate = read_bytes(model, rows, prompt) / middle * 1e3
+        growing = spread(times.get("growing", slow))[1]
+        for name, each in times.items():
+            low, middle, high = spread(each)
+            rate = read_bytes(net, count, prompt) / middle * 1e3
             print(
-                f"{rows:4}  {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(46)
-                + f"{1e3 * rows / middle:10.1f} {spread(slow)[1] / middle:13.1f} "
-                f"{spread(by_growing)[1] / middle:10.1f} {rate / 1e9:7.1f} ({rate / most:.0%})",
+                f"{count:4}  {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(46)
+                + f"{1e3 * count / middle:10.1f} {spread(slow)[1] / middle:13.1f} "
+                f"{growing / middle:10.1f} {rate / 1e9:7.1f} ({rate / most:.0%})",
                 flush=True,
             )
-            what = {"implementation": f"decode {name} {given['model']}", "pass": "step"}
-            more = {"batch": rows, "heads": shape.heads, "length": prompt, "extra_peak_mb": "-"}
-            size = shape.width // shape.heads
-            record(given["results"], device, times, **what, **more, size=size, dtype=given["dtype"])
-            if name != "recomputed":
-                share = rate / most
-                fast[name, rows] = middle, spread(slow)[1] / middle, share
-    asked(fast)
+            record(
+                results, place, each, implementation=f"decode {name} {model}", batch=count,
+                heads=shape.heads, length=prompt, size=shape.width // shape.heads, dtype=dtype,
+                **{"pass": "step"},
+            )  # fmt: skip
     return 0
-
-
-def asked(fast: Found) -> None:
-    """Prints the ratios that the step in C++ is built for, by milliseconds a step."""
-    rows = [n for name, n in fast if name == "native"]
-    if not rows:
-        return
-    few, many = min(rows), max(rows)
-    one, slow, share = fast["native", few]
-    told = [f"{slow:.0f} x recomputed, {share:.0%} of the bandwidth"]
-    if many > few:
-        rate = many * one / few / fast["native", many][0]
-        told.append(f"{many} rows make {rate:.1f} x the tokens of {few}")
-    print("asked: " + ", ".join(told))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from musictx.data.prepare import prepare
 from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.tokens.build import build
-from scripts.words import run
+from scripts.harness import run
 
 
 def main(

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import musictx
-from scripts.words import run
+from scripts.harness import run
 
 
 def main(

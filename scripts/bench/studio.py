@@ -21,7 +21,7 @@ from playwright.sync_api import sync_playwright
 
 import musictx
 from musictx.notes import NOTE, Score
-from scripts.words import run
+from scripts.harness import run
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served

@@ -25,7 +25,7 @@ from musictx.attention.terms import Span
 from scripts.docs.drawing import DISTANCE, NOTHING, save
 from scripts.docs.skew_pictures import index_matrix, skew, two_row_lengths, window
 from scripts.docs.trained_pictures import trained
-from scripts.words import run
+from scripts.harness import run
 
 HEADS, SIZE, LENGTH = 4, 16, 32
 

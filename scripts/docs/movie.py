@@ -16,7 +16,7 @@ from musictx.errors import UserError
 from musictx.files import atomic, check_writable
 from musictx.notes import Score
 from musictx.render import audio, pianoroll
-from scripts.words import run
+from scripts.harness import run
 
 FRAMES = 15  # a second
 KILOBITS = 64  # of sound a second, mono

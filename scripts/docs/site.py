@@ -1,5 +1,5 @@
-"""Pages of the site (mkdocs.yml) that are not in docs/: the start page, which is the README, and a
-reference of commands and options, written from their dataclasses.
+"""Pages of the site (mkdocs.yml) that are not in docs/: the start page, which is the README, the
+changelog, and the reference (:mod:`scripts.docs.reference`).
 
 ``mkdocs build --strict`` calls the functions below; links that lead out of docs/ become names of
 files, or links into the repository whose address is in the environment variable ``REPOSITORY``.
@@ -14,36 +14,55 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from musictx.cli.help import default_text
-from musictx.commands import COMMANDS, groups
-from musictx.config import SCHEMES, checks
+import musictx
+from scripts.docs import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 #: [text](target) where the target is a file.
 LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
-PYTHON = (
-    *("musictx.api", "musictx.notes.Score", "musictx.bundle.Bundle"),
-    *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
-    *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
-    *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
-    *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
-)
+#: Pages of docs/ that are files of the repository's root.
+AT_ROOT = ("index.md", "changelog.md")
+#: Heading -> what the reference of Python describes under it.
+PYTHON = {
+    "Music": [f"{musictx._WHERE[name]}.{name}" for name in sorted(musictx._WHERE)],
+    "Relative attention": [
+        *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
+        *("musictx.attention.why_not", "musictx.model.attention_weights"),
+    ],
+    "Classes to derive from": [
+        *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
+        *("musictx.attention.terms.Axis", "musictx.attention.positions.base.Sizes"),
+        *("musictx.tokens.tokenizer.Tokenizer", "musictx.tokens.tokenizer.GrammarState"),
+        "musictx.model.features.base.Feature",
+    ],
+    "Network and training": [
+        *("musictx.model.MusicTransformer", "musictx.sampling.engine.generate"),
+        *("musictx.training.lit.LitMusicTransformer", "musictx.data.module.MusicDataModule"),
+    ],
+}
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are no files of docs/."""
-    pages = {"index.md": (ROOT / "README.md").read_text("utf-8").replace("](docs/", "](")}
-    pages["reference/commands.md"] = commands()
-    pages["reference/python.md"] = "# Python\n\n" + "\n\n".join(f"::: {name}" for name in PYTHON)
+    pages = {"index.md": "---\nhide: [navigation]\n---\n\n" + at_root("README.md")}
+    pages["changelog.md"] = at_root("CHANGELOG.md")
+    pages["reference/commands.md"] = reference.commands()
+    pages["reference/configuration.md"] = reference.configuration()
+    pages["reference/python.md"] = python()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
+def at_root(name: str) -> str:
+    """A page of the repository's root as one of docs/."""
+    return (ROOT / name).read_text("utf-8").replace("](docs/", "](")
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to files outside of docs/ name the file, or lead to it in the repository."""
     folder = Path(config["docs_dir"], page.file.src_uri).parent
-    if page.file.src_uri == "index.md":
+    if page.file.src_uri in AT_ROOT:
         folder = ROOT / "docs"
 
     def resolved(match: re.Match[str]) -> str:
@@ -51,7 +70,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         path = (folder / target).resolve()
         if files.get_file_from_path(os.path.relpath(path, config["docs_dir"])) is not None:
             return match[0]
-        place = (ROOT / target if page.file.src_uri == "index.md" else path).resolve()
+        place = (ROOT / target if page.file.src_uri in AT_ROOT else path).resolve()
         name = place.relative_to(ROOT).as_posix()
         if name == "README.md":
             return f"[{text}]({os.path.relpath(Path(config['docs_dir'], 'index.md'), folder)})"
@@ -63,26 +82,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return LINK.sub(resolved, markdown)
 
 
-def commands() -> str:
-    """Every command with its options, from their dataclasses."""
-    lines = ["# Commands and options", "", "`musictx COMMAND name=value ...`", ""]
-    for name, command in COMMANDS.items():
-        lines += [f"## {name}", "", command.about, "", "```console"]
-        lines += [*(f"$ {example}" for example in command.examples), "```", ""]
-        choices = groups(name)
-        lines += [f"- `{group}=` {', '.join(files)}" for group, files in choices.items()]
-        lines += ["", "| option | default | |", "|---|---|---|"]
-        for option, field in checks.options(command.config):
-            if option.startswith("position.") and option != "position.name":
-                continue
-            text = str(field.metadata["help"]).replace("|", "\\|").replace("<", "&lt;")
-            lines.append(f"| `{checks.spoken(option, field)}` | `{default_text(field)}` | {text} |")
-        lines.append("")
-    lines += ["## Position schemes", "", "`musictx train position=NAME position.OPTION=VALUE`", ""]
-    for name, scheme in SCHEMES.items():
-        lines += [f"### {name}", "", "| option | default | |", "|---|---|---|"]
-        for option, field in checks.options(scheme):
-            text = str(field.metadata["help"]).replace("|", "\\|")
-            lines.append(f"| `position.{option}` | `{default_text(field)}` | {text} |")
-        lines.append("")
+def python() -> str:
+    """The public names; mkdocstrings puts signature and docstring in the place of each."""
+    lines = ["# Python", ""]
+    for heading, names in PYTHON.items():
+        lines += [f"## {heading}", "", *(f"::: {name}\n" for name in names)]
     return "\n".join(lines)

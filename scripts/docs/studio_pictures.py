@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from scripts.words import run
+from scripts.harness import run
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served

@@ -34,7 +34,7 @@ from musictx.errors import UserError
 from musictx.evaluate.nll import check_split
 from musictx.model.config import FeatureConfig
 from musictx.model.transformer import MusicTransformer
-from scripts.words import musictx, run
+from scripts.harness import musictx, run
 
 #: What it costs, in nats of the whole fit, that a scale is 1 away from their mean, or a pull to
 #: hold or to end 1 away from 0: tokens that hardly ever move say little. Chosen by cross-fitting.

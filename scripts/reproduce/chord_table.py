@@ -4,7 +4,7 @@
 
 SONGS is a folder of songs with their chords as markers and their melody on program 73, as
 ``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
-``musictx/chord_table.json``, which ``musictx/songs/chord_search.py`` reads.
+``musictx/songs/chord_table.json``, which ``chord_search.py`` beside it reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
 from musictx.songs.chord_search import STATES, TRIADS, observed
-from scripts.words import run
+from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]
 MELODY = 73
@@ -77,7 +77,7 @@ def main(path: Path, without: Path | None = None, out: Path | None = None) -> Pa
         raise UserError(f"path={path}: no song has a melody on program {MELODY} and chords")
     counted = {"follows": follows, "tones": tones, "first": first, "last": last, "final": final}
     shares = {name: rows / rows.sum(-1, keepdims=True) for name, rows in counted.items()}
-    target = out or ROOT / "musictx" / "chord_table.json"
+    target = out or ROOT / "musictx" / "songs" / "chord_table.json"
     short = {name: np.round(rows, 8).tolist() for name, rows in shares.items()}
     target.write_text(json.dumps(short) + "\n", "utf-8")
     print(f"{songs} songs; {target}")

@@ -27,8 +27,8 @@ import musictx
 from musictx.apps.parts import family
 from musictx.files import write_table
 from musictx.notes import Score
+from scripts.harness import run
 from scripts.reproduce import bands
-from scripts.words import run
 
 SOURCES = ("pop909", "lieder", "quartets", "freedoom", "leadsheets", "groove", "mutopia")
 #: The program that stands for a melody: voices, tunes of lead sheets.

@@ -18,7 +18,7 @@ import numpy as np
 import musictx
 from musictx.errors import UserError
 from musictx.tokens.controls import CONTROLS, measured
-from scripts.words import run
+from scripts.harness import run
 
 #: Values asked for of each control.
 VALUES = 8

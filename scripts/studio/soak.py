@@ -28,8 +28,7 @@ from typing import Any
 
 import aiohttp
 
-from scripts.harness import finish
-from scripts.words import run
+from scripts.harness import finish, run
 from tests.browser.served import Served
 
 MODELS = ("piano", "song", "chorale")

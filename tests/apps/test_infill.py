@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import mido
 import numpy as np
 import pytest
@@ -17,9 +15,10 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score
+from musictx.notes import NOTE, Score
 from musictx.sampling import composer
 from musictx.tokens import controls
+from tests.pieces import listed, of_track, outside, score
 from tests.untrained import saved
 
 torch.set_num_threads(1)
@@ -32,11 +31,6 @@ def model_folder(where, card=None, **tokens):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return model_folder(tmp_path_factory.mktemp("a") / "m", low=30, high=96, controls=True)
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    return model_folder(tmp_path_factory.mktemp("b") / "m")
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +53,9 @@ def song(tmp_path):
         for i in range(9)
         for k in range(3)
     ]
-    score = Score(
-        notes=np.array(notes, NOTE),
-        pedals=np.array([(2.0, 127, 1), (3.0, 0, 1), (9.0, 127, 1), (9.5, 0, 1)], PEDAL),
-        tempos=np.array([(0.0, 96.0)], TEMPO),
-        meters=np.array([(0.0, 3, 4)], METER),
-        keys=np.array([(0.0, -1, False)], KEY),
-        names={0: "Melody", 1: "Piano"},
-        ticks_per_quarter=480,
-    )
-    midi.write(score, tmp_path / "song.mid")
+    pedals = [(2.0, 127, 1), (3.0, 0, 1), (9.0, 127, 1), (9.5, 0, 1)]
+    more = {"pedals": pedals, "keys": [(0.0, -1, False)], "names": {0: "Melody", 1: "Piano"}}
+    midi.write(score(notes, bpm=96, meter=(3, 4), **more), tmp_path / "song.mid")
     return tmp_path / "song.mid"
 
 
@@ -76,16 +63,6 @@ def infilled(folder, song, tmp_path, **more):
     options = {"begin": "4", "end": "5", "seed": 3, "out": str(tmp_path / "out"), "device": "cpu"}
     config = InfillConfig(model=ModelFolder(str(folder)), file=str(song), **(options | more))
     return app.run(config)
-
-
-def listed(notes) -> Counter:
-    return Counter(tuple(note) for note in notes.tolist())
-
-
-def outside(score, start, stop, tracks=(0, 1)):
-    notes = score.notes
-    inside = (notes["start"] > start - 1e-6) & (notes["start"] < stop - 1e-6)
-    return listed(notes[~(inside & np.isin(notes["track"], tracks))])
 
 
 @pytest.mark.parametrize("which", ["folder", "songs"])
@@ -105,9 +82,7 @@ def outside(score, start, stop, tracks=(0, 1)):
 def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp_path, request):
     (result,) = infilled(request.getfixturevalue(which), song, tmp_path, **asked)
     given, back = midi.read(song), midi.read(result.paths[0])
-    clock = Beats(given)
-    start, stop = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars[0] - 1, bars[1]))
-    assert start == pytest.approx((bars[0] - 1) * 3 * 60 / 96)
+    start, stop = ((bars[0] - 1) * 3 * 60 / 96, bars[1] * 3 * 60 / 96)
     assert outside(back, start, stop, tracks) == outside(given, start, stop, tracks)
     for column in ("pedals", "tempos", "meters", "keys"):
         assert np.array_equal(getattr(back, column), getattr(given, column))
@@ -134,34 +109,29 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_pat
     new = back.notes[back.notes["track"] > 1]
     assert new["start"].min() >= tune["start"].min() - 1e-3
     assert set(new["program"].tolist()) <= ({0, 48} if which == "songs" else {0})
-    highest = musictx.accompany(given.with_notes(tune), str(model), seed=1)[0]
-    assert listed(highest.score.notes[highest.score.notes["track"] == 0]) == listed(tune)
 
 
 def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
-    notes = np.array([(0, 2, 60, 64, 0, False, 0), (0, 1, 72, 64, 0, False, 1),
-                      (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)  # fmt: skip
+    rows = [(0, 2, 60, 64, 0, False, 0), (0, 1, 72, 64, 0, False, 1)]
+    notes = np.array([*rows, (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)
     task = tasks.under(Score(notes=notes), AccompanyConfig())
     assert task.given.notes["pitch"].tolist() == [72, 50]
     notes["drum"] = True
-    with pytest.raises(UserError, match="melody: this file holds no notes, or only drums; give"):
+    with pytest.raises(UserError, match="melody: "):
         tasks.under(Score(notes=notes), AccompanyConfig())
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"begin": None}, r"from: missing; give a bar, from=5, or seconds"),
-        ({"end": "8.5"}, r"to=8\.5: expected a bar, to=5, or seconds, to=12\.5s"),
-        ({"begin": "6", "end": "4"}, r"to=4: expected a place after from=6"),
-        ({"begin": "40", "end": "41"}, r"from=40: the file ends before that.*in bar 10"),
-        ({"end": "99"}, r"to=99: that is 16\d s after the end of the file, expected at most 30"),
-        ({"tracks": "flute"}, r"tracks=flute: expected a track .*1 Melody, 2 Piano"),
-        ({"limits": Limits(notes=10)}, r"file=.*notes, more than limits\.notes=10"),
-        (
-            {"loudness": "loud"},
-            r"loudness=loud: expected a number of MIDI velocity up to 127, or ppp",
-        ),
+        ({"begin": None}, r"from: "),
+        ({"end": "8.5"}, r"to=8\.5: .*to=12\.5s"),
+        ({"begin": "6", "end": "4"}, r"to=4: .*from=6"),
+        ({"begin": "40", "end": "41"}, r"from=40: .*bar 10"),
+        ({"end": "99"}, r"to=99: .*at most 30"),
+        ({"tracks": "flute"}, r"tracks=flute: .*1 Melody, 2 Piano"),
+        ({"limits": Limits(notes=10)}, r"file=.*limits\.notes=10"),
+        ({"loudness": "loud"}, r"loudness=loud: .*ppp"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, tmp_path):
@@ -170,37 +140,47 @@ def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("ends", "begins"),
+    [
+        ({"begin": 4.2, "end": 8}, "begin=4.2: "),
+        ({"begin": 5, "end": "x"}, "end=x: "),
+        ({"begin": 5, "end": 2}, "end=2: expected a place after begin=5"),
+        ({"begin": 900, "end": 901}, "begin=900: "),
+    ],
+)
+def test_errors_of_python_name_the_arguments_of_python(ends, begins):
+    with pytest.raises(UserError) as error:
+        musictx.infill("mozart_k545", "piano", **ends)
+    assert str(error.value).startswith(begins)
+
+
 def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
     notation = {"out": str(tmp_path / "gap.musicxml")}
     (made,) = infilled(folder, song, tmp_path, quantise="16", **notation)
     assert made.paths == [tmp_path / "gap.musicxml"]
     monkeypatch.setattr(app, "composed", None)  # refused before the model runs
-    with pytest.raises(UserError, match=r"gap.musicxml: notation needs beats.*with quantise=16"):
+    with pytest.raises(UserError, match=r"gap.musicxml: .*quantise=16"):
         infilled(folder, song, tmp_path, **notation)
 
 
-def test_a_model_without_control_tokens_is_refused(plain, song, tmp_path):
-    with pytest.raises(UserError, match="has no control tokens; give one trained with tokenizer"):
+def test_what_needs_control_tokens_is_refused_without_and_density_is_for_all(
+    folder, song, tmp_path
+):
+    plain = model_folder(tmp_path / "m")
+    with pytest.raises(UserError, match="control tokens"):
         infilled(plain, song, tmp_path)
-    with pytest.raises(UserError, match=r"loudness: this model .* has no control tokens"):
-        musictx.generate(str(plain), seconds=1, loudness="p")
-    with pytest.raises(UserError, match=r"guidance=2: this model"):
-        musictx.generate(str(plain), seconds=1, guidance=2)
-
-
-def test_music_can_be_steered_and_a_density_asked_of_any_model(plain, folder):
+    for name, value in (("loudness", "p"), ("guidance", 2)):
+        with pytest.raises(UserError, match=f"^{name}"):
+            musictx.generate(str(plain), seconds=1, **{name: value})
     options = {"tokens": 40, "seed": 2}
     for model in (plain, folder):
         usual = musictx.generate(str(model), **options)[0].ids.tolist()
         sparse = musictx.generate(str(model), density=1.5, **options)[0].ids.tolist()
         assert sparse != usual
-    asked = {"density": 3.4, "loudness": "p", "register": 80, "guidance": 3.0}
-    one, two = musictx.generate(str(folder), samples=2, **asked, **options)
-    again = musictx.generate(str(folder), **asked, **options)[0]
-    assert one.ids.tolist() == again.ids.tolist() != two.ids.tolist()
 
 
-def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path, capsys):
+def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path):
     """Six bars in four tracks at 72 bpm, notes off the sixteenths, one held into the gap."""
     beat, notes = 60 / 72, []
     for voice, pitch in enumerate((72, 67, 64, 48)):
@@ -209,22 +189,19 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
             if voice != 1 or n != 4:  # the alto's note of the beat before is held
                 last = beat * (n + 2 - 0.1 if (voice, n) == (1, 3) else n + 0.9)
                 notes.append((start, last, pitch + n % 3, 60 + n, 52, False, 3 - voice))
-    score = Score(
-        tempos=np.array([(0.0, 72.0)], TEMPO), ticks_per_quarter=384,
-        meters=np.array([(0.0, 4, 4)], METER), names={3: "S", 2: "A", 1: "T", 0: "B"},
-    ).with_notes(notes)  # fmt: skip
+    names = {3: "S", 2: "A", 1: "T", 0: "B"}
     path = tmp_path / "four.mid"
-    musictx.write(score, path)
+    musictx.write(score(notes, bpm=72, ticks_per_quarter=384, names=names), path)
     before = musictx.read(path)
-    found = musictx.infill(path, "chorale", begin=2, end=3, tracks="A,T", seed=1)[0]
+    made = musictx.infill(path, "chorale", begin=2, end=3, tracks="A,T", seed=1)[0]
     since = before.notes["start"] / beat
-    inside = (since > 3.99) & (since < 11.99)
-    changed = inside & np.isin(before.notes["track"], (1, 2))
-    kept = Counter(map(bytes, before.notes[~changed]))
-    after = Counter(map(bytes, musictx.read(found.score).notes))
-    assert not kept - after
-    new = np.array([n for n in found.score.notes if bytes(n) not in kept])
-    assert len(new) == found.notes
+    changed = (since > 3.99) & (since < 11.99) & np.isin(before.notes["track"], (1, 2))
+    kept = listed(before.notes[~changed])
+    musictx.write(made, tmp_path / "filled.mid")
+    for after in (made.score, musictx.read(tmp_path / "filled.mid")):
+        assert not kept - listed(after.notes)
+    new = np.array([n for n in made.score.notes if tuple(n.tolist()) not in kept])
+    assert len(new) == made.notes
     assert set(new["track"]) == {1, 2}
     assert (new["program"] == 52).all()
     quarters = new["start"] / beat * 4
@@ -232,45 +209,31 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     alto = new["start"][new["track"] == 2]
     assert alto.min() >= 4.99 * beat  # the held note was left alone
     assert 3.99 * beat < new["start"].min() <= new["start"].max() < 11.99 * beat
-    musictx.write(found, tmp_path / "filled.mid")
-    again = musictx.read(tmp_path / "filled.mid")
-    assert not Counter(map(bytes, before.notes[~changed])) - Counter(map(bytes, again.notes))
     for wrong, told in (
         ({"begin": 1, "end": 9}, "nothing would stay"),
-        ({"begin": 2, "end": 3, "tracks": "alt"}, "tracks=alt: expected a track by name or num"),
+        ({"tracks": "alt"}, "tracks=alt: "),
         ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),
+        ({"guidance": 2.0}, "guidance: "),
+        ({"quantise": "8t"}, "quantise=8t: "),
+        ({"sampling": {"key": "C"}}, "sampling.key=C: "),
     ):
         with pytest.raises(UserError, match=told):
-            musictx.infill(path, "chorale", **wrong)
-    for without_effect, told in (
-        ({"guidance": 2.0}, "guidance: this model .* has no control tokens"),
-        ({"quantise": "8t"}, "quantise=8t: a model of chorales writes sixteenths"),
-        ({"sampling": {"key": "C"}}, "sampling.key=C: has no effect where voices"),
-    ):
-        with pytest.raises(UserError, match=told):
-            musictx.infill(path, "chorale", begin=2, end=3, **without_effect)
+            musictx.infill(path, "chorale", **{"begin": 2, "end": 3} | wrong)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["infill", "accompany"])
-@pytest.mark.parametrize("key", ["auto", "E"])
-def test_new_notes_keep_to_the_key_and_range_that_are_asked_for(song, command, key):
-    """As in generate; key=auto is that of the notes that stay, here those of D flat major."""
+def test_the_key_that_is_found_is_that_of_the_notes_that_stay(song):
+    """Here of D flat major; a key, a scale and a range that are given are in test_range.py."""
     music = musictx.read(song)
     notes, flats = music.notes.copy(), np.array([1, 3, 5, 6, 8, 10, 0])
     notes["pitch"] = notes["pitch"] // 12 * 12 + flats[notes["pitch"] % 7]
     music = music.with_notes(notes)
-    kept = Counter(map(bytes, music.notes))
-    sampling = {"key": key, "low": "C3", "high": "C6"}
-    if command == "infill":
-        found = musictx.infill(music, "piano", begin=3, end=6, sampling=sampling)[0]
-    else:
-        found = musictx.accompany(music, "piano", melody_track="1", sampling=sampling)[0]
-    new = np.array([n["pitch"] for n in found.score.notes if bytes(n) not in kept])
-    assert len(new) > 3
-    assert set(new % 12) <= set(flats if key == "auto" else [4, 6, 8, 9, 11, 1, 3])
-    assert new.min() >= 48
-    assert new.max() <= 84
+    for made in (
+        musictx.infill(music, "piano", begin=3, end=6, sampling={"key": "auto"})[0],
+        musictx.accompany(music, "piano", melody_track="1", sampling={"key": "auto"})[0],
+    ):
+        new = listed(made.score.notes) - listed(music.notes)
+        assert len(new) > 3
+        assert {note[2] % 12 for note in new} <= set(flats)
 
 
 def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melody(
@@ -278,7 +241,6 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
 ):
     """By control tokens, and by what soft constraints aim at."""
     asked, kept = [], []
-
     real = composer.versions
 
     def noted(part, seeds, *, sampling, stats, **more):
@@ -291,8 +253,6 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
     model.card["note_limits"] = {"density": 7.5}
     music = musictx.read(song)
     tune = music.notes[music.notes["track"] == 0]
-    usual = len(tune) / (tune["end"].max() - tune["start"].min())  # a quarter is 0.625 s
-    assert usual == pytest.approx(3.2)
     height = tune["pitch"].mean() - app.LOWER
     asked_for = ({}, 7.5), ({"density": 2.0}, 2.0), ({"density": "any"}, 0.0)
     for options, density in (*asked_for, ({"sampling": {"density": 5.0}}, 5.0)):
@@ -302,16 +262,15 @@ def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melo
         assert kept.pop()["register"] == pytest.approx(height)
     slow = music.with_notes(tune[::4])
     musictx.accompany(slow, model)
-    assert asked[-1][1] == pytest.approx(3 * 0.8, rel=0.1)
-    asked.clear()
+    assert asked.pop()[1] == pytest.approx(3 * 0.8, rel=0.1)
     musictx.infill(song, model, begin=4, end=5, register="any")
     near = music.notes
     first, last = 5.625 - tasks.AROUND_SECONDS, 9.375 + tasks.AROUND_SECONDS
     near = near[(near["start"] >= first) & (near["start"] < last)]
-    found = controls.measured(near, min(last, music.duration))
-    expected = controls.levels({**found, "register": 0.0})
-    assert asked == [(tuple(expected), None, pytest.approx(found["density"]))]
-    assert kept[-1] == pytest.approx({**found, "register": 0.0})
+    measured = controls.measured(near, min(last, music.duration))
+    expected = controls.levels({**measured, "register": 0.0})
+    assert asked == [(tuple(expected), None, pytest.approx(measured["density"]))]
+    assert kept[-1] == pytest.approx({**measured, "register": 0.0})
     assert expected[2] == 0 < min(expected[0], expected[1], expected[3])
 
 
@@ -336,41 +295,42 @@ def band(tmp_path):
     return tmp_path / "band.mid"
 
 
-def of_track(score, name):
-    tracks = [track for track, named in score.names.items() if named == name]
-    return score.notes[np.isin(score.notes["track"], tracks)]
-
-
 def test_drums_stay_where_no_track_is_named_and_are_refused_where_they_are(folder, band):
     before = midi.read(band)
     (made,) = musictx.infill(band, str(folder), begin=5, end=6, seed=1)
     assert listed(of_track(made.score, "Drums")) == listed(of_track(before, "Drums"))
     assert listed(of_track(made.score, "Bass")) != listed(of_track(before, "Bass"))
     for tracks in ("Drums", "1", ["Bass", "Drums"]):
-        with pytest.raises(UserError, match="tracks=Drums: these are drums, and this model writes"):
+        with pytest.raises(UserError, match="tracks=Drums: "):
             musictx.infill(band, str(folder), begin=5, end=6, tracks=tracks)
 
 
-def test_a_track_whose_program_changes_is_one_track(folder, band):
+def test_a_track_keeps_its_programs(folder, band):
+    """One whose program changes is one track; one on which nothing stays has its own again."""
     before = midi.read(band)
     assert before.names == {0: "Drums", 1: "Bass", 2: "Chords", 3: "Lead"}
     clock = Beats(before)
     start, stop = (float(clock.seconds(16.0 + 8 * n)) for n in (0, 1))
     (made,) = musictx.infill(band, str(folder), begin=5, end=6, tracks="lead", seed=1)
-    lead = of_track(made.score, "Lead")
     old = of_track(before, "Lead")
-    outside_of = (old["start"] < start - 1e-3) | (old["start"] > stop - 1e-3)
-    new = listed(lead) - listed(old[outside_of])
-    assert listed(lead) - new == listed(old[outside_of])
-    assert sum(new.values()) == made.notes > 0
-    assert {note[4] for note in new} == {81}, "on the program that sounds there"
+    stays = listed(old[(old["start"] < start - 1e-3) | (old["start"] > stop - 1e-3)])
+    lead = listed(of_track(made.score, "Lead"))
+    assert not stays - lead
+    assert sum((lead - stays).values()) == made.notes > 0
+    assert {note[4] for note in lead - stays} == {81}, "on the program that sounds there"
     (under,) = musictx.accompany(band, str(folder), melody_track="Lead", seed=1)
     assert listed(of_track(under.score, "Lead")) == listed(old)
+    notes = before.notes.copy()
+    notes["program"][notes["track"] == 1] = 33
+    music = before.with_notes(notes)
+    (made,) = musictx.infill(music, str(folder), begin=1, end=9, tracks="Bass", seed=2)
+    new = of_track(made.score, "Bass")
+    assert len(new) == made.notes > 0
+    assert set(new["program"].tolist()) == {33}
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "quantise"),
-    [(5, 6, "none"), (5, 6, "16"), (1, 2, "8t"), ("7.3s", "9.9s", "16"), ("7.3s", "9.9s", "8t")],
+    ("begin", "end", "quantise"), [(5, 6, "none"), (1, 2, "8t"), ("7.3s", "9.9s", "16")]
 )
 def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, end, tmp_path):
     """Bar lines at 124 lie between the steps of the tokens; to the tick, in the file."""
@@ -389,23 +349,11 @@ def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, en
             assert start - 1e-3 < at < stop - 1e-3
 
 
-def test_a_track_on_which_nothing_stays_keeps_its_program(folder, band):
-    notes = midi.read(band).notes.copy()
-    notes["program"][notes["track"] == 1] = 33
-    music = midi.read(band).with_notes(notes)
-    (made,) = musictx.infill(music, str(folder), begin=1, end=9, tracks="Bass", seed=2)
-    new = of_track(made.score, "Bass")
-    assert len(new) == made.notes > 0
-    assert set(new["program"].tolist()) == {33}
-
-
 def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
     """Its own bar line lies before the file; this was refused as a gap without length."""
     at = np.maximum(np.arange(64) * 0.25 - 0.015, 0.0)
-    rows = [(a, a + 0.2, 60 + n % 5, 80, 0, False, 0) for n, a in enumerate(at)]
-    score = Score(np.array(rows, NOTE), tempos=np.array([(0.0, 120.0)], TEMPO),
-                  meters=np.array([(0.0, 4, 4)], METER), ticks_per_quarter=480)  # fmt: skip
-    task = tasks.gap(score, InfillConfig(begin="1", end="2"))
+    early = score([(a, a + 0.2, 60 + n % 5, 80, 0, False, 0) for n, a in enumerate(at)])
+    task = tasks.gap(early, InfillConfig(begin="1", end="2"))
     assert task.begin == 0.0
     assert task.end == pytest.approx(4.0 - 0.015, abs=2e-3)
 
@@ -415,39 +363,16 @@ def test_every_track_of_a_gap_is_composed():
     rows, bar = [], 240 / 124
     for n in range(8):
         at, root = bar * n, (57, 53, 48, 55)[n % 4]
-        rows += [(at + k * bar / 4, at + k * bar / 4 + 0.05, 38, 90, 0, True, 0) for k in range(4)]
-        rows += [
-            (at + k * bar / 4, at + k * bar / 4 + 0.3, root - 24, 90, 33, False, 1)
-            for k in range(4)
-        ]
+        for k in range(4):
+            rows.append((at + k * bar / 4, at + k * bar / 4 + 0.05, 38, 90, 0, True, 0))
+            rows.append((at + k * bar / 4, at + k * bar / 4 + 0.3, root - 24, 90, 33, False, 1))
         rows += [(at, at + 1.81, root + k, 70, 4, False, 2) for k in (0, 3, 7)]
         rows += [
             (at + k * bar / 8, at + k * bar / 8 + 0.2, root + 12 + m, 80, 80, False, 3)
             for k, m in enumerate((0, 3, 7, 5, 3, 2, 0, -2))
         ]
-    score = Score(
-        np.array(sorted(rows), NOTE), tempos=np.array([(0.0, 124.0)], TEMPO),
-        meters=np.array([(0.0, 4, 4)], METER), ticks_per_quarter=480,
-    )  # fmt: skip
     for seed in range(4):
-        (sample,) = musictx.infill(score, "song", begin="5", end="6", seed=seed)
+        (sample,) = musictx.infill(score(rows, bpm=124), "song", begin="5", end="6", seed=seed)
         notes = sample.score.notes
         new = notes[(notes["start"] >= 4 * bar - 1e-3) & (notes["start"] < 6 * bar - 1e-3)]
         assert set(new["track"].tolist()) == {0, 1, 2, 3}, seed
-
-
-@pytest.mark.parametrize(
-    ("ends", "sentence"),
-    [
-        ({"begin": 4.2, "end": 8}, "begin=4.2: expected a bar, begin=5, or seconds, begin=12.5s"),
-        ({"begin": 5, "end": "x"}, "end=x: expected a bar, end=5, or seconds, end=12.5s"),
-        ({"begin": 5, "end": 2}, "end=2: expected a place after begin=5"),
-        ({"begin": 900, "end": 901}, "begin=900: the file ends before that"),
-        ({"begin": 1, "end": 900}, "end=900: that is "),
-        ({"begin": {}, "end": 1}, "begin={}: expected text"),
-    ],
-)
-def test_errors_of_python_name_the_arguments_of_python(ends, sentence):
-    with pytest.raises(UserError) as error:
-        musictx.infill("mozart_k545", "piano", **ends)
-    assert str(error.value).startswith(sentence)

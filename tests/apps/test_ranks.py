@@ -12,17 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, driver, write_corpus
+from musictx.apps import train
+from tests.apps.train_driver import CHECKOUT, ENVIRONMENT, config, driver, write_corpus
 
 STEPS = ("max_steps=4", "val_check_interval=4", "dropout=0")
-
-
-def run(command: list[str]) -> str:
-    done = subprocess.run(
-        command, cwd=CHECKOUT, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def losses(folder: Path) -> list[tuple[float, float]]:
@@ -38,28 +31,9 @@ def losses(folder: Path) -> list[tuple[float, float]]:
 def root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("ranks")
     write_corpus(root / "midi")
-    run(driver(root, "run=one", "batch_size=4", *STEPS))
+    steps = {"max_steps": 4, "val_check_interval": 4, "accumulate_grad_batches": 1}
+    train.run(config(root, "one", batch_size=4, dropout=0.0, **steps))
     return root
-
-
-@pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
-def test_two_processes_of_lightning_give_the_losses_of_one(root):
-    out = run(driver(root, "run=two", "batch_size=2", "devices=2", "strategy=ddp", *STEPS))
-    assert out.count("best    ") == 1, "only the first process speaks"
-    for two, one in zip(losses(root / "two"), losses(root / "one"), strict=True):
-        assert two == pytest.approx(one, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_two_processes_of_torchrun_are_found_without_a_word(root):
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    launcher += ["--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
-    words = driver(root, "run=torchrun", "batch_size=2", "devices=auto", *STEPS)[1:]
-    out = run([*launcher, *words])
-    assert out.count("best    ") == 1
-    for two, one in zip(losses(root / "torchrun"), losses(root / "one"), strict=True):
-        assert two == pytest.approx(one, rel=1e-4)
 
 
 def free_port() -> int:

@@ -1,10 +1,9 @@
 """``musictx train``: what a person gets, and what is refused."""
 
-import json
+import io
 import logging
 import math
 import re
-import time
 
 import pytest
 import torch
@@ -22,28 +21,18 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
-    train.run(
-        config(
-            root,
-            tmp_path / "run",
-            seconds=2,
-            accumulate_grad_batches=1,
-            val_check_interval=5,
-            max_steps=6,
-        )
-    )
+    steps = {"accumulate_grad_batches": 1, "val_check_interval": 5, "max_steps": 6}
+    train.run(config(root, tmp_path / "run", seconds=2, **steps))
     out, err = capfd.readouterr()
+    model = f"{tmp_path}/run/model"
     for words in (
-        "corpus  midi: 5 pieces",
-        "1 pieces held out",
-        " parameters: 1 layers, width 16, context 32 tokens, positions huang",
+        "midi: 5 pieces",
+        "1 layers, width 16, context 32 tokens, positions huang",
         "6 steps of 2 x 32 tokens on cpu, learning rate 0.003",
         "step 5: validation",
-        "sample with",
         "nats/token in validation, at step",
-        f"model   {tmp_path}/run/model",
-        f"musictx generate model={tmp_path}/run/model render=true",
-        f"musictx evaluate model={tmp_path}/run/model",
+        f"musictx generate model={model} render=true",
+        f"musictx evaluate model={model}",
     ):
         assert words in out, words
     assert err == ""  # none of Lightning's tips, warnings and advertisements
@@ -55,7 +44,6 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     midi.read(samples / "step-000006.mid")
     card = (tmp_path / "run" / "model" / "CARD.md").read_text()
     assert "windows of 32 tokens" in card
-    assert "the terms of that music apply" in card
 
 
 OWN = """
@@ -80,9 +68,8 @@ class Coarse(PerformanceTokenizer):
 @pytest.mark.parametrize(
     "words",
     [
-        ["position.name=own_classes:Nearest"],
         ["-cd", "conf", "position=mine", "position.start=2"],
-        ["tokenizer.name=own_classes:Coarse"],
+        ["position.name=own_classes:Nearest", "tokenizer.name=own_classes:Coarse"],
     ],
 )
 def test_a_training_with_classes_of_ones_own_ends_with_what_to_type_next(
@@ -111,13 +98,6 @@ def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, 
     with pytest.raises(ZeroDivisionError):
         train.run(config(root, tmp_path / "run", position=position))
     assert seen == [12]
-
-
-def test_float16_on_a_cpu_is_one_sentence(root, tmp_path, capfd):
-    train.run(config(root, tmp_path / "run", max_steps=1, precision="16-mixed"))
-    out, err = capfd.readouterr()
-    assert "trainer.precision=16-mixed is not for a CPU" in out
-    assert err == ""
 
 
 def test_a_sample_that_fails_is_told_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
@@ -176,16 +156,7 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     assert all(torch.equal(p, last["state_dict"][f"model.{n}"]) for n, p in loaded.items())
 
 
-def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path, capsys):
-    began = time.monotonic()
-    train.run(config(root, tmp_path / "run", max_time="00:00:00:01"))
-    assert time.monotonic() - began < 20
-    assert "ends by the clock" in capsys.readouterr().out
-    step = checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"]
-    train.run(config(root, tmp_path / "run", max_time="00:00:00:01"))
-    assert "already trained" in capsys.readouterr().out
-    train.run(config(root, tmp_path / "run", max_time="00:00:00:02"))
-    assert checkpoint.read(tmp_path / "run" / "last.ckpt")["global_step"] > step
+MONITOR = {"_target_": "pytorch_lightning.callbacks.LearningRateMonitor"}
 
 
 @pytest.mark.parametrize(
@@ -198,6 +169,7 @@ def test_training_by_the_clock_ends_in_time_and_can_be_prolonged(root, tmp_path,
         ({"callbacks": {"mine": {"_target_": "no.such.Class"}}}, r"callbacks\.mine\._target_=no"),
         ({"logger": {"mine": {"_target_": "no.such.Logger"}}}, r"logger\.mine\._target_=no"),
         ({"limit_val_batches": 0.1}, r"limit_val_batches"),
+        ({"callbacks": {"mine": MONITOR}, "logger": {}}, "LearningRateMonitor"),
         ({"accelerator": "gpu"}, r"trainer\.accelerator=gpu.*not possible on this machine"),
     ],
 )
@@ -209,21 +181,20 @@ def test_invalid_options_leave_no_run_folder(options, sentence, root, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_what_lightning_refuses_leaves_no_run_folder(root, tmp_path):
-    monitor = {"_target_": "pytorch_lightning.callbacks.LearningRateMonitor"}
-    with pytest.raises(UserError, match="LearningRateMonitor"):
-        train.run(config(root, tmp_path / "run", callbacks={"mine": monitor}, logger={}))
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_cannot_be_leaves_the_run_as_it_is(root, tmp_path):
-    train.run(config(root, tmp_path / "run", max_steps=1))
+def test_what_is_refused_leaves_the_run_as_it_is(root, tmp_path):
+    """A mistake, and fewer steps than a run has done that was killed before its end."""
+    train.run(config(root, tmp_path / "run", max_steps=4))
+    (tmp_path / "run" / "status.json").unlink()
     before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
-    wrong = {"wrong": {"_target_": "no.such.Class"}}
-    with pytest.raises(UserError, match=r"callbacks\.wrong"):
-        train.run(config(root, tmp_path / "run", max_steps=2, callbacks=wrong))
-    after = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
-    assert after == before
+    wrong = {"callbacks": {"wrong": {"_target_": "no.such.Class"}}}
+    for options, words in (
+        ({"max_steps": 6, **wrong}, r"callbacks\.wrong"),
+        ({"max_steps": 3}, "max_steps=3: .*done 4 steps"),
+    ):
+        with pytest.raises(UserError, match=words):
+            train.run(config(root, tmp_path / "run", **options))
+        after = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
+        assert after == before
 
 
 def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
@@ -247,36 +218,24 @@ def test_the_profiler_speaks_where_it_is_asked_for(root, tmp_path):
     assert "optimizer_step" in "".join(said)
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
+def test_a_checkpoint_that_does_not_fit_is_one_sentence(root, tmp_path):
+    settings = config(root, tmp_path / "run", max_steps=2)
+    train.run(settings)
+    settings.trainer.max_steps = 4
+    files = {name: (tmp_path / "run" / name).read_bytes() for name in ("last.ckpt", "best.ckpt")}
+    for damage, reason in (
         (lambda state: state["state_dict"].popitem(), "Missing key"),
         (lambda state: state["optimizer_states"][0].update(state=5), "int"),
         (lambda state: state["MusicDataModule"].clear(), "next_batch"),
         (lambda state: state["loops"].clear(), "fit_loop"),
         (lambda state: state.update(tokens=float("inf")), "infinity"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_is_one_sentence(damage, reason, root, tmp_path):
-    settings = config(root, tmp_path / "run", max_steps=2)
-    train.run(settings)
-    for name in ("last.ckpt", "best.ckpt"):
-        state = torch.load(tmp_path / "run" / name, weights_only=True)
-        damage(state)
-        torch.save(state, tmp_path / "run" / name)
-    settings.trainer.max_steps = 4
-    with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*another out="):
-        train.run(settings)
-
-
-def test_a_status_that_is_no_status_is_made_anew(root, tmp_path):
-    settings = config(root, tmp_path / "run", max_steps=2)
-    train.run(settings)
-    status = tmp_path / "run" / "status.json"
-    before = json.loads(status.read_text())
-    status.write_text(json.dumps(before | {"step": "many"}))
-    train.run(settings)
-    assert json.loads(status.read_text())["step"] == 2
+    ):
+        for name, content in files.items():
+            state = torch.load(io.BytesIO(content), weights_only=True)
+            damage(state)
+            torch.save(state, tmp_path / "run" / name)
+        with pytest.raises(UserError, match=rf"\.ckpt: not of this model .*{reason}.*another out="):
+            train.run(settings)
 
 
 def test_a_diverged_run_says_so_and_what_to_do(root, tmp_path, capsys):
@@ -290,15 +249,6 @@ def test_a_diverged_run_says_so_and_what_to_do(root, tmp_path, capsys):
     assert "lower optim.lr (it was 9)" in out
     train.run(config(root, tmp_path / "good"))
     assert "guessing has" not in capsys.readouterr().out
-
-
-def test_a_shorter_run_is_not_a_longer_one_that_was_stopped(root, tmp_path):
-    settings = config(root, tmp_path / "run", max_steps=4)
-    train.run(settings)
-    (tmp_path / "run" / "status.json").unlink()  # as if it had been killed before its end
-    settings.trainer.max_steps = 3
-    with pytest.raises(UserError, match=r"max_steps=3: .*done 4 steps"):
-        train.run(settings)
 
 
 def test_runs_without_a_folder_of_theirs_are_never_taken_for_one_another(

@@ -57,16 +57,6 @@ def test_a_periodic_vector_is_added_by_position_in_the_piece():
         torch.testing.assert_close(found[0, t], x[0, t] + table[(5 + t) % 4])
 
 
-def test_sinusoids_are_concatenated_to_the_embedding():
-    scheme = build({"name": "none", "concat_sinusoids": 6}, heads=2, head_dim=4, width=8)
-    x = torch.randn(1, 5, 8)
-    found = scheme.added(x, torch.arange(5))
-    join = scheme.added.join
-    for t in range(5):
-        waves = sinusoids(torch.tensor(t), 6) * 8**-0.5
-        torch.testing.assert_close(found[0, t], join(torch.cat([x[0, t], waves])))
-
-
 def test_sinusoids_begin_by_leaving_the_embedding_as_it_is():
     """And what they add is about as large as where they are added themselves."""
     torch.manual_seed(0)

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import attend, chunked, decode, skew
-from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
 
@@ -95,33 +94,6 @@ def test_a_step_of_decoding_copies_no_keys():
     assert seen.largest <= k.numel()
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-def test_gradients_of_everything_pass_gradcheck(causal, small_blocks):
-    torch.manual_seed(0)
-    named: cases.Named = {}
-    cases.qkv(named, 1, 1, 9, 10, 2)
-    cases.everything(named, 1, 2)
-    where = {"query_positions": Span(2, 9), "key_positions": Span(0, 10), "causal": causal}
-
-    def run(*tensors: Tensor) -> Tensor:
-        q, k, v, table, bias, u, v_bias, values = tensors
-        terms = Terms(0.7, (Axis(table, bias, low=-2, high=2),), u, v_bias, values, Blocks(4))
-        return cases.directly(chunked)(q, k, v, terms, **where)
-
-    assert torch.autograd.gradcheck(run, tuple(named.values()))
-
-
-def test_the_skew_is_the_picture_of_the_paper():
-    """Digits are row and distance; columns in descending distance become columns for keys."""
-    product = torch.tensor([[12, 11, 10], [22, 21, 20], [32, 31, 30]])
-    found = skew.skewed(product)
-    assert [found[i, : i + 1].tolist() for i in range(3)] == [[10], [21, 20], [32, 31, 30]]
-    last = skew.skewed(torch.arange(7).flip(0).expand(2, 3, 7))  # three queries after four keys
-    assert [last[1, r, : r + 5].tolist() for r in range(3)] == [
-        list(range(r + 4, -1, -1)) for r in range(3)
-    ]
-
-
 def wrong_side(product: Tensor) -> Tensor:
     *batch, queries, keys = product.shape
     padded = torch.nn.functional.pad(product, (0, 1))
@@ -153,27 +125,6 @@ def test_a_broken_skew_is_noticed(module, owner, name, broken, monkeypatch):
         got, want = (how(q, k, v, terms) for how in (cases.directly(module), cases.dense))
         errors = cases.differences(got, want, named, torch.randn_like(got))
         assert min(errors.values()) > 1e-3 if breaks else max(errors.values()) < 1e-12, errors
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_heads_taken_in_tiles_change_nothing_and_drop_different_weights(monkeypatch, shared):
-    """Six heads of three rows at once against two heads of one row at a time."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    torch.manual_seed(5)
-    q, k, v, up = torch.randn(4, 3, 6, 21, 6, dtype=torch.float64)
-    table = torch.randn(1 if shared else 6, 9, 6, dtype=torch.float64)
-    found = []
-    for budget in (plan.BUDGET, 1):
-        monkeypatch.setattr(plan, "BUDGET", budget)
-        leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
-        out = cases.directly(chunked)(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
-        found.append([out, *torch.autograd.grad(out, leaves, up)])
-    for one, other in zip(*found):
-        assert one.abs().max() > 0
-        torch.testing.assert_close(one, other)
-    same = q[:1, :1].expand(1, 6, 21, 6)
-    heads = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
-    assert len({tuple(head.flatten().tolist()) for head in heads}) == 6
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

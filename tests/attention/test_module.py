@@ -143,25 +143,10 @@ def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
 
 
-def test_a_mask_of_what_is_causal_is_causal():
-    torch.manual_seed(0)
-    layers = [RelativeAttention(16, 2, causal=causal, context=12) for causal in (True, False)]
-    tables = [layer.position.terms(reach=9).axes[0] for layer in layers]
-    with torch.no_grad():  # distances of both signs, of which a causal mask leaves one
-        tables[1].table[:, -tables[1].low :] = tables[0].table
-        for own, name in ((layer, name) for layer in layers for name in ("qkv", "out")):
-            getattr(own, name).load_state_dict(getattr(layers[0], name).state_dict())
-    x = torch.randn(2, 10, 16)
-    future = torch.ones(10, 10, dtype=torch.bool).triu(1)
-    torch.testing.assert_close(layers[1](x, attn_mask=future), layers[0](x))
-
-
 @pytest.mark.parametrize(
     ("name", "mask"),
     [
-        ("attn_mask", torch.zeros(5, 5)),
         ("attn_mask", torch.zeros(2, 5, 5, dtype=torch.bool)),
-        ("key_padding_mask", torch.zeros(2, 4, dtype=torch.bool)),
         ("key_padding_mask", torch.zeros(2, 5)),
     ],
 )
@@ -169,9 +154,3 @@ def test_masks_that_cannot_be_are_named(name, mask):
     layer, x = RelativeAttention(16, 2, causal=False), torch.randn(2, 5, 16)
     with pytest.raises(ValueError, match=f"{name} .*expected"):
         layer(x, **{name: mask})
-
-
-def test_an_implementation_without_masks_of_single_keys_refuses_them():
-    layer = RelativeAttention(16, 2, causal=False, implementation="chunked")
-    with pytest.raises(ValueError, match="implementation=chunked:"):
-        layer(torch.randn(2, 5, 16), attn_mask=torch.zeros(5, 5, dtype=torch.bool))

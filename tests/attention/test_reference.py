@@ -84,18 +84,6 @@ def test_a_query_that_sees_no_key_gives_zeros_and_finite_gradients():
     assert (found["q"][:, :, 1] == 0).all()
 
 
-def test_scale_is_on_both_products_and_not_on_the_bias():
-    """(q k + q R) * scale + b, computed by hand for one query and one of two keys."""
-    q = torch.tensor([[[[1.0, 2.0]]]], dtype=torch.float64)
-    k = torch.tensor([[[[3.0, 1.0], [0.0, 0.0]]]], dtype=torch.float64)
-    table = torch.tensor([[[0.0, 0.0], [5.0, -1.0]]], dtype=torch.float64)
-    bias = torch.tensor([[0.0, 0.25]], dtype=torch.float64)
-    terms = Terms(scale=2**-0.5, axes=(Axis(table=table, bias=bias, high=1),))
-    weights = cases.weights(q, k, terms, query_positions=Span(1, 1), key_positions=Span(0, 2))
-    logit = (5.0 + 3.0) / math.sqrt(2) + 0.25
-    assert weights[0, 0, 0, 0] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-12)
-
-
 def test_dropout_keeps_the_mean():
     torch.manual_seed(3)
     q, k, v = (torch.randn(1, 1, 6, 4) for _ in range(3))

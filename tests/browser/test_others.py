@@ -122,8 +122,8 @@ def test_bars_are_replaced_heard_accepted_and_undone(page):
     assert sorted(n["id"] for n in back) == sorted(n["id"] for n in before)
 
 
-def test_playing_and_stopping_by_keys(page):
-    open_example(page, "Frere jacques")
+def test_a_piece_is_heard_and_exported(page):
+    open_example(page, "Ode to joy")
     page.evaluate("musictx.roll.focus()")
     page.press(" ")
     ask(page, "musictx.player.playing")
@@ -132,6 +132,16 @@ def test_playing_and_stopping_by_keys(page):
         ask(page, "musictx.player.position > 1")
     page.press(" ")
     ask(page, "!musictx.player.playing")
+    page.click("document.querySelector('summary[aria-label=Export]')")
+    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
+    begins = {"MIDI": b"MThd", "MusicXML": b"<?xml", "Sound": b"RIFF", "Picture": b"\x89PNG"}
+    for label, start in begins.items():
+        link = seen(".menu[open] a", label)
+        ask(page, link)
+        file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
+        assert file.startswith(start)
+        if label == "MIDI":
+            assert len(midi.read(file)) == page.evaluate("musictx.piece.notes.size")
 
 
 def test_without_a_way_to_the_loudspeakers_the_page_says_so(studio, tmp_path):
@@ -164,22 +174,6 @@ def test_recording_by_the_computers_keys(page):
     assert [note["pitch"] for note in page.evaluate(NOTES)] == [60, 64, 67]
     page.click(button("Play with the computer"))
     page.evaluate("musictx.mirror.settled()")
-
-
-@pytest.mark.parametrize(
-    ("label", "begins"),
-    [("MIDI", b"MThd"), ("MusicXML", b"<?xml"), ("Sound", b"RIFF"), ("Picture", b"\x89PNG")],
-)
-def test_exports(page, label, begins):
-    open_example(page, "Ode to joy")
-    page.click("document.querySelector('summary[aria-label=Export]')")
-    link = seen(".menu[open] a", label)
-    ask(page, link)
-    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
-    file = bytes(page.evaluate(f"fetch({link}.href).then({bytes_of})"))
-    assert file.startswith(begins)
-    if label == "MIDI":
-        assert len(midi.read(file)) == page.evaluate("musictx.piece.notes.size")
 
 
 def test_settings_of_a_piece_survive_a_reload(page, studio):

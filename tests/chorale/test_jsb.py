@@ -14,7 +14,6 @@ from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError
-from musictx.tokens.build import build
 
 PIECE = [[72, 67, 60, 48]] * 3 + [[74, 67, -1, 50]] * 2
 SILENT_ENDS = [[-1] * 4] * 5 + PIECE + [[-1] * 4] * 2
@@ -43,18 +42,12 @@ def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
     assert shards.pieces()[0].notes == 6  # S 2, A 1, T 1, B 2
 
 
-def test_the_shards_follow_the_file_and_serve_other_tokenizers(tmp_path):
-    file = write(tmp_path / "a.json", train=[PIECE], test=[PIECE])
-    first = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
-    again = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
-    assert not first.up_to_date
-    assert again.up_to_date
-    write(tmp_path / "a.json", train=[PIECE + PIECE], test=[PIECE])
-    assert not prepare(
-        CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s"
-    ).up_to_date
-    events = prepare(CorpusConfig(name="jsb", path=file), build("performance"), tmp_path / "p")
-    assert Shards(events.folder).totals("test").notes == 6
+def test_the_shards_follow_the_file(tmp_path):
+    config = CorpusConfig(name="jsb", path=write(tmp_path / "a.json", train=[PIECE]))
+    for expected, steps in ((False, PIECE), (True, PIECE), (False, PIECE + PIECE)):
+        write(tmp_path / "a.json", train=[steps])
+        report = prepare(config, ChoraleTokenizer(), tmp_path / "s")
+        assert report.up_to_date == expected
 
 
 def test_a_file_with_one_split_has_one_split(tmp_path):

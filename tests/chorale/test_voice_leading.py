@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import combinations
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from musictx.chorale import voice_leading as v
 from musictx.errors import UserError
 from musictx.evaluate import keys
-from tests.chorale.parts import chords, of_score, pieces
+from tests.chorale.parts import chords, pieces
 
 STEP = 4  # steps of each chord below
 
@@ -47,59 +46,29 @@ def test_faults_say_where():
 @pytest.mark.parametrize(
     ("kind", "voices", "fires", "misses"),
     [
-        # Fifth to fifth, the same way. Not over a silence, not when one voice stays, not from a
-        # perfect fifth to a diminished one.
-        (
-            "parallel fifths",
-            (1, 3),
-            "C5 G4 E4 C3, C5 A4 F4 D3",
-            "C5 G4 E4 C3, C5 - E4 -, C5 A4 F4 D3",
-        ),
+        # Fifth to fifth, the same way, not from a perfect fifth to a diminished one; octave to
+        # octave, not to a tenth; outer voices the same way into one, the soprano by leap.
         ("parallel fifths", (1, 3), "C5 G4 E4 C3, C5 A4 F4 D3", "C5 G4 E4 C3, B4 G4 F4 C3"),
         ("parallel fifths", (0, 3), "G4 E4 C4 C3, A4 F4 C4 D3", "F4 D4 C4 Bb2, F#4 D4 C4 C3"),
-        # Octave to octave, not to a tenth; unison to unison, not struck again.
         ("parallel octaves", (0, 3), "C5 G4 E4 C3, D5 G4 F4 D3", "C5 G4 E4 C3, D5 G4 F4 B2"),
-        ("parallel octaves", (2, 3), "E5 G4 C4 C4, E5 G4 D4 D4", "E5 G4 C4 C4, F5 A4 C4 C4"),
-        # Outer voices the same way into a fifth or an octave, the soprano by leap, not by step.
         ("hidden fifths", (0, 3), "C5 G4 E4 E3, E5 G4 E4 A3", "D5 G4 E4 E3, E5 G4 E4 A3"),
         ("hidden octaves", (0, 3), "C5 A4 C4 D3, F5 A4 C4 F3", "Eb5 A4 C4 D3, F5 A4 C4 F3"),
-        ("hidden octaves", (0, 3), "C5 A4 C4 D3, F5 A4 C4 F3", "C5 A4 C4 G3, F5 A4 C4 F3"),
-        # Neighbours in the wrong order, not in unison.
+        # Neighbours in the wrong order; one beyond where its neighbour just was, not just there.
         ("crossing", (0, 1), "E4 G4 C4 C3", "G4 G4 C4 C3"),
-        ("crossing", (2, 3), "E4 C4 F3 G3", "E4 C4 G3 G3"),
-        # One beyond where its neighbour just was, not just there.
-        ("overlap", (0, 1), "E4 C4 G3 C3, A4 F4 A3 D3", "F4 C4 G3 C3, A4 F4 A3 D3"),
-        ("overlap", (2, 3), "E4 C4 A3 G3, E4 C4 F3 D3", "E4 C4 G3 A3, E4 C4 B3 G3"),
         ("overlap", (2, 3), "E4 C4 A3 G3, E4 C4 F3 D3", "E4 C4 A3 F3, E4 C4 F3 D3"),
         # Lowest and highest notes.
         ("outside its range", (0,), "B5 G4 E4 C3", "A5 A4 E4 C3"),
         ("outside its range", (3,), "G4 E4 C4 C2", "G4 E4 C4 D2"),
-        # Beyond an octave, a seventh, a tritone; the bass may leap by a tritone.
-        ("leap", (0,), "C4 A3 F3 F2, D5 A3 F3 F2", "C4 A3 F3 F2, C5 A3 F3 F2"),
-        ("leap", (0,), "C4 A3 F3 F2, Bb4 A3 F3 F2", "C4 A3 F3 F2, A4 A3 F3 F2"),
+        # A tritone, but in the bass; more than an octave, but above the bass.
         ("leap", (1,), "C5 F4 D4 G3, C5 B4 D4 G3", "C5 F4 D4 G3, C5 Bb4 D4 G3"),
         ("leap", (3,), "C5 F4 D4 F2, C5 F4 D4 E3", "C5 F4 D4 F2, C5 F4 D4 B2"),
-        # More than an octave between the upper three, not between tenor and bass.
-        ("spacing", (0, 1), "F5 E4 C4 C3", "E5 E4 C4 C3"),
         ("spacing", (1, 2), "C5 C5 B3 C3", "C5 C5 C4 D2"),
-        ("spacing", (1, 2), "C5 C5 B3 C3", "C5 C5 - C4"),
     ],
 )
 def test_fires_and_near_miss(kind, voices, fires, misses):
     chord = fires.count(",")  # the last one
     assert found(fires, kind) == [(chord, voices, kind)]
     assert found(misses, kind) == []
-
-
-def test_fifths_of_crossed_voices_and_compound_ones():
-    # Tenor a fourth above the alto moves with it: parallel fourths, no fault; a fifth above, one.
-    assert found("C5 D4 G4 C3, D5 E4 A4 E3", "parallel fifths") == []
-    assert found("C5 C4 G4 C3, D5 D4 A4 E3", "parallel fifths") == [(1, (1, 2), "parallel fifths")]
-    # From a fifth to a twelfth the same way.
-    assert found("D4 D4 B3 G3, C5 D4 B3 F3", "parallel fifths") == []
-    assert found("D4 A3 A3 G3, D5 A3 A3 G3", "parallel fifths") == []
-    assert found("G4 D4 B3 C3, D5 D4 B3 G3", "parallel fifths") == [(1, (0, 3), "parallel fifths")]
-    assert found("G4 D4 B3 C3, D5 D4 B3 G2", "parallel fifths") == []  # apart
 
 
 def test_doubled_leading_notes():
@@ -114,20 +83,6 @@ def test_doubled_leading_notes():
     assert found(home.format("Bb4 E4 C4 C3"), kind) == []
     # Held on, it is one fault; in other voices it is another one.
     assert len(found(home.format("B4 D4 B3 G3, B4 D4 B3 G2, G4 D4 B3 B2"), kind)) == 2
-
-
-def test_a_voice_that_stands_while_others_move():
-    moving = "E4 C4 {} C3, F4 D4 {} D3, "
-    bars = lambda n, tenor: (moving.format(tenor, tenor) * (2 * n)).rstrip(", ")  # noqa: E731
-    kind = "stuck voice"
-    assert found(bars(2, "A3"), kind) == []
-    stuck = found(bars(2, "A3") + ", G4 E4 A3 E3, F4 D4 G3 D3", kind)
-    assert stuck == []  # to the last change of another voice it is just two bars
-    text = bars(2, "A3") + ", G4 E4 A3 E3, F4 D4 A3 D3, E4 C4 G3 C3"
-    assert found(text, kind) == [(0, (2,), kind)]
-    assert v.assess(chords(text, STEP)).longest_held == 2.25
-    assert found(bars(3, "-"), kind) == [(0, (2,), kind)]  # silence stands as well
-    assert v.assess(chords("E4 C4 A3 A2", 100)).longest_held == 0  # nobody moves
 
 
 @pytest.mark.parametrize(
@@ -233,23 +188,6 @@ def test_checks_of_pairs_and_leaps_against_plain_loops(pitches):
                     expected.add((t, (i, j), f"hidden {name}"))
     others = ("outside its range", "doubled leading note", "stuck voice")
     assert {tuple(f) for f in v.faults(pitches) if f.kind not in others} == expected
-
-
-@pytest.mark.skipif(importlib.util.find_spec("music21") is None, reason="needs the extra bach")
-def test_bach_keeps_the_rules_nearly_always():
-    """Rates of the chorales in music21, with a margin: a wrong definition is off by far more."""
-    from musictx.chorale import bach
-
-    rates = v.rates(v.assess(*of_score(score)) for _, score in bach.chorales())
-    assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
-    assert 0.2 < rates["parallel octaves / 100 bars"] < 1
-    assert rates["outside its range / 100 bars"] < 3
-    assert rates["leap / 100 bars"] < 8
-    assert rates["doubled leading note / 100 bars"] < 4
-    assert rates["spacing / 100 bars"] < 8
-    assert rates["crossing / 100 bars"] < 12
-    assert rates["ends on a triad in root position, %"] > 98
-    assert rates["bass ends a fourth up or a fifth down, %"] > 85
 
 
 @settings(max_examples=25, deadline=None)

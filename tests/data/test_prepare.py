@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import json
 import os
 import sys
@@ -14,17 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from musictx import formats, midi
-from musictx.chorale import bach
+from musictx import midi
 from musictx.config import CorpusConfig, Limits
 from musictx.data import encode
 from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
-from musictx.data.sources import Folder
 from musictx.errors import UserError
-from musictx.notes import Score
-from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
@@ -88,18 +82,6 @@ def test_every_file_left_out_is_reported_with_its_reason(corpus, tmp_path):
     assert "5 duplicate" in str(report)
 
 
-def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
-    both = np.concatenate([song(1).notes, song(2, notes=5, drums=True).notes])
-    both["track"][12:] = 1
-    (tmp_path / "c").mkdir()
-    for copy in "ab":
-        midi.write(Score(notes=both), tmp_path / "c" / f"{copy}.mid")
-    midi.write(song(3), tmp_path / "c" / "c.mid")
-    report = run(tmp_path / "c", tmp_path / "out")
-    assert report.lossy == {"drum notes left out": 5}
-    assert report.total().notes == 24
-
-
 def test_the_bytes_depend_neither_on_workers_nor_on_the_order_of_writing(tmp_path):
     first = write_songs(tmp_path / "a" / "c", range(30))
     second = write_songs(tmp_path / "b" / "c", range(29, -1, -1))
@@ -141,21 +123,6 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
     assert sorted(os.listdir(tmp_path)) == ["corpus", "old"]
 
 
-def test_each_file_is_read_once(tmp_path, monkeypatch):
-    root, opened, real = write_songs(tmp_path / "c", range(5)), Counter(), io.open
-
-    def counting(path, *args, **options):
-        opened[str(path)] += 1
-        return real(path, *args, **options)
-
-    for module in (builtins, io):
-        monkeypatch.setattr(module, "open", counting)
-    run(root, tmp_path / "out")
-    run(root, tmp_path / "out")  # up to date
-    for path in root.iterdir():
-        assert opened[str(path)] == 2  # for its first bytes, which say what it is, and whole
-
-
 def test_up_to_date_shards_are_not_made_again(corpus, tmp_path, monkeypatch):
     first = run(corpus, tmp_path / "out")
     before = contents(tmp_path / "out")
@@ -172,7 +139,8 @@ CHANGES = ["file", "new", "gone", "option", "limit", "tokenizer", "damage", "tab
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_shards_are_made_again_when_something_changed(corpus, tmp_path, what):
+def test_shards_are_made_again_when_something_changed(tmp_path, what):
+    corpus = write_songs(tmp_path / "corpus", range(4))
     run(corpus, tmp_path / "out")
     options, tokenizer = {}, TOKENIZER
     if what == "file":
@@ -232,6 +200,8 @@ class Actions:
             os._exit(11)
         if word == "fails":
             raise RuntimeError("a bug of ours")
+        if word == "beyond":
+            return song(1), np.array([TOKENIZER.size])
         return song(int(word)), None
 
 
@@ -243,6 +213,7 @@ def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
         "fills": "too large",
         "dies": "crashed the reader",
         "fails": "unreadable",
+        "beyond": "not encodable",
     }
     for place, word in enumerate(reasons):
         words[9 * place] = word
@@ -258,56 +229,24 @@ def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
     assert "corpus.limits.read_seconds=5" in details["took too long"]
     assert "corpus.limits.read_mb=512" in details["too large"]
     assert details["unreadable"] == "RuntimeError: a bug of ours"
-    assert list(by_name(tmp_path / "out")) == [f"{i:02} {i}" for i in range(40) if i % 9 or i > 27]
-
-
-STAGES = ["in_time", "without_beats", "encode_with_report", "merged", "moved", "content_hash"]
+    assert list(by_name(tmp_path / "out")) == [f"{i:02} {i}" for i in range(40) if i % 9]
 
 
 @pytest.mark.parametrize(
-    ("stage", "error"),
-    [*zip(STAGES, [ValueError, AssertionError, RecursionError, UserError] * 2)],
+    "encoded", [ValueError("an argument"), RecursionError(), -1, 2**16 + 4, 4.5]
 )
-def test_a_file_that_cannot_be_encoded_is_left_out_and_listed(tmp_path, monkeypatch, stage, error):
-    """Whatever is raised, wherever."""
-    root = write_songs(tmp_path / "c", range(3))
-    midi.write(song(7, notes=13), root / "wrong.mid")
-    monkeypatch.setattr(encode, "without_beats", lambda score: False)  # these songs keep to none
-    owner = {"content_hash": Score, "in_time": encode, "without_beats": encode}
-    owner = owner.get(stage, BarTokenizer)
-    real = getattr(owner, stage)
-
-    def wrong(*arguments):
-        if any(isinstance(one, Score) and len(one) == 13 for one in arguments):
-            raise error("an argument")
-        return real(*arguments)
-
-    monkeypatch.setattr(owner, stage, wrong)
-    report = run(root, tmp_path / "out", tokenizer=build(name="notes"))
-    ((name, reason, detail),) = report.left_out
-    assert (name, reason) == ("wrong.mid", "not encodable")
-    assert "an argument" in detail
-    assert report.total().pieces == 3
-
-
-@pytest.mark.parametrize(
-    ("wrong", "given"), [(-1, False), (TOKENIZER.size, True), (2**16 + 4, False), (4.0, True)]
-)
-def test_ids_outside_of_the_vocabulary_leave_the_file_out(tmp_path, monkeypatch, wrong, given):
-    """The tokenizer's, and those that a corpus gives."""
+def test_a_file_that_cannot_be_encoded_is_left_out_and_listed(tmp_path, monkeypatch, encoded):
+    """Whatever is raised, and ids outside of the vocabulary."""
     real = type(TOKENIZER).encode_with_report
-    ids = np.array([wrong, 5, 6])
 
-    def encoded(self, score):
-        right, left_out = real(self, score)
-        return (ids if len(score) == 13 and not given else right), left_out
+    def wrong(self, score):
+        if len(score) != 13:
+            return real(self, score)
+        if isinstance(encoded, Exception):
+            raise encoded
+        return np.array([encoded, 5, 6]), Counter()
 
-    def read(path, tokenizer, repairs, limits):
-        score = formats.read(path, limits=limits, repairs=repairs)
-        return score, ids if len(score) == 13 and given else None
-
-    monkeypatch.setattr(type(TOKENIZER), "encode_with_report", encoded)
-    monkeypatch.setattr(Folder, "read", staticmethod(read))
+    monkeypatch.setattr(type(TOKENIZER), "encode_with_report", wrong)
     root = write_songs(tmp_path / "c", range(3))
     midi.write(song(7, notes=13), root / "wrong.mid")
     report = run(root, tmp_path / "out")
@@ -352,42 +291,3 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(
         with pytest.raises(UserError, match=f"{tmp_path}/(file|corpus)"):
             run(corpus, place)
     assert sorted(os.listdir(tmp_path)) == ["corpus", "file"]
-
-
-def test_the_chorales_are_a_corpus(tmp_path, monkeypatch):
-    pieces = [("a", song(2)), ("b", song(1)), ("c", song(1)), ("d", song(3))]
-    monkeypatch.setattr(bach, "chorales", lambda: pieces)
-    config = CorpusConfig(name="bach")
-    report = prepare(config, TOKENIZER, tmp_path / "out", progress=False)
-    assert list(by_name(tmp_path / "out")) == ["a", "b", "d"]
-    assert report.reasons == {"duplicate": 1}
-    assert report.splits["validation"].pieces >= 1
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_musicxml_is_read_like_midi(tmp_path):
-    """By a four-voice tokenizer too."""
-    from musictx.chorale.tokenizer import ChoraleTokenizer
-
-    notes = "".join(
-        f"<part id='P{voice}'><measure number='1'><attributes><divisions>1</divisions></attributes>"
-        f"<note><pitch><step>{step}</step><octave>{octave}</octave></pitch>"
-        "<duration>2</duration></note></measure></part>"
-        for voice, (step, octave) in enumerate([("E", 5), ("C", 5), ("G", 4), ("C", 3)])
-    )
-    parts = "".join(
-        f"<score-part id='P{voice}'><part-name>{voice}</part-name></score-part>"
-        for voice in range(4)
-    )
-    text = f"<score-partwise><part-list>{parts}</part-list>{notes}</score-partwise>"
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    (folder / "song.musicxml").write_text(text)
-    (folder / "other.XML").write_text("<html/>")
-    report = run(folder, tmp_path / "shards", tokenizer=ChoraleTokenizer())
-    shards = Shards(report.folder)
-    (piece,) = {p.name for p in shards.pieces()}
-    assert piece == "song.musicxml"
-    ids = np.concatenate([shards.tokens(p.number) for p in shards.pieces()])
-    assert ChoraleTokenizer().decode_grid(ids).pitches.tolist() == [[76, 72, 67, 48]] * 8
-    assert [(left.name, left.reason) for left in report.left_out] == [("other.XML", "not MusicXML")]

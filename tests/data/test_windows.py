@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.data.shards import Shards
-from musictx.data.windows import EvaluationWindows, Row, collate, join, lay_out, windows
+from musictx.data.windows import EvaluationWindows, Row, collate, lay_out, windows
 from musictx.data.writer import Writer
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD
+from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import TOKENIZER
 
 lengths = st.lists(st.integers(0, 40), max_size=6)
@@ -112,37 +112,11 @@ def test_evaluation_scores_every_event_once_and_no_padding(
         assert bool((batch.targets[batch.piece_ids == -1] == -100).all())
 
 
-def test_collate_pads_at_the_end_and_padding_is_never_scored():
-    rows = [
-        lay_out(np.array([10, 11, 12]), begins=True, ends=False),
-        lay_out(np.array([20]), begins=False, ends=True),
-    ]
-    batch = collate(rows)
-    assert batch.ids.tolist() == [[BOS, 10, 11], [CUT, 20, PAD]]
-    assert batch.targets.tolist() == [[10, 11, 12], [20, EOS, -100]]
-    assert batch.piece_ids.tolist() == [[0, 0, 0], [0, 0, -1]]
-    assert all(column.dtype == torch.int64 for column in batch)
-
-
-def test_windows_of_one_row_stay_apart_by_their_numbers():
-    parts = [
-        lay_out(np.array([10, 11]), begins=True, ends=True, piece_id=0),
-        lay_out(np.array([20]), begins=False, ends=False, piece_id=1),
-    ]
-    row = join(parts, 6)
-    assert row.ids.tolist() == [BOS, 10, 11, CUT, PAD, PAD]
-    assert row.targets.tolist() == [10, 11, EOS, 20, -100, -100]
-    assert row.piece_ids.tolist() == [0, 0, 0, 1, -1, -1]
-
-
 def test_a_batch_survives_moving_and_pinning():
     from pytorch_lightning.utilities import move_data_to_device
-    from torch.utils.data._utils.pin_memory import pin_memory
 
     empty = Row(*(np.zeros(4, np.int64) for _ in range(3)))
     batch = collate([empty])
     moved = move_data_to_device(batch, torch.device("cpu"))
     assert type(moved) is type(batch)
     assert torch.equal(moved.ids, batch.ids)
-    if torch.cuda.is_available():
-        assert type(pin_memory(batch)) is type(batch)

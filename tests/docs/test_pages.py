@@ -19,24 +19,23 @@ from tests.docs.blocks import BLOCK, execute
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
-#: Its examples need a studio that runs: test_http_page.py. Lightning warns those who use it bare.
-SERVED, WARNING = "http.md", "training.md"
+#: Its examples need a studio that runs: test_http_page.py. Its listings are files:
+#: test_tutorials.py. Lightning warns those who use it bare.
+SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
     (page, command, what)
-    for page in ("composing", "daw", "studio", "training")
+    for page in ("recipes", "daw", "studio", "training")
     for command, what in re.findall(r"^\|(?: [^|]+ \|)? `(musictx [^`]+)` \|(.*)", DOCS[page], re.M)
 ]
 #: A line of a block of code, fenced or indented, as a shell takes it.
 LINE = re.compile(r"^(?:    |\$ |    \$ )?((?:musictx|make|python) .+)$")
-TASKS = [
-    (line, at) for page, line, at in ROWS if page in ("composing", "daw") and "PORT" not in line
-]
+TASKS = [(line, at) for page, line, at in ROWS if page in ("recipes", "daw") and "PORT" not in line]
 
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if BLOCK.search(page.read_text()) and page.name != SERVED],
+    [page for page in PAGES if BLOCK.search(page.read_text()) and page.name not in (SERVED, FILES)],
     ids=lambda page: page.name,
 )
 def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):
@@ -48,7 +47,7 @@ def shown() -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {"musictx": [], "make": [], "python": []}
     for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
         fenced = False
-        for line in page.read_text(encoding="utf-8").splitlines():
+        for line in re.sub(r"\\\n *", "", page.read_text(encoding="utf-8")).splitlines():
             if line.startswith("```"):
                 fenced = not fenced
             elif (match := LINE.match(line)) and (fenced or line.startswith("    ")):
@@ -94,8 +93,18 @@ def test_the_targets_and_scripts_of_the_pages_are_there():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_links_of_the_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or file.suffix != ".md" or anchor in anchors(file), (target, anchor)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which the headings of a page are linked to."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize(("page", "line", "what"), ROWS)

@@ -1,4 +1,4 @@
-"""docs/composing.md, thirty tasks of a songwriter: each command runs and keeps what it promises."""
+"""docs/recipes.md, thirty tasks of a songwriter: each command runs and keeps what it promises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from musictx.beats import Beats
 from musictx.midi.scan import track_chunks
 from musictx.notes import METER, NOTE, TEMPO, Score
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "composing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 TASKS = {
     int(number): command
     for number, command in re.findall(r"^(\d+)\. [^`\n]+: `(musictx [^`]+)` \(", PAGE, re.M)

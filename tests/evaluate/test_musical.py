@@ -59,33 +59,6 @@ def test_an_empty_piece(empty):
     assert m.longest_silence(empty, 10.0) == 10.0
 
 
-def test_one_note():
-    values = measured(ONE, 10.0)
-    assert {name: v for name, v in values.items() if not math.isnan(v)} == {
-        "in scale": 1,
-        "notes a second": 0.1,
-        "polyphony": 1,
-        "re-struck notes": 0,
-        "dead air of 5 s": 7,
-        "stuck for 5 s": 0,
-        TOWERS: 0,
-    }
-    assert m.longest_silence(ONE, 10.0) == 7
-
-
-def test_values_by_hand():
-    assert m.scale_consistency(line(range(60, 72))) == pytest.approx(7 / 12)
-    harmonic = [57, 59, 60, 62, 64, 65, 68]  # A minor: no major scale has both F and G sharp
-    assert m.scale_consistency(line(harmonic)) == 1
-    assert m.scale_consistency(line([0, 2, 4, 5, 7, 9, 11, 1])) == pytest.approx(7 / 8)
-    chord = score((0, 2, 60), (0, 2, 64), (1, 2, 67), (5, 6, 60))
-    assert m.polyphony(chord) == pytest.approx((2 + 2 + 1 + 1) / 3)
-    assert m.longest_silence(chord, 7) == 3
-    assert m.longest_silence(chord, 12) == 6
-    assert math.isnan(m.polyphony(score((1, 1, 60)))), "no note has a length"
-    assert m.longest_silence(score((0, 9, 60)), 5) == 0
-
-
 # ----------------------------------------------------------------------------------- plain loops
 
 
@@ -176,12 +149,6 @@ def test_runs_shared_with_others(pitches, others):
     got = m.shared_runs(line(pitches), [EMPTY, line(others)])
     valued = len(pitches) > n and there
     assert got == len(marked) / len(pitches) if valued else math.isnan(got)
-
-
-def test_a_copy_of_the_opening_shares_all_its_runs_at_any_pitch():
-    tune = [60, 64, 67, 72, 59, 62, 65, 71, 60, 61]
-    assert m.shared_runs(line([p + 5 for p in tune]), [line(tune)]) == 1.0
-    assert m.shared_runs(line(tune[::-1]), [line(tune)]) == 0.0
 
 
 def test_towers_are_six_notes_of_one_part_at_once():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
+import mido
+
 from musictx.notes import Score
 
 NOTE_ON_OFF = "00 90 3C 40 60 80 3C 00"
@@ -36,3 +41,32 @@ def table(score: Score) -> list[tuple]:
 
 def tick(n: int) -> float:
     return n / 960
+
+
+def messages(
+    data: bytes, wanted: Callable[[mido.Message], bool] = lambda message: True
+) -> list[list[tuple[int, mido.Message]]]:
+    """By mido: of each track its messages but the end, with their ticks, in their order."""
+    tracks = []
+    for track in mido.MidiFile(file=io.BytesIO(data), charset="utf-8").tracks:
+        now, rows = 0, []
+        for message in track:
+            now += message.time
+            if message.type != "end_of_track" and wanted(message):
+                rows.append((now, message.copy(time=0)))
+        tracks.append(rows)
+    return tracks
+
+
+def saved(*tracks: list[tuple[int, mido.Message]], kind: int = 1, quarter: int = 480) -> bytes:
+    """By mido: a file of tracks of (tick, message)."""
+    made = mido.MidiFile(type=kind, ticks_per_beat=quarter, charset="utf-8")
+    for rows in tracks:
+        track, now = mido.MidiTrack(), 0
+        for tick, message in sorted(rows, key=lambda row: row[0]):
+            track.append(message.copy(time=tick - now))
+            now = tick
+        made.tracks.append(track)
+    out = io.BytesIO()
+    made.save(file=out)
+    return out.getvalue()

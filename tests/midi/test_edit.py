@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, PEDAL, Score
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, file
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
 
 QUARTER = 480
 
@@ -26,15 +26,8 @@ def chunks(data: bytes) -> list[bytes]:
 
 def others(data: bytes) -> list[list[tuple]]:
     """Of each track its messages but notes and the end, with their ticks, in their order."""
-    found = []
-    for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
-        now, rows = 0, []
-        for message in track:
-            now += message.time
-            if message.type not in ("note_on", "note_off", "end_of_track"):
-                rows.append((now, str(message.copy(time=0))))
-        found.append(rows)
-    return found
+    tracks = messages(data, lambda message: message.type not in ("note_on", "note_off"))
+    return [[(tick, str(message)) for tick, message in rows] for rows in tracks]
 
 
 def channel_events(draw: st.DrawFn, channel: int) -> list[mido.Message]:
@@ -69,7 +62,7 @@ OTHERS = [
 def files(draw: st.DrawFn) -> bytes:
     """Files of all kinds of events; notes of one pitch and channel follow each other."""
     kind = draw(st.integers(0, 1))
-    made = mido.MidiFile(type=kind, ticks_per_beat=QUARTER)
+    tracks = []
     for _ in range(1 if kind == 0 else draw(st.integers(1, 3))):
         events = [(0, mido.MetaMessage("track_name", name="a track"))] * draw(st.booleans())
         for channel in draw(st.lists(st.sampled_from([0, 1, 9, 15]), unique=True, max_size=2)):
@@ -86,14 +79,8 @@ def files(draw: st.DrawFn) -> bytes:
                 events.append((draw(st.integers(0, 3000)), channel_events(draw, channel)))
         for message in draw(st.lists(st.sampled_from(OTHERS), max_size=5)):
             events.append((draw(st.integers(0, 3000)), message))
-        track, now = mido.MidiTrack(), 0
-        for at, message in sorted(events, key=lambda event: event[0]):
-            track.append(message.copy(time=at - now))
-            now = at
-        made.tracks.append(track)
-    out = io.BytesIO()
-    made.save(file=out)
-    return out.getvalue()
+        tracks.append(events)
+    return saved(*tracks, kind=kind, quarter=QUARTER)
 
 
 VELOCITY = st.integers(1, 127)
@@ -118,12 +105,9 @@ def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
     """Seconds by mido's own count of the tempo marks."""
-    tempos, marks = mido.merge_tracks(mido.MidiFile(file=io.BytesIO(data)).tracks), {}
-    now = 0
-    for message in tempos:
-        now += message.time
-        if message.type == "set_tempo":
-            marks[now] = message.tempo
+    tracks = messages(data, lambda message: message.type == "set_tempo")
+    rows = [(tick, mark.tempo) for track in tracks for tick, mark in track]
+    marks = dict(sorted(rows, key=lambda row: row[0]))
     found = []
     for tick in ticks.tolist():
         passed, at, tempo = 0.0, 0, 500_000
@@ -288,31 +272,6 @@ def test_a_part_gets_another_name_and_program_and_all_else_stays(data, more) -> 
     assert rest(made) == rest(data)
 
 
-def test_program_changes_become_others_or_come_before_notes() -> None:
-    track = [
-        mido.Message("program_change", program=48),
-        mido.Message("note_on", note=60, velocity=64),
-        mido.Message("note_off", note=60, velocity=99, time=480),
-        mido.Message("program_change", program=45),
-        mido.Message("note_on", note=62, velocity=64),
-        mido.Message("note_off", note=62, velocity=99, time=480),
-    ]
-    out = io.BytesIO()
-    mido.MidiFile(tracks=[mido.MidiTrack(track)]).save(file=out)
-    score = midi.read(out.getvalue())
-    notes = score.notes.copy()
-    notes["program"][0] = 40
-    new = np.array([(1.0, 1.5, 70, 90, 40, False, 0)], NOTE)
-    made = midi.to_bytes(score.with_notes(np.concatenate([notes, new])))
-    (rows,) = others(made)
-    assert [text.split()[2] for _, text in rows] == ["program=40", "program=45", "program=40"]
-    released = [
-        m.velocity for m in mido.MidiFile(file=io.BytesIO(made)).tracks[0] if m.type == "note_off"
-    ]
-    assert released == [99, 99, 0]
-    assert sorted(midi.read(made).notes.tolist()) == sorted([*notes.tolist(), *new.tolist()])
-
-
 @settings(deadline=None, max_examples=100)
 @given(files(), st.data())
 def test_pedals_come_and_go_and_all_else_stays(data, more) -> None:
@@ -355,19 +314,14 @@ def test_lyrics_and_markers_come_and_go_one_by_one(data, more) -> None:
 
 
 def test_coarse_ticks_are_divided_for_all_messages_alike() -> None:
-    track = [
-        mido.Message("pitchwheel", pitch=77, time=3),
-        mido.Message("note_on", note=60, velocity=64),
-        mido.Message("note_off", note=60, velocity=99, time=12),
-    ]
-    out = io.BytesIO()
-    mido.MidiFile(tracks=[mido.MidiTrack(track)], ticks_per_beat=12).save(file=out)
-    score = midi.read(out.getvalue())
+    bend = mido.Message("pitchwheel", pitch=77)
+    on, off = (mido.Message(f"note_{kind}", note=60) for kind in ("on", "off"))
+    score = midi.read(saved([(3, bend), (3, on), (15, off)], quarter=12))
     new = np.array([(0.51, 0.93, 70, 90, 0, False, 0)], NOTE)
     made = midi.to_bytes(score.with_notes(np.concatenate([score.notes, new])))
     back = midi.read(made)
     by = back.ticks_per_quarter // 12
-    assert others(made) == [[(3 * by, str(track[0].copy(time=0)))]]
+    assert others(made) == [[(3 * by, str(bend))]]
     assert back.notes[:1].tolist() == score.notes.tolist()
     assert abs(back.notes["start"][1] - 0.51) < 0.005
 

@@ -14,23 +14,10 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.midi.document import Document
 from musictx.midi.parts import beginning, controllers, with_parts
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, file
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
 from tests.midi.test_edit import files
 
 TIMING = ("set_tempo", "time_signature", "key_signature", "smpte_offset")
-
-
-def messages(data: bytes) -> list[list[tuple]]:
-    """Of each track its messages but the end, with their ticks."""
-    found = []
-    for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
-        now, rows = 0, []
-        for message in track:
-            now += message.time
-            if message.type != "end_of_track":
-                rows.append((now, message.copy(time=0)))
-        found.append(rows)
-    return found
 
 
 def part(rows: list[tuple], channel: int) -> list[str]:
@@ -98,20 +85,17 @@ def moving_controllers() -> bytes:
     """Two parts: the second's volume stands in a track without notes, at first and later."""
     cc = lambda **more: mido.Message("control_change", **more)  # noqa: E731
     note = lambda kind, **more: mido.Message(kind, note=60, **more)  # noqa: E731
-    tracks = [
-        [cc(channel=1, control=7, value=90), cc(channel=1, control=7, value=50, time=960)],
-        [
-            cc(channel=0, control=7, value=70, time=10),
-            cc(channel=0, control=1, value=5),
-            note("note_on", channel=0, time=470),
-            note("note_off", channel=0, time=480),
-            cc(channel=0, control=7, value=99),
-        ],
-        [note("note_on", channel=1), note("note_off", channel=1, time=480)],
+    volumes = [(0, cc(channel=1, control=7, value=90)), (960, cc(channel=1, control=7, value=50))]
+    first = [
+        (10, cc(channel=0, control=7, value=70)),
+        (10, cc(channel=0, control=1, value=5)),
+        (480, note("note_on", channel=0)),
+        (960, note("note_off", channel=0)),
+        (960, cc(channel=0, control=7, value=99)),
     ]
-    out = io.BytesIO()
-    mido.MidiFile(type=1, tracks=[mido.MidiTrack(track) for track in tracks]).save(file=out)
-    return out.getvalue()
+    return saved(
+        volumes, first, [(0, note("note_on", channel=1)), (480, note("note_off", channel=1))]
+    )
 
 
 def test_controllers_are_those_of_the_parts_that_they_move():

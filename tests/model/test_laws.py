@@ -15,11 +15,14 @@ from torch import Tensor
 
 from musictx.attention.positions import SCHEMES
 from musictx.attention.terms import Span
+from musictx.errors import ConfigError
+from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
+from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid, test_intervals
 from tests.model import schemes, test_grouped
 from tests.model.features import test_conditions, test_motif_memory, test_sounding
-from tests.model.models import VOCAB, build, close, every_scheme, in_parts, random_ids
+from tests.model.models import build, close, every_scheme, in_parts, random_ids
 
 #: Of each feature: a model, and a piece of 60 ids for a seed.
 FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
@@ -64,22 +67,6 @@ def test_nothing_looks_ahead(name):
             logits.append(model.train(training)(each))
         assert torch.equal(logits[0][:, :place], logits[1][:, :place])
         assert not torch.equal(logits[0][:, place:], logits[1][:, place:])
-
-
-@every_scheme
-def test_gradients_come_from_the_past_of_the_same_piece_only(scheme):
-    """Untied, with every token different: rows of the embedding's gradient are tokens."""
-    model = build(scheme, tied=False)
-    pieces = torch.tensor([[0] * 9 + [1] * 15 + [-1] * 6])
-    logits = model(torch.arange(30)[None], piece_ids=pieces)
-    for i, first in ((0, 0), (5, 0), (9, 9), (20, 9), (23, 9)):
-        (gradient,) = torch.autograd.grad(
-            logits[0, i].square().sum(), model.embedding.weight, retain_graph=True
-        )
-        inside = torch.zeros(VOCAB, dtype=torch.bool)
-        inside[first : i + 1] = True
-        assert (gradient[~inside] == 0).all()
-        assert (gradient[inside].abs().sum(1) > 0).all()
 
 
 @every_network
@@ -157,3 +144,12 @@ def test_scores_begin_without_effect(name):
         seen = part.read(ids, ids[:, :0], torch.arange(60).expand(2, -1))
         assert part.score(logits, x, seen).equal(logits)
         assert part.finish(x, seen).equal(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokenizer"),
+    [("harmony", "notes"), ("ahead", "notes"), ("echoes", "notes"), ("bars", "performance")],
+)
+def test_a_feature_asks_for_tokens_that_can_say_it(name, tokenizer):
+    with pytest.raises(ConfigError, match="tokenizer"):
+        with_tokens([{"name": name}], tokens.build(tokenizer))

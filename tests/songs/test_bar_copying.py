@@ -1,7 +1,6 @@
 """Sections return, parts keep their rhythm, new sections are others: plain loops."""
 
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 import pytest
@@ -145,23 +144,6 @@ def test_new_onsets_and_those_left_out_cost(random):
                 state.advance(token)
             here.add((place, part))
             check(number, here)
-
-
-def test_a_copy_goes_on_alone():
-    """What is written in a copy of a piece changes nothing that its original is charged."""
-    random, cost = Random(1), RhythmConsistency(BARS)
-    state = BARS.grammar([])
-    for numerator, onsets in random_bars(random, 6):
-        for token in [
-            *line_ids(numerator),
-            *(id for one in sorted(onsets) for id in note_ids(*one)),
-        ]:
-            state.advance(token)
-    before, copy = nats(cost, state, TABLE.size), state.copy()
-    for token in line_ids() + note_ids(STEPS, 0):
-        copy.advance(token)
-    assert nats(cost, copy, TABLE.size).any()
-    np.testing.assert_array_equal(nats(cost, state, TABLE.size), before)
 
 
 SECTION, WORDS = 2, WIDE.vocabulary

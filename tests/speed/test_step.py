@@ -79,20 +79,20 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize(("scheme", "window"), WINDOWS)
-def test_it_equals_a_pass_before_and_after_the_window_is_full(scheme: str, window: int) -> None:
-    """150 tokens: more than a panel of keys, and than the context and every table."""
+def test_it_equals_a_pass_before_and_after_the_window_is_full(
+    scheme: str, window: int, in_bytes: bool, request: Any
+) -> None:
+    """150 tokens: more than a panel of keys, and than the context and every table. Of weights that
+    were bytes: over rounded keys and values."""
     model = make(scheme)
+    if in_bytes:
+        request.getfixturevalue("rounding_caches")
+        of_bytes(model)
     ids = torch.randint(V, (2, 150))
-    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window))
-
-
-@pytest.mark.parametrize(("scheme", "window"), WINDOWS)
-@pytest.mark.usefixtures("rounding_caches")
-def test_bytes_equal_a_pass_over_rounded_keys_and_values(scheme: str, window: int) -> None:
-    model = of_bytes(make(scheme))
-    ids = torch.randint(V, (2, 150))
-    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), CLOSE_IN_BYTES)
+    close = CLOSE_IN_BYTES if in_bytes else CLOSE
+    same(stepped(model, ids, 5, window), ordinary(model, ids, 5, window), close)
 
 
 @pytest.mark.usefixtures("rounding_caches")

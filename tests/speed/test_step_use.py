@@ -140,8 +140,3 @@ def test_a_cache_that_has_slid_is_taken_over_where_another_was(scheme: str, capa
     for token in ids[:, 15:].split(1, dim=1):
         cache.slide(max(0, cache.length - capacity + 1))
         same(taken(token[:, 0]), model(token, cache=cache)[:, 0])
-
-
-def test_an_unknown_cache_is_named() -> None:
-    with pytest.raises(ValueError, match="cache=static"):
-        next(engine.generate(engines.make(), [BOS], max_tokens=1, seeds=[0], cache="static"))

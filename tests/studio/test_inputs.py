@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,38 +218,32 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     assert prepare(document, request, model, 0).config.phrase_ends == []
 
 
-@pytest.mark.parametrize(
-    ("music", "task", "name"),
-    [
-        ("free", "continue", "piano"),
-        ("beats", "continue", "song"),
+SUITED = {"free": "piano", "beats": "song", "chorale": "chorale"}
+
+
+def test_music_has_the_model_that_suits_it(tmp_path, monkeypatch):
+    """One of one's own, the newest, where the music is what it is for."""
+    models = Models(StudioConfig())
+    for music, task, name in (
+        *((music, "continue", name) for music, name in SUITED.items() if music != "chorale"),
         ("beats", "new", "song"),
         ("chorale", "replace", "chorale"),
         ("chorale", "accompany", "song"),
         ("chorale", "vary", "song"),
         ("free", "harmonise", "chorale"),
-    ],
-)
-def test_music_has_the_model_that_suits_it(music, task, name):
-    assert Models(StudioConfig()).chosen(None, task, music).name == name
-    assert Models(StudioConfig()).chosen("piano", "new", music).name == "piano"
-
-
-@pytest.mark.parametrize(("like", "kind"), [("piano", "free"), ("song", "beats")])
-def test_the_newest_model_is_proposed_for_the_music_that_it_is_for(
-    tmp_path, monkeypatch, like, kind
-):
-    monkeypatch.chdir(tmp_path)
-    mine = tmp_path / "runs" / "mine" / "model"
-    shutil.copytree(shipped.models()[like], mine)
-    usual = {"free": "piano", "beats": "song", "chorale": "chorale"}
-    models = Models(StudioConfig())
-    for music, name in usual.items():
-        proposed = models.chosen(None, "continue", music).name
-        assert proposed == ("mine" if music == kind else name)
-    assert models.default == "mine"
-    named = Models(StudioConfig(model=ModelFolder(str(mine))))  # whoever names one wants it
-    assert {named.chosen(None, "continue", music).name for music in usual} == {"mine"}
+    ):
+        assert models.chosen(None, task, music).name == name
+        assert models.chosen("piano", "new", music).name == "piano"
+    for like, kind in (("piano", "free"), ("song", "beats")):
+        (tmp_path / like).mkdir()
+        monkeypatch.chdir(tmp_path / like)
+        mine = shutil.copytree(shipped.models()[like], Path("runs/mine/model").absolute())
+        models = Models(StudioConfig())
+        for music, name in SUITED.items():
+            proposed = models.chosen(None, "continue", music).name
+            assert proposed == ("mine" if music == kind else name)
+        named_ = Models(StudioConfig(model=ModelFolder(str(mine))))  # whoever names one wants it
+        assert {named_.chosen(None, "continue", music).name for music in SUITED} == {"mine"}
 
 
 def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_path):
@@ -296,57 +291,42 @@ def test_music_on_beats_is_known_and_new_notes_keep_to_its_grid(piano):
     assert prepare(document, asked, piano, 0).config.quantise == "none"
 
 
-def test_new_music_that_counts_beats_gets_the_tempo_of_the_piece():
+def asked_for_new(document, *tracks, model="song", bars=2):
+    request = Request("new", 0.0, 0.0, tracks or None, bars=bars)
+    return prepare(document, request, Models(StudioConfig()).chosen(model, "new"), 0)
+
+
+def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
     document = exchange.document_of(Score(tempos=[(0.0, 90.0), (4.0, 60.0)]))
-    model = Models(StudioConfig()).chosen("song", "new")
-    source = prepare(document, Request("new", 0.0, 0.0, bars=2), model, 0)
-    assert source.config.seconds == pytest.approx(4.0)  # eight quarters, at 120
-    assert [source.placed(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
-    piano = Models(StudioConfig()).chosen("piano", "new")
-    seconds = prepare(document, Request("new", 0.0, 0.0, bars=2), piano, 0)
-    assert seconds.config.seconds == pytest.approx(6.0)
-    assert seconds.placed(3.5) == 3.5
-    assert (source.config.meter, seconds.config.meter) == ("4/4", None)
-
-
-@pytest.mark.parametrize(("numerator", "meter"), [(3, "3/4"), (9, None)])
-def test_new_music_in_bars_gets_the_meter_of_the_piece(numerator, meter):
-    """That in force where it begins; nine quarters are more than these models write."""
+    beats, seconds = (asked_for_new(document, model=name) for name in ("song", "piano"))
+    assert beats.config.seconds == pytest.approx(4.0)  # eight quarters, at 120
+    assert [beats.placed(at) for at in (0.0, 0.5, 3.5)] == pytest.approx([0.0, 2 / 3, 5.0])
+    assert (seconds.config.seconds, seconds.placed(3.5)) == (pytest.approx(6.0), 3.5)
+    assert (beats.config.meter, seconds.config.meter) == ("4/4", None)
     notes = [(0.0, 0.5, 60, 80, 0, False, 0), (2.0, 5.0, 60, 80, 0, False, 0)]
-    document = exchange.document_of(Score(notes, meters=[(0.0, 4, 4), (2.0, numerator, 4)]))
-    model = Models(StudioConfig()).chosen("song", "new")
-    config = prepare(document, Request("new", 0.0, 0.0, bars=2), model, 0).config
-    assert config.meter == meter
+    for numerator, meter in ((3, "3/4"), (9, None)):  # nine quarters no model writes
+        marks = [(0.0, 4, 4), (2.0, numerator, 4)]  # that in force where it begins
+        document = exchange.document_of(Score(notes, meters=marks))
+        assert asked_for_new(document).config.meter == meter
+    for name in ("song", "piano"):  # never longer; its seconds have four digits
+        bpm_of_model = Models(StudioConfig()).chosen(name, "new").bpm
+        for bpm in range(40, 241, 13):
+            document = exchange.document_of(Score(tempos=[(0.0, float(bpm))]))
+            for bars in (1, 2, 7):
+                made = asked_for_new(document, model=name, bars=bars).config.seconds
+                whole = bars * 4 * 60 / (bpm_of_model or bpm)
+                assert whole - 2e-4 < made <= whole + 1e-6
 
 
 def test_new_music_in_bars_is_for_the_instruments_of_the_selected_tracks():
     document = exchange.document_of(Score())
     tracks = [("Keys", 0, False), ("Low", 33, False), ("Kit", 0, True), ("Bells", 112, False)]
     document.tracks = tuple(Track(number, *track) for number, track in enumerate(tracks))
-    models = Models(StudioConfig())
-
-    def asked(*selected, model="song"):
-        request = Request("new", 0.0, 0.0, selected or None, bars=2)
-        return prepare(document, request, models.chosen(model, "new"), 0).config.instruments
-
-    assert asked() is None
-    assert asked(0, 1) == "piano,bass"
-    assert asked(2) == "drums"
-    assert asked(0, model="piano") is None
+    for selected, instruments in (((), None), ((0, 1), "piano,bass"), ((2,), "drums")):
+        assert asked_for_new(document, *selected).config.instruments == instruments
+    assert asked_for_new(document, 0, model="piano").config.instruments is None
     with pytest.raises(Refused, match="Bells"):
-        asked(3)
-
-
-@pytest.mark.parametrize("name", ["song", "piano"])
-def test_a_new_piece_of_some_bars_is_not_longer_in_any_tempo(name):
-    """Its seconds have four digits."""
-    model = Models(StudioConfig()).chosen(name, "new")
-    for bpm in range(40, 241):
-        document = exchange.document_of(Score(tempos=[(0.0, float(bpm))]))
-        for bars in (1, 2, 7):
-            asked = prepare(document, Request("new", 0.0, 0.0, bars=bars), model, 0).config.seconds
-            whole = bars * 4 * 60 / (model.bpm or bpm)
-            assert whole - 2e-4 < asked <= whole + 1e-6
+        asked_for_new(document, 3)
 
 
 def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
@@ -362,16 +342,12 @@ def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
     assert asked.sampling.density == 9.0
 
 
-def test_chords_above_the_bars_are_in_the_file_that_is_accompanied():
+def test_chords_are_followed_and_alone_accompanied_as_the_command_does():
     document = exchange.document_of(song())
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
     model = Models(StudioConfig()).chosen("song", "accompany")
-    assert model.chords
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
     assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
-
-
-def test_chords_without_notes_are_accompanied_as_the_command_does():
     bars = chord_sheet.sheet("| C | Am7 | F G | C |")
     score = Score(tempos=np.array([(0.0, 96.0)], TEMPO), meters=np.array([(0.0, 3, 4)], METER))
     score = replace(score, ticks_per_quarter=480)

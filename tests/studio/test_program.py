@@ -1,6 +1,7 @@
 """``musictx studio`` as a process: its address, its sentences, killed and stopped."""
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -8,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 from pathlib import Path
 
@@ -60,7 +63,8 @@ def ask(address, path, body=None):
         return json.load(answer)
 
 
-def test_killed_between_operations_nothing_acknowledged_is_lost_and_it_stops_when_told(tmp_path):
+def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_told(tmp_path):
+    acknowledged = [6]
     with server(tmp_path) as (process, address):
         request = urllib.request.Request(
             address + "api/sessions?example=ode_to_joy", b"", {"X-Musictx": "1"}
@@ -72,14 +76,32 @@ def test_killed_between_operations_nothing_acknowledged_is_lost_and_it_stops_whe
             ask(address, f"{path}/ops", change)
         ask(address, f"{path}/undo", {"revision": 5})
         before = ask(address, path)
+
+        def work():
+            with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+                for revision in range(6, 10**6):
+                    note = [56 + revision, 0, 1, 60, 80, before["tracks"][0]["id"]]
+                    ask(address, f"{path}/ops", {"revision": revision, "add": [note]})
+                    acknowledged.append(revision + 1)
+
+        person = threading.Thread(target=work)
+        person.start()
+        while len(acknowledged) < 20:
+            time.sleep(0.01)
         process.kill()  # kill -9
         process.wait(10)
+        person.join(20)
     with server(tmp_path) as (process, address):
-        assert ask(address, path) == before
-        assert ask(address, f"{path}/redo", {"revision": 6})["locked"] == [40, 41, 42, 43, 44]
+        after = ask(address, path)
+        assert after["revision"] - acknowledged[-1] in (0, 1)  # killed before it could tell
+        new = [note[0] for note in after["notes"] if note[0] >= 62]
+        assert new == [*range(62, 56 + after["revision"])]
+        for revision in range(after["revision"], after["revision"] + len(new)):
+            undone = ask(address, f"{path}/undo", {"revision": revision})
+        assert (undone["notes"], undone["locked"]) == (before["notes"], before["locked"])
         with urllib.request.urlopen(address + f"{path}/events", timeout=10) as stream:
             assert stream.readline() == b"event: takes\n"
-            with pytest.raises(UserError, match="is a studio with this folder; wait for it, or"):
+            with pytest.raises(UserError, match="is a studio with this folder"):
                 program.run(StudioConfig(folder=str(tmp_path), port=0, browser=False))
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=10)

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +43,7 @@ def sql(session: Session, command: str) -> None:
     database.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.data())
 def test_a_session_read_again_has_its_state_and_its_whole_history(tmp_path_factory, data):
     """Against a model: the list of states, and a place in it."""
@@ -82,38 +80,6 @@ def test_a_session_read_again_has_its_state_and_its_whole_history(tmp_path_facto
             getattr(session, word)(session.document.revision)
             assert music(session.document) == states[place]
     assert not session.json()["can_redo"]
-
-
-WORK = """
-import sys
-from pathlib import Path
-from musictx.studio.config import StudioLimits
-from musictx.studio.change import Change
-from musictx.studio.session import Session
-session = Session(Path(sys.argv[1]), StudioLimits())
-for number in range(session.document.revision, 10**6):
-    session.do(Change(add=((number, 0.0, 1.0, 60, 80, 0),)), number)
-    print(session.document.revision, flush=True)
-"""
-
-
-@pytest.mark.parametrize("operations", [1, 40])
-def test_a_killed_process_loses_nothing_acknowledged(tmp_path, operations):
-    begun(tmp_path / "s")
-    command = [sys.executable, "-c", WORK, str(tmp_path / "s")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for _ in range(operations):
-            process.stdout.readline()
-        process.kill()
-        printed = [int(line) for line in process.stdout if line.endswith("\n")]
-    acknowledged = max([operations, *printed])
-    session = Session(tmp_path / "s", LIMITS)
-    revision = session.document.revision
-    assert revision in (acknowledged, acknowledged + 1)  # killed before it could tell
-    assert sorted(session.document.notes) == list(range(revision))
-    for number in range(revision):
-        session.undo(revision + number)
-    assert not session.document.notes
 
 
 @pytest.mark.skipif(resource is None, reason="no limits")
@@ -187,17 +153,16 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("back", ["null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'])
-def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path, back):
+def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)
-    session.do(Change(remove=(1,)), 1)
-    sql(session, f"UPDATE operations SET back = '{back}' WHERE number = 2")
-    session = Session(tmp_path / "s", LIMITS)
-    before = standing(session)
-    with pytest.raises(Refused, match="the history of this session is damaged; undo ends here"):
-        session.undo(2)
-    assert standing(session) == before
+    for back in ("null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'):
+        sql(session, f"UPDATE operations SET back = '{back}' WHERE number = 1")
+        session = Session(tmp_path / "s", LIMITS)
+        before = standing(session)
+        with pytest.raises(Refused, match="the history of this session is damaged; undo ends here"):
+            session.undo(1)
+        assert standing(session) == before
 
 
 def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):

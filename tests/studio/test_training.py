@@ -95,26 +95,19 @@ def test_a_folder_is_looked_at_before_it_is_trained_on(tmp_path, music):
     assert not (tmp_path / "studio").exists()  # to look changes nothing
 
 
-@pytest.mark.parametrize(
-    ("typed", "sentence"),
-    [
-        (None, "folder: expected the way to a folder"),
-        (" ", "folder: expected the way to a folder"),
-        ("a\0b", "folder: expected the way to a folder"),
-        ("x" * 2000, "folder: expected the way to a folder"),
-        ("/no/such/folder", "/no/such/folder: there is no such folder"),
-        ("{music}/mozart.mid", "there is no such folder"),
-        ("{tmp}/empty", "there is no MIDI or MusicXML file"),
-        ("{tmp}/damaged", "none of the files that were looked at could be read"),
-    ],
-)
-def test_what_is_no_folder_of_music_is_said(typed, sentence, tmp_path, music):
+def test_what_is_no_folder_of_music_is_said(tmp_path, music):
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "x.mid").write_bytes(b"none")
-    typed = typed.format(music=music, tmp=tmp_path) if isinstance(typed, str) else typed
-    with pytest.raises(Refused, match=sentence):
-        made(tmp_path).look(typed)
+    for typed, sentence in (
+        *((none, "folder: expected") for none in (None, " ", "a\0b", "x" * 2000)),
+        ("/no/such/folder", "/no/such/folder: there is no such folder"),
+        (f"{music}/mozart.mid", "there is no such folder"),
+        (f"{tmp_path}/empty", "there is no MIDI or MusicXML file"),
+        (f"{tmp_path}/damaged", "none of the files"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            made(tmp_path).look(typed)
 
 
 def test_a_studio_for_other_machines_reads_no_folders(tmp_path, music):

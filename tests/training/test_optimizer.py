@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from musictx.compose import compose, run
+from musictx.compose import compose
 from musictx.config import OptimConfig
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
@@ -37,13 +37,8 @@ def test_only_matrices_of_linear_layers_decay_and_each_parameter_is_in_one_group
     assert (decaying["weight_decay"], fixed["weight_decay"]) == (0.1, 0.0)
     everything = [id(p) for p in decaying["params"] + fixed["params"]]
     assert sorted(everything) == sorted(id(p) for p in model.parameters())
-
-
-def test_frozen_parameters_are_left_to_rest():
-    model = Everything(tied=False)
-    model.table.requires_grad_(False)
-    groups = parameter_groups(model, 0.1)
-    assert all(p is not model.table for g in groups for p in g["params"])
+    model.table.requires_grad_(False)  # what is frozen rests
+    assert all(p is not model.table for g in parameter_groups(model, 0.1) for p in g["params"])
 
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, Muon])
@@ -130,18 +125,12 @@ def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
         assert name == "table" or not torch.equal(value, weights(other)[name])
 
 
-def test_an_optimizer_of_ones_own_is_named_on_the_command_line_and_in_yaml(tmp_path):
-    expected = OptimConfig(name="torch.optim:SGD", lr=0.5, params={"momentum": 0.9})
+def test_an_optimizer_of_ones_own_is_named_on_the_command_line():
+    """A file of one is read as trainer=mine in test_trainer.py."""
     words = ["optim._target_=torch.optim.SGD", "optim.momentum=0.9", "optim.lr=0.5"]
-    assert compose("train", words).optim == expected
-    (tmp_path / "optim").mkdir()
-    yaml = "_target_: torch.optim.SGD\nmomentum: 0.9\nlr: 0.5\n"
-    (tmp_path / "optim/mine.yaml").write_text(yaml)
-    seen = []
-    run("train", ["optim=mine"], lambda c: seen.append(c.optim),
-        flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
-    assert seen == [expected]
-    assert weights(expected).keys() == weights(OptimConfig(lr=0.5)).keys()
+    made = compose("train", words).optim
+    assert made == OptimConfig(name="torch.optim:SGD", lr=0.5, params={"momentum": 0.9})
+    assert weights(made).keys() == weights(OptimConfig(lr=0.5)).keys()
 
 
 @pytest.mark.parametrize(

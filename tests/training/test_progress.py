@@ -2,12 +2,9 @@
 
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from musictx.config import CorpusConfig, TrainConfig
-from musictx.training import messages
 from musictx.training.progress import Progress, duration
 from tests.training.fakes import fake_training, fit
 
@@ -50,24 +47,3 @@ def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
     assert "100%" in out.getvalue()
     progress.print("a sentence")
     assert out.getvalue().endswith("a sentence\n")
-
-
-@pytest.mark.parametrize(
-    ("position", "tokenizer", "corpus", "told"),
-    [
-        ("huang", "performance", "folder", "try     musictx generate"),
-        ("mine:Kerple", "performance", "folder", "try     MUSICTX_TRUST=mine musictx generate"),
-        ("huang", "remi:Remi", "folder", "        MUSICTX_TRUST=remi musictx evaluate"),
-        ("huang", "notes", "mine:Songs", "try     MUSICTX_TRUST=mine musictx generate"),
-        ("mine:Kerple", "remi:Remi", "mine:Songs", "MUSICTX_TRUST=mine,remi musictx generate"),
-    ],
-)
-def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(
-    position, tokenizer, corpus, told, tmp_path
-):
-    trainer = SimpleNamespace(global_step=3, callbacks=[], checkpoint_callbacks=[])
-    config = TrainConfig(position={"name": position}, corpus=CorpusConfig(name=corpus))
-    network = {"position": {"name": position}, "features": [{"name": "bars"}], "vocab_size": 9}
-    hparams = {"network": network, "tokenizer": {"name": tokenizer}}
-    lit = SimpleNamespace(tokens=9, hparams=hparams)
-    assert told in messages.summary(config, None, lit, trainer, tmp_path, None)

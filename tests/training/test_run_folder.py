@@ -11,9 +11,10 @@ from musictx.training import run_folder
 from musictx.training.run_folder import RunFolder, one_process
 
 MADE_OF = {"corpus": "c0", "vocabulary": "v0"}
+STOPS = {"callbacks": {"stop": {"_target_": "a.Early", "patience": 5}}}
 
 
-def config(lr: float = 1e-3, max_steps: int = 10, **options) -> TrainConfig:
+def config(max_steps: int = 10, lr: float = 1e-3, **options) -> TrainConfig:
     return TrainConfig(
         corpus=CorpusConfig(path="/somewhere"),
         optim=OptimConfig(lr=lr),
@@ -27,41 +28,33 @@ def begin(path, settings, made_of=MADE_OF):
 
 
 def test_the_default_folder_is_another_one_for_whatever_decides_the_weights():
-    def where(settings, made_of=MADE_OF):
-        return run_folder.choose(settings, "My Songs!", made_of)
+    def where(made_of=MADE_OF, **options):
+        return run_folder.choose(config(**options), "My Songs!", made_of)
 
-    usual = where(config())
+    usual, mine = where(), {"position": {"name": "my.module:Far"}}
     assert usual.parent.name == "runs"
-    assert usual.name.startswith("My-Songs-huang-6x256-lr0.001-seed0-")
-    assert where(TrainConfig()).name.startswith("My-Songs-huang-6x256-seed0-")
-    tuned = where(config(init="models/my piano", position={"name": "my.module:Far"}, seed=3))
-    assert tuned.name.startswith("My-Songs-my-piano-lr0.001-seed3-")
-    mine = where(config(position={"name": "my.module:Far"}))
-    assert mine.name.startswith("My-Songs-Far-6x256-lr0.001-seed0-")
-    assert where(config(max_steps=99)) != usual
-    assert where(config(callbacks={"stop": {"_target_": "a.B"}})) != usual
-    assert where(config(logger={"csv": None})) == usual
-    assert where(config(lr=2e-3)) != usual
-    assert where(config(seed=1)) != usual
-    assert where(config(), MADE_OF | {"corpus": "c1"}) != usual
-    assert where(config(out="mine")).name == "mine"
-
-
-def test_with_init_the_model_settings_do_not_count():
-    one, two = config(init="m"), config(init="m")
-    two.model.layers = 3
-    two.tokenizer.low = 21
-    assert run_folder.key(one, MADE_OF) == run_folder.key(two, MADE_OF)
-    two.freeze = 1
-    assert run_folder.key(one, MADE_OF) != run_folder.key(two, MADE_OF)
-    one.init = two.init = None
-    two.freeze = 0
-    assert run_folder.key(one, MADE_OF) != run_folder.key(two, MADE_OF)
+    for options, begins in (
+        ({}, "My-Songs-huang-6x256-lr0.001-seed0-"),
+        ({"lr": None}, "My-Songs-huang-6x256-seed0-"),
+        ({"init": "models/my piano", "seed": 3, **mine}, "My-Songs-my-piano-lr0.001-seed3-"),
+        (mine, "My-Songs-Far-6x256-lr0.001-seed0-"),
+    ):
+        assert where(**options).name.startswith(begins)
+    for other in ({"max_steps": 99}, STOPS, {"lr": 2e-3}, {"seed": 1}):
+        assert where(**other) != usual
+    assert where(MADE_OF | {"corpus": "c1"}) != usual
+    assert where(logger={"csv": None}) == usual
+    assert where(out="mine").name == "mine"
+    tuned = [config(init="m"), config(init="m", freeze=1), config(init="m"), config()]
+    tuned[2].model.layers, tuned[2].tokenizer.low = 3, 21  # those of the model count
+    keys = [run_folder.key(one, MADE_OF) for one in tuned]
+    assert keys[0] == keys[2]
+    assert len({*keys}) == 3
 
 
 def test_a_run_with_other_settings_is_refused_by_their_names(tmp_path):
     begin(tmp_path / "run", config())
-    begin(tmp_path / "run", config(max_steps=20))
+    begin(tmp_path / "run", config(20))
     with pytest.raises(UserError, match=r"optim\.lr was 0\.001, now 0\.002.*another out="):
         begin(tmp_path / "run", config(lr=2e-3))
     with pytest.raises(UserError, match="its vocabulary is another one"):
@@ -106,8 +99,9 @@ def timed(minutes: int) -> TrainConfig:
 
 @pytest.mark.parametrize(
     ("done", "same", "more", "less"),
-    [(config(), config(), config(max_steps=20), config(max_steps=9)),
-     (timed(1), timed(1), timed(2), config(max_steps=10))],
+    [(config(), config(), config(20), config(9)),
+     (timed(1), timed(1), timed(2), config(10)),
+     (config(20, **STOPS), config(20, **STOPS), config(20), config(9))],
 )  # fmt: skip
 def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, same, more, less):
     """FAULTS B12: three steps were shown as the result of two."""
@@ -117,19 +111,15 @@ def test_a_finished_run_is_the_result_of_its_own_settings_alone(tmp_path, done, 
     assert folder.finished(same) == {"finished": True, "step": 10, "seconds": 60.0, **LOSS}
     folder.check(more, MADE_OF)
     assert folder.finished(more) is None
+    folder.write_status(finished=False, step=10, seconds=60.0)
+    assert folder.finished(same) is None
+    folder.write_status(finished=True, step=10, seconds=60.0)
+    (folder.path / "model" / "model.safetensors").unlink()
+    assert folder.finished(same) is None
     with pytest.raises(UserError, match="has done 10 steps"):
         folder.check(less, MADE_OF)
     begin(folder.path, more)  # from now on it is not finished, whatever comes
     assert folder.finished(more) is None
-
-
-def test_a_run_that_a_callback_ended_is_not_that_without_the_callback(tmp_path):
-    stops = config(max_steps=20, callbacks={"stop": {"_target_": "a.Early", "patience": 5}})
-    folder = RunFolder(tmp_path / "run")
-    finish(folder.path, stops, **LOSS)
-    assert folder.finished(stops)
-    folder.check(config(max_steps=20), MADE_OF)
-    assert folder.finished(config(max_steps=20)) is None
 
 
 def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_path):
@@ -155,21 +145,14 @@ def test_the_second_process_in_a_folder_is_refused_and_learns_who_has_it(tmp_pat
     assert not list((tmp_path / "run").iterdir())
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 100_000, "x" * 5000, "- a", "settings: [1]", "a: &x [*x]", "settings: 1:59:59", "\0"],
-)
-def test_damaged_small_files_of_a_run_are_one_sentence(tmp_path, text):
-    folder = RunFolder(tmp_path)
-    (tmp_path / run_folder.SETTINGS).write_text(text)
-    with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
-        folder.check(TrainConfig(), {})
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 100_000, "5", '{"step": 1}', '{"step": 1e999, "seconds": 1, "finished": true}'],
-)
-def test_a_damaged_status_counts_as_none(tmp_path, text):
-    (tmp_path / run_folder.STATUS).write_text(text)
-    assert RunFolder(tmp_path).status() == {}
+def test_damaged_small_files_of_a_run_are_one_sentence_or_count_as_none(tmp_path):
+    folder, deep = RunFolder(tmp_path), "[" * 100_000
+    damaged = ("x" * 5000, "- a", "settings: [1]", "a: &x [*x]", "settings: 1:59:59", "\0")
+    for text in (deep, *damaged):
+        (tmp_path / run_folder.SETTINGS).write_text(text)
+        with pytest.raises(UserError, match=r"run\.yaml: cannot be read; give another out="):
+            folder.check(TrainConfig(), {})
+    absurd = '{"step": 1e999, "seconds": 1, "finished": true}'
+    for text in (deep, "5", '{"step": 1}', absurd, '{"step": "many", "seconds": 1}'):
+        (tmp_path / run_folder.STATUS).write_text(text)
+        assert folder.status() == {}

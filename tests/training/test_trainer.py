@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
@@ -17,30 +16,27 @@ from musictx.errors import ConfigError, UserError
 from musictx.training import checkpoint, messages, ranks, trainer
 from musictx.training.callbacks import LastCheckpoint
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
+from scripts.docs import reference
 from tests.training.fakes import fake_training, fit
 
 
-def test_the_precision_is_bf16_only_where_the_machine_has_it(monkeypatch):
+def test_the_precision_is_bf16_only_where_the_machine_is_fast_in_it(monkeypatch):
+    def gpu(there, capability=(9, 0)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+
+    gpu(True)
     assert precision("auto", "cpu") == "32-true"
-    assert precision("bf16-mixed", "cpu") == "bf16-mixed"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-    assert precision("auto", "auto") == "bf16-mixed"
-    assert precision("auto", "cpu") == "32-true"
-    assert precision("fast", "auto") == "bf16-mixed"
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+    assert precision("auto", "auto") == precision("fast", "auto") == "bf16-mixed"
+    gpu(True, (7, 5))
     assert precision("auto", "gpu") == precision("fast", "gpu") == "32-true"
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for has_it, expected in ((True, "bf16-mixed"), (False, "32-true")):
-        monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device, it=has_it: it)
-        assert precision("fast", "auto") == precision("fast", "cpu") == expected
-
-
-@pytest.mark.parametrize("widest", ["AVX512", "AVX2", "DEFAULT"])
-def test_bfloat16_is_not_fast_where_torch_is_held_to_less_than_the_cpu_has(widest, monkeypatch):
+    assert precision("bf16-mixed", "cpu") == "bf16-mixed"  # as asked
+    gpu(False)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: widest)
-    assert precision("fast", "cpu") == ("bf16-mixed" if widest == "AVX512" else "32-true")
+    for widest in ("AVX512", "AVX2", "DEFAULT"):  # torch may be held to less than the CPU has
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
+        expected = "bf16-mixed" if widest == "AVX512" else "32-true"
+        assert precision("fast", "auto") == precision("fast", "cpu") == expected
 
 
 def test_only_who_asks_for_what_a_cpu_emulates_is_warned(monkeypatch):
@@ -83,19 +79,19 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
     theirs = set(inspect.signature(pl.Trainer.__init__).parameters) - {"self"}
     ours = {field.name for field in dataclasses.fields(TrainerConfig)}
     assert sorted([*ours - {"flags"}, *PASSED_ON, *NOT_OFFERED]) == sorted(theirs)
-    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    page = reference.commands()
     for name, reason in NOT_OFFERED.items():
         with pytest.raises(ConfigError, match=re.escape(f"trainer.{name}: this flag") + ".*"):
             normalise([f"trainer.{name}=1"])
         assert f"| `{name}` | {reason} |" in page
 
 
-@pytest.mark.parametrize("name", PASSED_ON)
-def test_a_flag_that_is_passed_on_is_typed_as_the_others(name, tmp_path):
-    made = compose("train", [f"trainer.{name}=7", "trainer.fast_dev_run=1"]).trainer
-    assert made == TrainerConfig.of(**{name: 7}, fast_dev_run=1)
+def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
+    given = dict.fromkeys(PASSED_ON, 7) | {"fast_dev_run": 1}
+    made = compose("train", [f"trainer.{name}={value}" for name, value in given.items()]).trainer
+    assert made == TrainerConfig.of(**given)
     (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer/mine.yaml").write_text(f"{name}: 7\nfast_dev_run: 1\n")
+    (tmp_path / "trainer/mine.yaml").write_text("".join(f"{n}: {v}\n" for n, v in given.items()))
     seen = []
     run("train", ["trainer=mine"], lambda c: seen.append(c.trainer),
         flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
@@ -129,50 +125,44 @@ def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
 
 
-def test_a_target_by_the_former_name_of_the_package_is_made_with_a_line(tmp_path, capsys):
-    nodes = {"best": {"_target_": "musictx.train.callbacks.LastCheckpoint"}}
-    (last,) = instantiate("callbacks", nodes, tmp_path)
-    assert isinstance(last, LastCheckpoint)
-    assert "musictx.training.callbacks.LastCheckpoint" in capsys.readouterr().err
-
-
-def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
+def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path, capsys):
+    """The former name of the package too, with a line that gives the one of today."""
     nodes = {
         "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
         "csv": {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"},
         "none": None,
+        "old": {"_target_": "musictx.train.callbacks.LastCheckpoint"},
     }
-    stop, table = instantiate("callbacks", nodes, tmp_path)
+    stop, table, last = instantiate("callbacks", nodes, tmp_path)
     assert stop.monitor == "val/loss"
     assert table.path == tmp_path / "metrics.csv"
-    with pytest.raises(ConfigError, match=r"callbacks\.mine\._target_=no\.Such: cannot be made"):
-        instantiate("callbacks", {"mine": {"_target_": "no.Such"}}, tmp_path)
-    with pytest.raises(ConfigError, match=r"logger\.mine=3: expected options with a _target_"):
-        instantiate("logger", {"mine": 3}, tmp_path)
+    assert isinstance(last, LastCheckpoint)
+    assert "musictx.training.callbacks.LastCheckpoint" in capsys.readouterr().err
+    for group, node in (("callbacks", {"_target_": "no.Such"}), ("logger", 3)):
+        with pytest.raises(ConfigError, match=rf"^{group}\.mine"):
+            instantiate(group, {"mine": node}, tmp_path)
 
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
 SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "6", "SLURM_NNODES": "3", "SLURM_JOB_NAME": "train"}
 
 
-@pytest.mark.parametrize(("environment", "devices", "nodes"), [(TORCHRUN, "2", 2), (SLURM, "2", 3)])
-def test_a_launcher_says_how_many_processes_train_together(environment, devices, nodes):
-    found = ranks.from_environment(TrainerConfig(), environment)
-    assert (found.devices, found.flags["num_nodes"], found.strategy) == (devices, nodes, "ddp")
-    same = ranks.from_environment(TrainerConfig.of(devices=devices, num_nodes=nodes), environment)
-    assert same == found
-    with pytest.raises(ConfigError, match=rf"trainer\.devices=8: expected {devices}, as many as"):
-        ranks.from_environment(TrainerConfig(devices="8"), environment)
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [{}, {"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, SLURM | {"SLURM_JOB_NAME": "bash"},
-     SLURM | {"SLURM_NTASKS": "1"}],
-)  # fmt: skip
-def test_without_a_launcher_the_options_count(environment):
+def test_a_launcher_says_how_many_processes_train_together():
+    for environment, nodes in ((TORCHRUN, 2), (SLURM, 3)):
+        flags = ranks.from_environment(TrainerConfig(), environment)
+        assert (flags.devices, flags.flags["num_nodes"], flags.strategy) == ("2", nodes, "ddp")
+        same = TrainerConfig.of(devices="2", num_nodes=nodes)
+        assert ranks.from_environment(same, environment) == flags
+        with pytest.raises(ConfigError, match=r"trainer\.devices=8: expected 2"):
+            ranks.from_environment(TrainerConfig(devices="8"), environment)
     options = TrainerConfig(accelerator="cpu")
-    assert ranks.from_environment(options, environment) == options
+    for none in (
+        {},
+        {"WORLD_SIZE": "2", "LOCAL_RANK": "1"},
+        SLURM | {"SLURM_JOB_NAME": "bash"},
+        SLURM | {"SLURM_NTASKS": "1"},
+    ):
+        assert ranks.from_environment(options, none) == options
 
 
 def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):

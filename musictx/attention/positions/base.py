@@ -45,6 +45,7 @@ class PositionScheme(nn.Module):
     A scheme acts in one or more of four places: it adds to the embeddings (absolute positions),
     rotates queries and keys (rotary), adds terms to the logits (relative positions), or reads
     further coordinates off the tokens, along which its terms measure distances.
+    docs/tutorials/position-scheme.md has an example.
     """
 
     #: How many coordinates :meth:`coordinates` reads.

@@ -96,11 +96,6 @@ def test_ages_and_matches_are_what_loops_find(second: int | None, seed: int) -> 
     assert some > 5
 
 
-def test_lengths_fall_into_classes_by_octaves() -> None:
-    steps = torch.tensor([0, 1, 2, 3, 4, 7, 8, 63, 64, 500])
-    assert repeats.length_class(steps).tolist() == [0, 1, 2, 2, 3, 3, 4, 6, 7, 7]
-
-
 @pytest.mark.parametrize("second", [None, 33])
 def test_counterpoint_scores_notes_and_two_voices_that_move_at_once(second: int | None) -> None:
     ids = music(1)
@@ -177,13 +172,9 @@ def model(name: str = "huang", **more: object) -> MusicTransformer:
     return found.double().eval()
 
 
-def test_every_table_learns_and_nothing_is_known_of_what_follows() -> None:
-    found, ids = model(), music(1, 6)
-    logits = found(ids)
-    logits.logsumexp(-1).sum().backward()
+def test_every_table_learns() -> None:
+    found = model()
+    found(music(1, 6)).logsumexp(-1).sum().backward()
     for name, parameter in found.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
-    changed = ids.clone()
-    changed[:, 70:] = 4
-    torch.testing.assert_close(found(changed)[:, :70], logits[:, :70])

@@ -72,39 +72,6 @@ def test_both_are_the_sums_written_out(ids, known):
         torch.testing.assert_close(scored[n].double(), judged, rtol=1e-5, atol=1e-5)
 
 
-def test_transposed_music_has_the_same_intervals():
-    found = intervals()
-    ids = torch.randint(FIRST, VOCAB - 3, (2, 9), generator=torch.Generator().manual_seed(2))
-    x = torch.randn(2, 9, 8, dtype=torch.float64)
-    places = torch.arange(9).expand(2, -1)
-    here = found.read(ids, ids[:, :0], places)
-    above = found.read(ids + 3, ids[:, :0], places)
-    torch.testing.assert_close(found.embed(x, here), found.embed(x, above))
-    none = torch.zeros(2, 9, VOCAB)
-    lower, higher = found.score(none, x, here), found.score(none, x, above)
-    torch.testing.assert_close(lower[..., FIRST : VOCAB - 3], higher[..., FIRST + 3 :])
-    assert not lower[..., :FIRST].any()
-
-
-def test_notes_that_slid_out_are_unknown_and_forks_remember():
-    found = model("rotary")
-    draw = torch.Generator().manual_seed(4)
-    ids = torch.randint(FIRST, VOCAB, (1, 10), generator=draw)
-    with torch.no_grad():
-        cache = found.new_cache(1, 10)
-        found(ids[:, :5], cache=cache)
-        rows = cache.fork(2)
-        got = found(ids[:, 5:].expand(2, -1), cache=rows)
-        torch.testing.assert_close(got[1:], found(ids)[:, 5:])
-
-        one = found.new_cache(1, 10)
-        found(ids[:, :3], cache=one)
-        one.slide(3)  # nothing is held: the next note stands alone
-        alone = found.intervals.read(ids[:, 3:4], one.earlier(7), torch.tensor([[3]]))
-        assert alone[1:].eq(-1).all()
-        assert alone[0].item() == PITCHES[ids[0, 3]]
-
-
 def test_dropout_withholds_whole_vectors_in_training_only():
     found = intervals(inputs=[2], outputs=[], dropout=0.25)
     ids = torch.randint(FIRST, VOCAB, (4, 500), generator=torch.Generator().manual_seed(5))
@@ -118,14 +85,3 @@ def test_dropout_withholds_whole_vectors_in_training_only():
     kept = share[..., 0].round(decimals=6)
     assert set(kept.unique().tolist()) == {0.0, round(1 / 0.75, 6)}
     assert 0.7 < (kept > 0).double().mean() < 0.8
-
-
-def test_gradient_reaches_the_rows_that_are_met_and_no_others():
-    found = model()
-    found(torch.tensor([[4, 6, 5]])).square().sum().backward()
-    span = found.intervals.span
-    met = found.intervals.inputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
-    assert met == sorted({0, 1 + span + 2, 1 + span - 1})
-    lowest, highest = 4 - 6, 15 - 4  # of a candidate over the last note
-    met = found.intervals.outputs[0].grad.abs().sum(1).nonzero().flatten().tolist()
-    assert met == list(range(1 + span + lowest, 1 + span + highest + 1))

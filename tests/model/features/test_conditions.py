@@ -171,10 +171,6 @@ def test_where_nothing_is_known_ahead_looking_for_it_changes_nothing(monkeypatch
         assert torch.equal(one, other)
 
 
-def test_the_table_of_times_has_a_row_for_each_class():
-    assert len(conditions().context) == FIRST_TIME + TIMES
-
-
 def test_softened_what_is_known_ahead_moves_embeddings_less_and_nothing_else():
     feature, x = conditions(), torch.zeros(1, 99, 8, dtype=torch.float64)
     nothing, known = (torch.tensor([window(3, known=count)]) for count in (0, 20))

@@ -3,11 +3,8 @@
 import pytest
 import torch
 
-from musictx.errors import ConfigError
-from musictx.model.features import with_tokens
 from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
 from musictx.model.transformer import MusicTransformer
-from musictx.tokens.build import build
 from tests.model.features.test_sounding import EVENTS, VOCAB
 
 GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
@@ -115,10 +112,3 @@ def model(name="huang", **more):
     for parameter in found.echoes.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return found.double().eval()
-
-
-def test_it_wants_notes_that_start_and_end():
-    with pytest.raises(ConfigError, match="expected tokenizer=performance"):
-        with_tokens([{"name": "echoes"}], build("notes"))
-    told = with_tokens([{"name": "echoes"}], build("performance"))[0]
-    assert set(told.arguments) == {"steps", "starts", "loudness"}

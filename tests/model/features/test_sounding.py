@@ -154,20 +154,6 @@ def test_after_the_window_slid_only_what_it_holds_is_known():
     assert slid.rows.equal(alone.rows[:, -1:])
 
 
-def test_higher_music_is_scored_alike():
-    """The intervals of three notes, one or two semitones up: the same numbers one or two ids on."""
-    found = sounding(recent=0)
-    torch.nn.init.zeros_(found.state_scores)
-    ids = torch.tensor([[4, 6, 21, 5, 22]])
-    x = torch.randn(1, 5, 8, dtype=torch.float64)
-    places = torch.arange(5)[None]
-    up = torch.where((ids >= 4) & (ids < 12), ids + 2, ids)
-    none = torch.zeros(1, 5, VOCAB)
-    here = found.score(none, x, found.read(ids, ids[:, :0], places))
-    above = found.score(none, x, found.read(up, ids[:, :0], places))
-    torch.testing.assert_close(here[..., 4:10], above[..., 6:12])
-
-
 def test_after_a_reset_nothing_is_known_of_what_was_before_it():
     reset = 3
     told = sounding(resets=[[reset, reset + 1, 0]])

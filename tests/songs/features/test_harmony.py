@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.errors import ConfigError
 from musictx.songs.features.harmony import HALF, LONGEST, NO_ROOT, Harmony
-from musictx.tokens.build import build
 from tests.songs.features.test_lookahead import TABLE, TOKENS, window, written
 
 
@@ -109,8 +107,3 @@ def test_scores_move_with_the_key():
     torch.testing.assert_close(high[:, pitches][:, 5:], low[:, pitches][:, :-5])
     torch.testing.assert_close(high[:, qualities], low[:, qualities])
     assert all((low[:, kind] != 0).any() for kind in (roots, pitches, qualities))
-
-
-def test_it_asks_for_tokens_that_can_say_it():
-    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true, whose notes"):
-        Harmony.of_tokens(build("notes"))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.errors import ConfigError
 from musictx.songs import lookahead
 from musictx.songs.features.lookahead import Lookahead as Feature
 from musictx.tokens.build import build
@@ -115,8 +114,3 @@ def written(ids, place):
         if TABLE.tokens[ids[at]][0] in ("bar", "known")
     ]
     return kind == "bar" or (kind == "place" and opened[-1:] != ["known"])
-
-
-def test_it_asks_for_tokens_that_can_say_it():
-    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true, whose notes"):
-        Feature.of_tokens(build("notes"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from musictx.errors import UserError
-from scripts.words import call
+from scripts.harness import call
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -25,8 +25,9 @@ def test_a_script_imports_what_there_is(path):
 
 
 def main(*files: str, n: int = 3, at: float = 0.5, out: Path | None = None,
-         kinds: Sequence[str] = ("x",), rehearse: bool = False, **rest: str) -> tuple:  # fmt: skip
-    return files, n, at, out, kinds, rehearse, rest
+         kinds: Sequence[str] = ("x",), rows: Sequence[int] = (1,), rehearse: bool = False,
+         **rest: str) -> tuple:  # fmt: skip
+    return files, n, at, out, kinds, rows, rehearse, rest
 
 
 def needed(path: Path, seed: int = 0) -> tuple:
@@ -34,16 +35,18 @@ def needed(path: Path, seed: int = 0) -> tuple:
 
 
 def test_words_are_converted_to_the_types_of_the_arguments():
-    assert call(main, []) == ((), 3, 0.5, None, ("x",), False, {})
-    words = ["a.mid", "n=-4", "at=1e-3", "out=b", "kinds=c,d", "rehearse=true", "trainer.x=5"]
-    expected = (("a.mid",), -4, 1e-3, Path("b"), ["c", "d"], True, {"trainer.x": "5"})
+    assert call(main, []) == ((), 3, 0.5, None, ("x",), (1,), False, {})
+    words = ["a.mid", "n=-4", "at=1e-3", "out=b", "kinds=c,d", "rows=1,64", "rehearse=true"]
+    words.append("trainer.x=5")
+    expected = (("a.mid",), -4, 1e-3, Path("b"), ["c", "d"], [1, 64], True, {"trainer.x": "5"})
     assert call(main, words) == expected
     assert call(needed, ["seed=1", "path=a"]) == (Path("a"), 1)
 
 
 @pytest.mark.parametrize(
     ("function", "words", "name"),
-    [(main, ["n=x"], "n"), (main, ["rehearse=1"], "rehearse"), (main, ["m=3"], "m"),
+    [(main, ["n=x"], "n"), (main, ["rows=1,b"], "rows"),
+     (main, ["rehearse=1"], "rehearse"), (main, ["m=3"], "m"),
      (needed, ["a", "path=a"], "a"), (needed, ["seed=3"], "path"), (needed, ["p.q=3"], "p.q")],
 )  # fmt: skip
 def test_a_wrong_word_is_named(function, words, name):

@@ -1,0 +1,135 @@
+"""The reference of the site: commands, options and the YAML files of ``conf/``, written from their
+dataclasses and from these files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+from musictx import registry
+from musictx.cli.help import default_text
+from musictx.commands import COMMANDS, conf_dir, groups
+from musictx.config import SCHEMES, Limits, checks
+from musictx.config.trainer import NOT_OFFERED, PASSED_ON
+
+#: An option that this many commands have, with the same default and text, stands at the end.
+SHARED = 3
+
+Row = tuple[str, str, str]  # name, default, meaning
+
+
+def commands() -> str:
+    """Every command with its options; those of several commands once."""
+    rows = {name: _options(name) for name in COMMANDS}
+    count = Counter(row for one in rows.values() for row in one)
+    shared = [row for row, commands in count.items() if commands >= SHARED]
+    lines = ["# Commands and options", "", "`musictx COMMAND NAME=VALUE ...`", ""]
+    lines += [
+        "`null` is a default that the text names, or none. `musictx COMMAND --help` shows the",
+        "options that matter first, `--help=all` all of them.",
+        "",
+        *_table(
+            ("command", "what it does"), [(f"[{n}](#{n})", c.about) for n, c in COMMANDS.items()]
+        ),
+    ]
+    for name, command in COMMANDS.items():
+        lines += [f"## {name}", "", command.about, "", "```console"]
+        lines += [*(f"$ {example}" for example in command.examples), "```", ""]
+        lines += _options_table([row for row in rows[name] if row not in shared])
+        others = [row[0] for row in rows[name] if row in shared]
+        if others:
+            names = ", ".join(f"`{other}`" for other in others)
+            lines += [f"[Shared options](#options-of-several-commands): {names}", ""]
+        if choices := groups(name):
+            lines += ["[Files of `conf/`](configuration.md): "]
+            lines[-1] += ", ".join(f"`{group}=`" for group in choices)
+            lines.append("")
+    lines += ["## Options of several commands", "", *_options_table(sorted(shared))]
+    lines += ["## Limits", "", "`limits.NAME=NUMBER`, of a corpus `corpus.limits.NAME=NUMBER`", ""]
+    limits = [(f.name, default_text(f), f.metadata["help"]) for f in dataclasses.fields(Limits)]
+    lines += _options_table(limits)
+    lines += ["## Position schemes", "", "`musictx train position=NAME position.OPTION=VALUE`", ""]
+    for name, scheme in SCHEMES.items():
+        found = [row for row in _rows(checks.options(scheme)) if row[0] != "name"]
+        options = [(f"position.{option}", *rest) for option, *rest in found]
+        lines += [f"### {name}", "", f"`position={name}`", "", *_options_table(options)]
+    lines += ["## Flags of Lightning's Trainer", "", "Passed on as they are:", ""]
+    lines += _table(
+        ("flag", "default"), [(f"`trainer.{n}`", f"`{_plain(v)}`") for n, v in PASSED_ON.items()]
+    )
+    lines += ["Not offered:", ""]
+    lines += _table(("flag", "because"), [(f"`{n}`", why) for n, why in NOT_OFFERED.items()])
+    return "\n".join(lines)
+
+
+def configuration() -> str:
+    """Every YAML file of ``conf/`` by its group, with the comment that it begins with."""
+    lines = ["# Configuration groups", ""]
+    lines += ["`musictx train GROUP=NAME` takes the values of the file `GROUP/NAME.yaml`. Files of"]
+    lines += ["your own: `--config-dir DIR`, a folder laid out like this one.", ""]
+    roots = [conf_dir(), *registry.CONF]
+    for group, names in groups("train").items():
+        lines += [f"## {group}", ""]
+        files = [
+            (
+                name,
+                next(file for root in roots if (file := root / group / f"{name}.yaml").is_file()),
+            )
+            for name in names
+        ]
+        rows = [(f"`{group}={name}`", comment(file)) for name, file in files]
+        lines += _table(("choice", "what it is"), rows)
+    return "\n".join(lines)
+
+
+def comment(file: Path) -> str:
+    """The text of the comment at the top of a YAML file."""
+    text = ""
+    for line in file.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        line = line.removeprefix("#").strip()
+        if "@package" not in line:
+            begins = line[:1].isupper() and not text.endswith((".", ";", ",", ":"))
+            text += (". " if text and begins else " ") + line
+    return text.strip()
+
+
+def _options(command: str) -> list[Row]:
+    found = _rows(checks.options(COMMANDS[command].config))
+    return [row for row in found if not row[0].startswith("position.") or row[0] == "position.name"]
+
+
+def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:
+    rows = []
+    for name, field in options:
+        default, factory = default_text(field), field.default_factory
+        if isinstance(factory, type) and dataclasses.is_dataclass(factory):
+            default = "see Limits"
+        if name == "trainer.flags":
+            continue  # a table of their own
+        rows.append((checks.spoken(name, field), default, str(field.metadata["help"])))
+    return rows
+
+
+def _plain(value: object) -> str:
+    return {"None": "null", "True": "true", "False": "false"}.get(str(value), str(value))
+
+
+def _options_table(rows: list[Row]) -> list[str]:
+    if not rows:
+        return []
+    cells = [
+        (f"`{name}`", "[Limits](#limits)" if default == "see Limits" else f"`{default}`", text)
+        for name, default, text in rows
+    ]
+    return _table(("option", "default", "what it does"), cells)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    def row(cells: tuple[str, ...]) -> str:
+        safe = (cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+        return f"| {' | '.join(safe)} |"
+
+    return [row(head), "|---" * len(head) + "|", *map(row, rows), ""]
