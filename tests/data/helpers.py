@@ -8,9 +8,8 @@ import numpy as np
 
 from musictx import midi
 from musictx.config import CorpusConfig
-from musictx.data.prepare import prepare
-from musictx.data.report import Report
-from musictx.data.writer import Writer
+from musictx.data.prepare import Report, prepare
+from musictx.data.shards import new_shards
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 
@@ -43,7 +42,7 @@ def write_shards(
 ) -> Path:
     """Shards of the performance tokenizer with these pieces."""
     config = TOKENIZER.to_config()
-    with Writer(
+    with new_shards(
         folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config=config, corpus={"name": "test"}
     ) as writer:
         for split, pieces in (("train", train), ("validation", validation or [])):

@@ -134,9 +134,9 @@ def test_pieces_come_up_in_proportion_to_their_length(tmp_path):
 
 
 def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
-    from musictx.data.writer import Writer
+    from musictx.data.shards import new_shards
 
-    with Writer(
+    with new_shards(
         tmp_path / "s", fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
     ) as writer:
         ids = TOKENIZER.encode(song(1, 20))
@@ -185,9 +185,9 @@ def test_a_changed_window_still_fills_its_row(tmp_path):
 def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):
     narrow = build(name="performance", low=40, high=80)
     ids = narrow.encode(song(1, 40))
-    from musictx.data.writer import Writer
+    from musictx.data.shards import new_shards
 
-    with Writer(
+    with new_shards(
         tmp_path / "s", fingerprint=narrow.fingerprint, tokenizer_config={}, corpus={}
     ) as writer:
         writer.add(ids, name="a", split="train")

@@ -6,9 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data.shards import Shards
+from musictx.data.shards import Shards, new_shards
 from musictx.data.windows import EvaluationWindows, Row, collate, lay_out, windows
-from musictx.data.writer import Writer
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import TOKENIZER
 
@@ -79,7 +78,7 @@ def shards_of(folder, pieces, split="validation", **flags):
     """Shards of random pieces; returns them and the ids of each piece."""
     random = np.random.default_rng(0)
     made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
-    with Writer(
+    with new_shards(
         folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
     ) as writer:
         for i, ids in enumerate(made):
