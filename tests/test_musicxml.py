@@ -68,30 +68,12 @@ def pitch(step, alter, octave):
 
 
 FLATS = (pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0))
-#: What it is about -> the parts as lists of measures, and (start, end, pitch, track) of the notes.
+#: What test_musicxml_music21.py has not: what it is about -> the parts as lists of measures, and
+#: (start, end, pitch, track) of the notes.
 WRITTEN = {
-    "notes follow each other through rests and measures": (
-        [[HEAD.format(2) + note(C, 2) + note(REST, 1) + note(E, 1), note(G, 4)]],
-        [(0, 1, 60, 0), (1.5, 2, 64, 0), (2, 4, 67, 0)],
-    ),
     "accidentals and octaves": (
         [[HEAD.format(1) + "".join(note(p, 1) for p in FLATS)]],
         [(0, 1, 60, 0), (1, 2, 59, 0), (2, 3, 79, 0), (3, 4, 21, 0)],
-    ),
-    "chords begin together and may end apart": (
-        [[HEAD.format(2) + note(C, 2) + note(E, 2, before=CHORD) + note(G, 4, before=CHORD)
-          + note(D, 2)]],
-        [(0, 1, 60, 0), (0, 1, 64, 0), (0, 2, 67, 0), (1, 2, 62, 0)],
-    ),
-    "backup and forward make voices": (
-        [[HEAD.format(4) + note(G, 8) + backup(8) + forward(2) + note(C, 2) + note(D, 4),
-          note(E, 4)]],
-        [(0, 2, 67, 0), (0.5, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0)],
-    ),
-    "ties make one note over measures and chords": (
-        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
-          note(C, 1, ties=["stop", "start"]) + note(C, 1, ties=["stop"]) + note(C, 1)]],
-        [(0, 4, 60, 0), (0, 2, 64, 0), (4, 5, 60, 0)],
     ),
     "a tie into another voice, which the file writes after the first one": (
         [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
@@ -107,10 +89,6 @@ WRITTEN = {
          [HEAD.format(3) + note(G, 1) + note(G, 2), note(G, 3)]],
         [(0, 1, 60, 0), (0, 0.333333, 67, 1), (0.333333, 1, 67, 1), (1, 1.5, 62, 0),
          (1, 2, 67, 1), (1.5, 2, 64, 0)],
-    ),
-    "a pick-up is as short as written": (
-        [[HEAD.format(2) + note(C, 1), note(D, 8), note(E, 8)]],
-        [(0, 0.5, 60, 0), (0.5, 4.5, 62, 0), (4.5, 8.5, 64, 0)],
     ),
     "nothing goes back beyond the beginning of its measure": (
         [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1), forward(-2) + note(G, 1),
@@ -131,24 +109,6 @@ def test_notes_sound_as_they_are_written(what):
     assert read(*parts) == notes
 
 
-def test_two_ties_of_one_pitch_in_two_voices_stay_two_notes():
-    one = HEAD.format(1) + note(C, 2, ties=["start"]) + backup(1) + note(C, 1, ties=["start"])
-    two = note(C, 1, ties=["stop"]) + backup(1) + note(C, 2, ties=["stop"])
-    found = read([one, two])
-    assert [n[0] for n in found] == [0, 1]
-    assert sorted(n[1] for n in found) == [3, 4]
-
-
-def test_triplets_meet_exactly():
-    """Three triplet eighths end at the very moment at which the quarter in the other part does."""
-    score = musicxml.read(
-        document([HEAD.format(6) + note(C, 2) * 3 + note(C, 6)], [HEAD.format(7) + note(E, 7) * 2]),
-        bpm=97,
-    )
-    by_track = [score.notes[score.notes["track"] == t] for t in (0, 1)]
-    assert by_track[0]["start"][3] == by_track[1]["start"][1]
-
-
 def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
     first = [HEAD.format(1) + note(C, 4), note(C, 4), note(C, 4)]
     second = [HEAD.format(1) + note(E, 4), "", forward(1) + note(E, 1)]
@@ -158,17 +118,6 @@ def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
     assert [n[:2] for n in found if n[3] == 2] == [(0, 2), (4, 8)]
     assert [n[:2] for n in read(second, third, first) if n[3] == 0] == [(0, 4), (9, 10)]
     assert [n[:2] for n in read(third, first) if n[3] == 0] == [(0, 2), (4, 8)]
-
-
-def test_transposing_instruments_sound_as_they_should():
-    clarinet = "<transpose><diatonic>-1</diatonic><chromatic>-2</chromatic></transpose>"
-    bass = "<transpose><chromatic>0</chromatic><octave-change>-1</octave-change></transpose>"
-
-    def attributes(more):
-        return f"<attributes><divisions>1</divisions>{more}</attributes>"
-
-    found = read([attributes(clarinet) + note(C, 1), note(D, 1)], [attributes(bass) + note(C, 1)])
-    assert found == [(0, 1, 48, 1), (0, 1, 58, 0), (1, 2, 60, 0)]
 
 
 def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
@@ -371,7 +320,7 @@ def test_bombs_are_refused(data, message):
 
 def test_what_only_looks_like_one_is_read():
     """Many measures; a public document type, never fetched; a meter of thousands of digits."""
-    many = part(b"<measure/>") * 30_000 + part(b"<measure/>" * 200_000)
+    many = part(b"<measure/>") * 3_000 + part(b"<measure/>" * 20_000)
     assert len(musicxml.read(whole(many))) == 0
     public = b'<!DOCTYPE score-partwise PUBLIC "-//x//DTD//EN" "http://www.musicxml.org/x.dtd">'
     assert len(musicxml.read(GOOD.replace(b"<score-partwise>", public + b"<score-partwise>"))) == 1

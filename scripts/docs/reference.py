@@ -124,7 +124,7 @@ def _options_table(rows: list[Row]) -> list[str]:
         (f"`{name}`", "[Limits](#limits)" if default == "see Limits" else f"`{default}`", text)
         for name, default, text in rows
     ]
-    return _table(("option", "default", ""), cells)
+    return _table(("option", "default", "what it does"), cells)
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

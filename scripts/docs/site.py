@@ -44,14 +44,19 @@ PYTHON = {
 
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are no files of docs/."""
-    pages = {"index.md": (ROOT / "README.md").read_text("utf-8").replace("](docs/", "](")}
-    pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
+    pages = {"index.md": "---\nhide: [navigation]\n---\n\n" + at_root("README.md")}
+    pages["changelog.md"] = at_root("CHANGELOG.md")
     pages["reference/commands.md"] = reference.commands()
     pages["reference/configuration.md"] = reference.configuration()
     pages["reference/python.md"] = python()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def at_root(name: str) -> str:
+    """A page of the repository's root as one of docs/."""
+    return (ROOT / name).read_text("utf-8").replace("](docs/", "](")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:

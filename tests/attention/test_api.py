@@ -32,20 +32,14 @@ ROWS = {"query_positions": torch.arange(5)}
     [
         *((name, 5, {}, "chunked") for name in ("huang", "t5", "shaw", "transformer_xl", "local")),
         ("huang", 5, {"dropout": 0.1}, "chunked"),
-        ("huang", 5, {"causal": False}, "chunked"),
-        ("huang", 3, {}, "chunked"),
+        ("huang", 3, {"causal": False}, "chunked"),
         ("huang", 1, {}, "decode"),
-        ("huang", 5, ROWS, "reference"),
         ("local", 5, ROWS, "reference"),
         ("labelled", 5, {}, "chunked"),
         ("two_axes", 5, {}, "reference"),
         ("plain", 5, {}, "sdpa"),
-        ("plain", 1, {}, "sdpa"),
         ("plain", 3, {}, "chunked"),
-        ("plain", 5, {"causal": False}, "sdpa"),
-        ("plain", 5, {"dropout": 0.1}, "chunked"),
         ("plain", 5, PACKED, "chunked"),
-        ("plain", 5, ROWS, "reference"),
     ],
 )
 def test_auto_takes_the_fastest_that_can_do_the_job(scheme, queries, more, wanted):
@@ -93,25 +87,20 @@ def _where(**more: object):
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (_change(1, torch.zeros(2, 2, 5)), "k "),
         (_change(1, torch.zeros(2, 2, 6, 4)), "k and v alike"),
         (_change(0, torch.zeros(2, 3, 5, 4)), "q .* and k"),
         (_change(0, torch.zeros(2, 2, 5, 4)), "one floating dtype"),
-        (_change(0, torch.zeros(2, 2, 4, 4).double()), "query_positions"),
         (_where(dropout=1.0), "dropout"),
         (_where(key_positions=Span(0, 4)), "key_positions"),
-        (_where(query_positions=torch.zeros(3, 5).long()), "query_positions"),
         (_where(query_positions=torch.zeros(5)), "query_positions"),
-        (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
         (_where(query_positions=None), "query_positions and key_positions"),
-        (_where(key_positions=None), "query_positions and key_positions"),
+        (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
         (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
         (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
         (_change(3, cases.t5({}, 3, 4)), "bias of axis 0"),
         (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias"),
         (_change(3, cases.two_axes({}, 2, 4)), "the terms measure 2"),
         (_where(hidden=torch.zeros(5, 5)), "hidden"),
-        (_where(hidden=torch.zeros(4, 5, dtype=torch.bool)), "hidden"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(change, name):
@@ -127,19 +116,10 @@ def test_arguments_that_do_not_fit_are_named(change, name):
         (lambda: Axis(table=torch.zeros(1, 3, 2), low=-1, high=2), "table"),
         (lambda: Axis(bias=torch.zeros(1, 3), high=3), "bias"),
         (lambda: Axis(low=1, high=0), "low"),
-        (lambda: Terms(scale=1.0, value_table=torch.zeros(1, 1, 2)), "value_table"),
         (lambda: Terms(1.0, (Axis(high=1),), value_table=torch.zeros(1, 3, 2)), "value_table"),
         (lambda: Span(0, -1), "length"),
         (lambda: Axis(high=2, labels=torch.arange(3)), "labels"),
         (lambda: Axis(high=2, coordinate=1, labels=torch.zeros(3)), "labels"),
-        (
-            lambda: Terms(
-                0.5,
-                (Axis(high=2, coordinate=1, labels=torch.arange(3)),),
-                value_table=torch.zeros(1, 3, 4),
-            ),
-            "value_table",
-        ),
     ],
 )
 def test_terms_that_do_not_fit_are_named(make, name):

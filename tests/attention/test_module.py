@@ -146,9 +146,7 @@ def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal)
 @pytest.mark.parametrize(
     ("name", "mask"),
     [
-        ("attn_mask", torch.zeros(5, 5)),
         ("attn_mask", torch.zeros(2, 5, 5, dtype=torch.bool)),
-        ("key_padding_mask", torch.zeros(2, 4, dtype=torch.bool)),
         ("key_padding_mask", torch.zeros(2, 5)),
     ],
 )

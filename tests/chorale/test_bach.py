@@ -55,23 +55,6 @@ def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
 
 
 @installed
-def test_no_two_chorales_share_most_of_their_notes_in_any_key():
-    """What leaks between training and validation would have to be nearly the same."""
-
-    def motion(score):
-        """(start, interval from the first note of the bass) of every note."""
-        origin = int(voice(score, 3)["pitch"][0])
-        starts = np.round(score.notes["start"], 3).tolist()
-        return set(zip(starts, (score.notes["pitch"].astype(int) - origin).tolist()))
-
-    table = [(name, motion(score)) for name, score in bach.chorales()]
-    for i, (name, notes) in enumerate(table):
-        for other, others in table[i + 1 :]:
-            if 0.8 < len(notes) / len(others) < 1.25:
-                assert len(notes & others) < 0.85 * len(notes | others), (name, other)
-
-
-@installed
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
     rates = voice_leading.rates(

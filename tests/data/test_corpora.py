@@ -13,7 +13,7 @@ from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import ConfigError, UserError
 from musictx.tokens.build import build
-from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
+from tests.data.helpers import TOKENIZER, contents, run, write_songs
 
 
 @pytest.fixture
@@ -56,31 +56,6 @@ def test_official_test_files_alone_are_all_measured(tmp_path):
     assert run(alone, tmp_path / "alone").splits["test"].pieces == 1
 
 
-class Mine:
-    """A corpus of one's own: two songs, read by a function of this module."""
-
-    label = "mine"
-    published = False
-
-    def __init__(self, path):
-        self.seeds = [int(word) for word in (path or "6-7").split("-")]
-
-    def __len__(self):
-        return len(self.seeds)
-
-    def identity(self):
-        return str(self.seeds)
-
-    def items(self):
-        from musictx.data.corpora import Item
-
-        return (Item(f"piece {seed}", seed) for seed in self.seeds)
-
-    @staticmethod
-    def read(seed, tokenizer, repairs, limits):
-        return song(seed), None
-
-
 def test_a_corpus_that_cannot_be_imported_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"^corpus.name=no.such:Thing"):
         prepare(CorpusConfig(name="no.such:Thing"), TOKENIZER, tmp_path / "other")
@@ -88,11 +63,11 @@ def test_a_corpus_that_cannot_be_imported_is_refused(tmp_path):
 
 
 def test_a_corpus_without_a_path_is_prepared_where_training_asks(tmp_path):
-    where = CorpusConfig(name="tests.data.test_corpora:Mine", shards=str(tmp_path / "s"), workers=1)
+    where = CorpusConfig(name="tests.data.test_splits:Given", shards=str(tmp_path / "s"), workers=1)
     for new in (True, False):
         reports: list[str] = []
         shards = train.corpus(TrainConfig(corpus=where), TOKENIZER, reports.append)
-        assert [p.name for p in shards.pieces()] == ["piece 6", "piece 7"]
+        assert [p.name for p in shards.pieces()] == ["0", "1"]
         assert bool(reports) == new
 
 

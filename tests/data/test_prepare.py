@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import json
 import os
 import sys
@@ -21,7 +19,6 @@ from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.notes import Score
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
@@ -85,18 +82,6 @@ def test_every_file_left_out_is_reported_with_its_reason(corpus, tmp_path):
     assert "5 duplicate" in str(report)
 
 
-def test_what_was_lost_in_kept_pieces_is_counted(tmp_path):
-    both = np.concatenate([song(1).notes, song(2, notes=5, drums=True).notes])
-    both["track"][12:] = 1
-    (tmp_path / "c").mkdir()
-    for copy in "ab":
-        midi.write(Score(notes=both), tmp_path / "c" / f"{copy}.mid")
-    midi.write(song(3), tmp_path / "c" / "c.mid")
-    report = run(tmp_path / "c", tmp_path / "out")
-    assert report.lossy == {"drum notes left out": 5}
-    assert report.total().notes == 24
-
-
 def test_the_bytes_depend_neither_on_workers_nor_on_the_order_of_writing(tmp_path):
     first = write_songs(tmp_path / "a" / "c", range(30))
     second = write_songs(tmp_path / "b" / "c", range(29, -1, -1))
@@ -136,21 +121,6 @@ def test_a_stopped_run_leaves_nothing_and_old_shards_as_they_were(corpus, tmp_pa
                 run(corpus, out)
     assert contents(tmp_path / "old") == before
     assert sorted(os.listdir(tmp_path)) == ["corpus", "old"]
-
-
-def test_each_file_is_read_once(tmp_path, monkeypatch):
-    root, opened, real = write_songs(tmp_path / "c", range(5)), Counter(), io.open
-
-    def counting(path, *args, **options):
-        opened[str(path)] += 1
-        return real(path, *args, **options)
-
-    for module in (builtins, io):
-        monkeypatch.setattr(module, "open", counting)
-    run(root, tmp_path / "out")
-    run(root, tmp_path / "out")  # up to date
-    for path in root.iterdir():
-        assert opened[str(path)] == 2  # for its first bytes, which say what it is, and whole
 
 
 def test_up_to_date_shards_are_not_made_again(corpus, tmp_path, monkeypatch):

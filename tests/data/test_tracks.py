@@ -9,23 +9,6 @@ from musictx.tokens.build import build
 from tests.data.helpers import run, song, write_songs
 
 
-def test_tracks_that_are_merged_are_counted(tmp_path):
-    """Three tracks of two programs and drums: piano makes one of them, programs keeps three."""
-    parts = [(song(1), 0, False), (song(2), 0, False), (song(3), 7, False), (song(4), 0, True)]
-    tables = []
-    for track, (score, program, drum) in enumerate(parts):
-        table = score.notes.copy()
-        table["track"], table["program"], table["drum"] = track, program, drum
-        tables.append(table)
-    (tmp_path / "c").mkdir()
-    midi.write(Score(notes=np.concatenate(tables)), tmp_path / "c" / "a.mid")
-    for tracks, merged in (("piano", 2), ("programs", 1)):
-        tokenizer = build(name="performance", tracks=tracks)
-        report = run(tmp_path / "c", tmp_path / tracks, tokenizer=tokenizer)
-        assert report.lossy["tracks merged with another"] == merged
-        assert "tracks merged with another" in (tmp_path / tracks / "report.json").read_text()
-
-
 def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
     notes = song(9, 12).notes.copy()
     notes["track"] = np.arange(12) % 3

@@ -1,4 +1,4 @@
-"""MidiTok as a tokenizer of one's own: the adapter of docs/tokens.md obeys the laws."""
+"""MidiTok as a tokenizer of one's own: docs/examples/remi.py obeys the laws."""
 
 import json
 import pickle

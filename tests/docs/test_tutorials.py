@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"# (\w+\.py)\n")
 #: Lines of a shell, and the output that the page shows below them, if any. Commands that stand
 #: indented instead need files of the reader's.
-TYPED = re.compile(r"```console\n(.*?)```\n(?:\n[^`]*?```text\n(.*?)```)?", re.DOTALL)
+TYPED = re.compile(r"```console\n(.*?)```\n(?:(?:(?!```).)*```text\n(.*?)```)?", re.DOTALL)
 
 
 def without_numbers(line: str) -> str:
@@ -39,7 +39,7 @@ def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, caps
     monkeypatch.setattr(sys, "path", [*sys.path])
     for code in BLOCK.findall(page):
         Path(NAMED.match(code)[1]).write_text(code, encoding="utf-8")
-    commands = 0
+    commands = lines_shown = 0
     for lines, shown in TYPED.findall(page):
         for line in lines.splitlines():
             assert run(shlex.split(line.removeprefix("$ ")), monkeypatch) == 0, line
@@ -47,7 +47,9 @@ def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, caps
         printed = {without_numbers(line) for line in capsys.readouterr().out.splitlines()}
         for line in shown.splitlines():
             assert without_numbers(line) in printed, (line, printed)
+            lines_shown += 1
     assert commands > 1
+    assert lines_shown > 3
 
 
 def run(words: list[str], monkeypatch) -> int:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.beats import Beats
-from musictx.notes import Score
 from tests.midi.midi_bytes import END, file, messages, saved
 
 MAJOR = "Cb Gb Db Ab Eb Bb F C G D A E B F# C#"
@@ -95,15 +94,6 @@ def test_beats_count_the_ticks_of_the_file(data: bytes) -> None:
     score = midi.read(data)
     found = Beats(score, bpm=100.0).quarters(score.notes["start"]) * quarter
     assert sorted(found.tolist()) == pytest.approx(sorted(struck), abs=1e-3)
-
-
-@pytest.mark.parametrize("tempos", [[], [(2.0, 60.0)]])
-def test_a_file_is_written_by_the_clock_of_its_score(tempos) -> None:
-    notes = [(second, second + 1.0, 60, 80, 0, False, 0) for second in (0.5, 2.0, 3.0)]
-    score = Score(notes, tempos=tempos, ticks_per_quarter=96)
-    back = midi.read(midi.to_bytes(score))
-    expected = Beats(score).quarters(score.notes["start"])
-    assert Beats(back).quarters(back.notes["start"]).tolist() == pytest.approx(expected.tolist())
 
 
 def test_a_continuation_takes_over_the_grid_of_its_primer() -> None:

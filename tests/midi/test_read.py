@@ -13,32 +13,7 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.pairing import match_note_offs
-from tests.midi.midi_bytes import END, file, raw, table, tick
-
-
-def test_a_whole_file_byte_by_byte() -> None:
-    data = raw("""
-    4D 54 68 64              # MThd
-    00 00 00 06              # six bytes follow
-    00 01                    # format 1
-    00 01                    # one track
-    01 E0                    # 480 ticks a quarter note
-    4D 54 72 6B              # MTrk
-    00 00 00 2A              # 42 bytes follow
-    00 FF 58 04 03 02 18 08  # meter 3/4
-    00 FF 51 03 0F 42 40     # 1,000,000 microseconds a quarter note: 60 bpm
-    00 C2 05                 # channel 2: program 5
-    83 60 92 3C 50           # after 480 ticks: C4 on, velocity 80
-    00 B2 40 7F              # pedal down
-    81 70 82 3C 40           # after 240 ticks: C4 off
-    00 B2 40 00              # pedal up
-    00 FF 2F 00              # end of track
-    """)
-    score = midi.read(data)
-    assert score.notes.tolist() == [(1.0, 1.5, 60, 80, 5, False, 0)]
-    assert score.pedals.tolist() == [(1.0, 127, 0), (1.5, 0, 0)]
-    assert score.tempos.tolist() == [(0.0, 60.0)]
-    assert score.meters.tolist() == [(0.0, 3, 4)]
+from tests.midi.midi_bytes import END, file, raw, saved, table, tick
 
 
 def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, int]]:
@@ -59,16 +34,6 @@ def test_pairing_equals_a_queue_for_each_pitch(events: list[tuple[int, bool]]) -
     key, struck = [k for k, _ in events], [on for _, on in events]
     begins, ends = match_note_offs(np.array(key, np.int64), np.array(struck, bool))
     assert list(zip(begins.tolist(), ends.tolist())) == _paired_by_a_queue(key, struck)
-
-
-def test_ties_are_ordered_by_pitch_then_track() -> None:
-    score = midi.read(
-        file(
-            f"00 90 40 01 00 90 3C 02 60 80 40 00 00 80 3C 00 {END}",
-            f"00 91 3C 03 60 81 3C 00 {END}",
-        )
-    )
-    assert [(n["pitch"], n["track"]) for n in score.notes] == [(60, 0), (60, 1), (64, 0)]
 
 
 def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
@@ -188,19 +153,12 @@ def test_notes_agree_with_mido_and_symusic(data: bytes) -> None:
     assert ours == _read_by_symusic(data)
 
 
-def test_markers_are_read_from_any_track_and_written_again():
-    file = mido.MidiFile(ticks_per_beat=480)
-    for texts in (["B:maj", "N"], ["Coda"]):
-        track = mido.MidiTrack()
-        for text in texts:
-            track.append(mido.MetaMessage("marker", text=text, time=480))
-        track.append(mido.Message("note_on", note=60, velocity=64, time=0))
-        track.append(mido.Message("note_off", note=60, velocity=0, time=960))
-        file.tracks.append(track)
-    out = io.BytesIO()
-    file.save(file=out)
-    score = midi.read(out.getvalue())
+def test_markers_are_read_from_any_track_and_written_again() -> None:
+    note = [(960, mido.Message("note_on", note=60)), (1920, mido.Message("note_off", note=60))]
+    marks = [
+        [(480 * n, mido.MetaMessage("marker", text=text)) for n, text in enumerate(texts, 1)]
+        for texts in (["B:maj", "N"], ["Coda"])
+    ]
+    score = midi.read(saved(*([*rows, *note] for rows in marks)))
     assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
     assert midi.read(midi.to_bytes(score)).markers == score.markers
-    later = score.shifted(2.0)
-    assert later.markers == ((2.5, "B:maj"), (2.5, "Coda"), (3.0, "N"))

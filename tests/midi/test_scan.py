@@ -21,27 +21,6 @@ from musictx.notes import Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
 
-@pytest.mark.parametrize("division", [96, 480, 960])
-def test_seconds_do_not_depend_on_the_time_base_and_tempo_counts_in_any_track(
-    division: int,
-) -> None:
-    def ticks(quarters: int) -> str:
-        n = quarters * division
-        return " ".join(f"{b:02X}" for b in (n >> 14 & 127 | 128, n >> 7 & 127 | 128, n & 127))
-
-    data = file(
-        f"00 90 3C 40 {ticks(3)} 80 3C 00 {END}",
-        f"""
-        {ticks(1)} FF 51 03 0F 42 40  # from quarter 1 on: 60 bpm
-        {ticks(1)} FF 51 03 03 D0 90  # from quarter 2 on: 240 bpm
-        {END}""",
-        division=division,
-    )
-    score = midi.read(data)
-    assert table(score) == [(0.0, 0.5 + 1.0 + 0.25, 60, 64)]
-    assert score.tempos.tolist() == [(0.0, 120.0), (0.5, 60.0), (1.5, 240.0)]
-
-
 @settings(deadline=None, max_examples=200)
 @given(
     st.integers(1, 32767),

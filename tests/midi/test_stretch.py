@@ -66,21 +66,3 @@ def test_a_stretch_is_its_events_one_by_one(track):
         assert at_once == scanned(file)
     finally:
         module.Stretches = Stretches
-
-
-def test_long_stretches_are_taken_at_once(monkeypatch):
-    """A track of 3,000 notes with a mark in the middle is not read event by event."""
-    taken = []
-
-    class Counting(Stretches):
-        def take(self, *args):
-            result = super().take(*args)
-            taken.append(len(result[0]))
-            return result
-
-    monkeypatch.setattr(module, "Stretches", Counting)
-    notes = b"\x05\x90\x3c\x40" + b"\x05\x3c\x00\x81\x00\x3c\x40" * 1500
-    track = notes + b"\x00\xff\x51\x03\x07\xa1\x20" + notes
-    scanned(b"MThd\0\0\0\6\0\0\0\1\1\0MTrk" + len(track).to_bytes(4, "big") + track)
-    assert sum(taken) > 5900
-    assert len(taken) < 20

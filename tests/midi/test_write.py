@@ -192,24 +192,3 @@ def test_reading_imports_no_library_of_midi_and_writing_mido_alone() -> None:
     command = [sys.executable, "-c", code, midi.to_bytes(ONE).hex()]
     out = subprocess.run(command, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set() {'mido'}"
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 48), st.integers(30, 90)), min_size=1),
-    st.sampled_from([50.0, 72.0, 97.3, 100.0, 144.0]),
-)
-def test_music_on_the_grid_of_its_tempo_keeps_the_tempo(rows, bpm):
-    """Bars stay bars in other programs: 480 ticks a quarter, every 24th on a whole tick."""
-    part = 60 / bpm / 24
-    seen = {}
-    for start, length, pitch in rows:
-        seen[pitch] = (start * part, (start + length) * part, pitch, 80, 0, False, 0)
-    score = Score(notes=list(seen.values()), tempos=[(0.0, bpm)], ticks_per_quarter=480)
-    data = midi.to_bytes(score)
-    file = mido.MidiFile(file=io.BytesIO(data))
-    assert file.ticks_per_beat == 480
-    back = midi.read(data)
-    assert back.tempos["bpm"] == pytest.approx([bpm], rel=1e-6)
-    for key in ("start", "end"):
-        assert np.sort(back.notes[key]) == pytest.approx(np.sort(score.notes[key]), rel=2e-6)

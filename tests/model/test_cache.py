@@ -86,17 +86,6 @@ def test_length_grows_once_a_pass_and_a_broken_pass_leaves_nothing():
     assert cache.length == 3
 
 
-def test_forked_rows_do_not_share_memory():
-    cache = make(rows=1)
-    put(cache, 2)
-    fork = cache.fork(2)
-    ((kept, _), _), ((other, _), _) = put(cache, 1), put(fork, 1)
-    assert (cache.length, fork.length) == (3, 3)
-    assert torch.equal(kept[0, :, :2], other[1, :, :2])
-    other.zero_()
-    assert kept.abs().max() > 0
-
-
 def test_gradients_flow_to_the_tokens_of_this_pass_and_not_to_earlier_ones():
     cache = make()
     put(cache, 2)

@@ -184,7 +184,7 @@ def test_the_step_in_cpp_leaves_altered_networks_to_torch(
     assert engine.chosen("auto", model) == "growing"
 
 
-@pytest.mark.parametrize("given", ["", "pieces", "memory", "memory, pieces"])
+@pytest.mark.parametrize("given", ["pieces", "memory, pieces"])
 def test_a_sequence_without_a_batch_is_a_batch_of_one(given: str) -> None:
     torch.manual_seed(0)
     model = RelativeAttention(16, 2, "shaw", causal=False)

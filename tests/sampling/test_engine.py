@@ -43,25 +43,6 @@ def test_cached_equals_recomputed_from_scratch(scheme, length):
     assert got == expected[:end]
 
 
-def test_the_context_grows_to_its_limit_and_no_further():
-    """The next id must depend on the very first one until it has left the window."""
-    model = make(context=16)
-    seen = []
-
-    def spy(module, args, kwargs, output):
-        cache = kwargs["cache"]
-        seen.append((cache.start, cache.length))
-
-    handle = model.register_forward_hook(spy, with_kwargs=True)
-    run(model, [BOS], max_tokens=40, constraint=Only(1, [5, 6, 7]), cache="growing")
-    handle.remove()
-    lengths = [length for _, length in seen]
-    assert lengths[:16] == list(range(1, 17))
-    assert max(lengths) == 16
-    assert min(lengths[16:]) == 16 - 16 // engine.SLIDE + 1
-    assert [start + length for start, length in seen] == list(range(1, 41)), "a position is lost"
-
-
 def test_what_comes_later_changes_nothing_before():
     """A longer run begins with the shorter one: nothing drawn depends on what is still to come."""
     model = make(context=8)
@@ -92,28 +73,6 @@ def test_after_sliding_one_layer_sees_exactly_its_window():
             logits = model(torch.tensor([ids[n - length : n]]))[0, -1]
         assert ids[n] == 4 + int(logits[4:].argmax())
         length = length + 1 if length < 16 else 16 - drop + 1
-
-
-@pytest.mark.parametrize("scheme", ["sinusoidal", {"name": "huang", "concat_sinusoids": 8}])
-def test_absolute_positions_never_leave_the_trained_range(scheme):
-    """A full window is read again from position 0, laid out like training windows."""
-    model = make(context=16, scheme=scheme)
-    seen = []
-    handle = model.register_forward_hook(lambda m, args, out: seen.append(args[0][0].tolist()))
-    drawn = run(model, [BOS], max_tokens=40, constraint=Only(1, range(4, V)), cache="growing")
-    ids = [BOS, *drawn[0]]
-    handle.remove()
-    window = []
-    for n, read in enumerate(seen):
-        if len(window) < 16:
-            assert read == [ids[n]]
-            window.append(ids[n])
-        else:
-            kept = 16 - 16 // engine.SLIDE
-            window = [CUT, *ids[n + 2 - kept : n + 1]]
-            assert len(window) == kept
-            assert read == window
-    assert len(seen) == 40
 
 
 def test_of_a_long_prompt_the_last_context_ids_count():
@@ -327,19 +286,6 @@ def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
             kept = context - context // engine.SLIDE
             read = [CUT, *prompt[1 : head + 1], *ids[-(kept - head - 1) :]]
     assert found == ids[len(prompt) :]
-
-
-def test_a_prompt_that_fills_the_window_is_read_once(monkeypatch):
-    """And for all rows at once: before, each row read it again for its second id."""
-    seen, read = [], engine.Decoder._read
-    monkeypatch.setattr(
-        engine.Decoder, "_read", lambda self, ids: seen.append(ids) or read(self, ids)
-    )
-    model, prompt, head, context = make(), [BOS, 9, 8, 7, *[5, 6] * 20], 3, 16
-    run(model, prompt, rows=3, max_tokens=2, head=head, context=context)
-    kept = context - context // engine.SLIDE
-    (first,) = seen
-    assert first.tolist() == [[CUT, *prompt[1 : head + 1], *prompt[-(kept - head - 1) :]]]
 
 
 @compiler.needed

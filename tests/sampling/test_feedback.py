@@ -282,7 +282,6 @@ def models(tmp_path_factory):
         (TOKENS, "register", (48, 60, 72)),
         (TOKENS, "polyphony", (1.5, 3, 6)),
         (BARS, "density", (1, 4, 8)),
-        (BARS, "polyphony", (2, 4, 8)),
     ],
 )
 def test_music_is_as_is_asked_for(models, tokens, name, values):

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from musictx.config import SamplingConfig
-from musictx.config.scales import SCALES
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.sampling import pitches
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.tokens.build import build
 from tests.sampling.pieces import continue_music, make, score
-
-LETTERS = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
 def struck(sample):
@@ -91,12 +88,3 @@ def test_auto_is_the_scale_of_each_primer(piano):
 def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SamplingConfig(**asked)
-
-
-def test_scales_are_those_of_the_books():
-    steps = {name: list(np.diff([*scale, 12])) for name, scale in SCALES.items()}
-    assert steps["major"] == [2, 2, 1, 2, 2, 2, 1]
-    assert steps["dorian"] == [2, 1, 2, 2, 2, 1, 2]
-    assert steps["phrygian"] == [1, 2, 2, 2, 1, 2, 2]
-    assert steps["lydian"] == [2, 2, 2, 1, 2, 2, 1]
-    assert steps["mixolydian"] == [2, 2, 1, 2, 2, 1, 2]

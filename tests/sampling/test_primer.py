@@ -125,14 +125,6 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
     assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
 
 
-def test_a_primer_longer_than_the_context_is_continued(piano):
-    primer = encode_primer(piano, TUNE)
-    assert len(primer.ids) > 64
-    (sample,) = continue_music(make(piano, context=16), piano, primer, seconds=3.0)
-    assert sample.ended == "seconds"
-    assert rows(sample.score)[: len(TUNE)] == rows(TUNE)
-
-
 def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
     """A continuation has no others, and the primer's notes are still known as old."""
     ensemble = build(name="performance", tracks="programs", low=48, high=84)

@@ -96,12 +96,6 @@ def test_rows_do_not_see_each_other(many, p):
             assert together[i].tolist() == apply(rule, row)
 
 
-@pytest.mark.parametrize("rule", [Temperature(1.0), TopP(1.0)])
-def test_idle_settings_change_no_probability(rule):
-    row = torch.linspace(-2, 3, V, dtype=torch.float64)[None]
-    assert torch.allclose(rule(NO_IDS, row).softmax(-1), row.softmax(-1), atol=1e-15, rtol=0)
-
-
 def test_build_gives_the_stated_order_and_leaves_out_what_is_idle():
     full = SamplingConfig(temperature=0.8, top_p=0.9)
     assert processors.build(full) == [Temperature(0.8), TopP(0.9)]

@@ -139,12 +139,6 @@ def test_streams_of_one_model_do_not_disturb_each_other(piano):
         assert list(pool.map(events, range(3))) == [events(seed) for seed in range(3)]
 
 
-def test_the_model_is_asked_for_nothing_before_the_first_event(piano):
-    model = make(piano)
-    model.forward = None  # would raise
-    assert isinstance(Stream(model, piano, NOTHING, seed=0), Stream)
-
-
 def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
     remi = build(name="tests.docs.remi:Remi")

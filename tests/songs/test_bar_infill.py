@@ -132,25 +132,6 @@ def test_new_notes_are_told_as_they_are_written():
     assert begins == sorted(begins)
 
 
-def test_the_prompt_is_a_training_window_that_stops_where_something_is_to_be_composed():
-    kept = replace(gap(song(), 3.0, 6.0)[0], markers=())
-    part = BarInfill(NETWORK, TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,))
-    prompt, (row,) = part.prompt((1, 2, 3, 4)), part.rows(1, SamplingConfig())
-    stream, _, _, _ = TOKENS.grid(kept, 3.0, 6.0)
-    known = stream.notes[(stream.notes["part"] != CHORD) | (stream.bar < 2) | (stream.bar >= 4)]
-    count = len(part.bars)
-    sections = np.array([0 if bar in (2, 3) else lookahead.WHOLE for bar in range(count)])
-    ahead = lookahead.Lookahead(2, min(4 + 8, count), count, known, sections, part.parts)
-    past = stream.only(stream.in_bars(0, 2).notes)
-    ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
-    assert prompt.tolist() == [
-        1,
-        *lookahead.control_prefix(TABLE, (1, 2, 3, 4)).tolist(),
-        *ids.tolist(),
-    ]
-    assert not any(row.given.ahead.values())
-
-
 def test_what_is_varied_is_told_and_need_not_come_back():
     was = TOKENS.quantise(song())
     kept, part = gap(song(), 3.0, 6.0, varied=was)

@@ -34,20 +34,6 @@ def test_what_the_notes_imply_is_said_to_be_that(capsys):
     assert "the file names no chords" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "file: missing"),
-        (["ode_to_joy", "out=x.txt"], "out=x.txt: expected a file that ends in .mid"),
-    ],
-)
-def test_wrong_words_get_one_sentence(words, message, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["chords", *words]) == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     tokens = {"name": "notes", "low": 40, "high": 90, "controls": True}
@@ -125,24 +111,6 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     expected = [(seconds(pickup + bar * n), name) for n, name in places]
     assert [name for _, name in found[:4]] == [name for _, name in expected]
     assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])
-
-
-def test_notation_is_played_with_its_repeats_unless_the_page_is_wanted(tmp_path, capsys):
-    tune = musictx.write(musictx.read(shipped.examples()["ode_to_joy"]), tmp_path / "tune.musicxml")
-    text = tune.read_text()
-    back = '<barline location="right"><repeat direction="backward"/></barline></measure>'
-    tune.write_text(text.replace("</measure>", back, 1))
-    bars = {}
-    for word in ("repeats=true", "repeats=false"):
-        assert cli.main(["chords", str(tune), word]) == 0
-        printed = capsys.readouterr().out
-        assert "not played as written" not in printed
-        bars[word] = printed.count(" | ") + printed.count("\n|") + 1
-    assert bars["repeats=true"] > bars["repeats=false"]
-    nowhere = '<sound dalsegno="nowhere"/></measure>'
-    tune.write_text(text.replace("</measure>", nowhere, 1))
-    assert cli.main(["chords", str(tune)]) == 0
-    assert "not played as written: repeats that are not taken" in capsys.readouterr().out
 
 
 CHART = """<score-partwise><part-list><score-part id="P1"><part-name>x</part-name></score-part>

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
@@ -93,29 +92,6 @@ def test_autocast_keeps_a_float32_master_of_the_table() -> None:
     assert out.dtype == torch.float16
     grads = torch.autograd.grad(out.float().sum(), (q, k, v, table))
     assert [g.dtype for g in grads] == [torch.float16] * 3 + [torch.float32]
-
-
-def test_it_is_an_operator_that_compiles() -> None:
-    inputs = [torch.randn(1, 1, 17, SIZE) for _ in range(3)] + [torch.randn(1, 9, SIZE)]
-    upstream = torch.randn(1, 1, 17, SIZE)
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
-        return cases.directly(fused)(
-            *(q, k, v, Terms(scale=0.25, axes=(Axis(table=table, high=8),))),
-            query_pieces=ids,
-            key_pieces=ids,
-            dropout=0.1,
-        )
-
-    ids = torch.tensor([[0] * 8 + [1] * 9])
-    results = []
-    for function in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
-        leaves = [x.clone().requires_grad_() for x in inputs]
-        torch.manual_seed(5)
-        out = function(*leaves, ids)
-        results.append([out, *torch.autograd.grad(out, leaves, upstream)])
-    for a, b in zip(*results):
-        torch.testing.assert_close(a, b)
 
 
 def test_the_operator_keeps_torch_s_rules() -> None:

@@ -166,24 +166,6 @@ def test_torch_knows_shapes_and_gradients_of_the_operator(kernel):
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_it_compiles_without_a_break_in_the_graph(kernel, dtype):
-    torch.manual_seed(0)
-    named = {n: x.detach().to(dtype).requires_grad_() for n, x in tensors(1, 2, 20, 4).items()}
-    table = cases.learned(named, "table", 2, 9, 4, dtype=torch.float32)
-
-    def run(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        return cases.directly(native)(q, k, v, Terms(0.5, (Axis(table, high=8),))) * 2
-
-    inputs = [*(named[n] for n in "qkv"), table]
-    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
-    upstream = torch.randn(named["q"].shape).to(dtype)
-    outs = [f(*inputs) for f in (run, compiled)]
-    assert torch.equal(*outs)
-    grads = [torch.autograd.grad(out, inputs, upstream) for out in outs]
-    assert all(torch.equal(a, b) for a, b in zip(*grads))
-
-
 def test_torchs_own_threads_are_left_as_they_were(kernel):
     address = library.products().set_threads
     if address is None:

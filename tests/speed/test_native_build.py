@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -178,11 +177,3 @@ def test_two_processes_at_once_build_once(unbuilt, tmp_path):
     assert said == ["built"] * 3
     assert calls(tmp_path) == 1
     assert sorted(p.suffix for p in unbuilt.iterdir()) == [".lock", ".so"]
-
-
-def test_the_source_is_installed_too():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    sources = {p.name for p in library.SOURCE.parent.iterdir() if p.suffix in (".cpp", ".h")}
-    patterns = project["package-data"]["musictx.speed.native"]
-    assert sources == {p.name for x in patterns for p in library.SOURCE.parent.glob(x)}
-    assert "musictx.speed.native" in project["packages"]

@@ -111,19 +111,6 @@ def test_the_rules(tokenizer, prefix, may, some, others):
     assert not allowed[ids(tokenizer, *others)].any()
 
 
-@pytest.mark.parametrize(
-    ("prefix", "refused"),
-    [
-        (("note_off:40",), "token 0: note_off:40 is not allowed after start"),
-        (("velocity:4", "velocity:3"), "token 1: velocity:3 is not allowed after velocity"),
-        ((*ON, "note_off:41"), "token 2: note_off:41 is not allowed after note_on"),
-    ],
-)
-def test_a_prefix_that_cannot_be_is_refused_by_its_place(prefix, refused):
-    with pytest.raises(ValueError, match=refused):
-        PIANO.grammar(ids(PIANO, *prefix))
-
-
 def test_copies_go_their_own_ways_and_masks_cannot_be_written():
     state = PIANO.grammar(ids(PIANO, *ON, "time_shift:5"))
     other = state.copy()

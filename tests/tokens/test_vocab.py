@@ -1,6 +1,5 @@
 """The vocabulary table: ids, tokens and columns say the same."""
 
-import numpy as np
 import pytest
 
 from musictx.errors import UserError
@@ -40,8 +39,3 @@ def test_values_outside_are_refused_with_the_range():
         TABLE.range("pitch")
     with pytest.raises(UserError, match=r"tokenizer: .*70005 ids, which do not fit uint16"):
         Vocabulary.of(("note", 0, 70000))
-
-
-def test_words_for_people():
-    assert [TABLE.describe(i) for i in (0, 4)] == ["pad", "note:21"]
-    assert np.array_equal(TABLE.range("note"), (4, 92))
