@@ -106,7 +106,7 @@ def test_the_import_contract_names_every_component_and_all_of_the_core():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [NAMES[:2], NAMES[2:4], NAMES[4:], NAMES], ids="-".join)
+@pytest.mark.parametrize("names", [NAMES[::2], NAMES[1::2], NAMES], ids="-".join)
 def test_the_core_works_without_it(names, tmp_path):
     done = without(names, tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
