@@ -47,7 +47,7 @@ class BarRepetitionPrior:
         self.size, self.sections = tokenizer.size, range(*tokenizer.vocabulary.range("section"))
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
-        if (before := state.said()) is None:
+        if (before := state.repeat_before()) is None:
             return None
         nats = np.zeros(self.size)
         begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
@@ -160,7 +160,7 @@ class SectionContrast:
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray:
         nats = np.zeros(self.table.size)
-        if state.said() is not None:
+        if state.repeat_before() is not None:
             mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
             nats[self.sections[mine:]] = SAME_BAR
         place, part = (self.table.token(int(one)) for one in ids[-2:])

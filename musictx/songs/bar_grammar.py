@@ -52,7 +52,7 @@ class BarState(GrammarState):
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
         self._started = self._over = False
-        self._said = 0  # by the last bar line: which earlier bar comes again
+        self._repeat = 0  # by the last bar line: which earlier bar comes again
         self._now = (0, -2, -1)  # place, part and tone of the last group
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
@@ -97,11 +97,13 @@ class BarState(GrammarState):
         """How many bar lines are whole."""
         return self._lines
 
-    def said(self) -> int | None:
+    def repeat_before(self) -> int | None:
         """Where a bar line is to say next which earlier bar comes again: the section that the line
         before it said, 0 at first; None elsewhere."""
         return (
-            self._said if len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar" else None
+            self._repeat
+            if len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar"
+            else None
         )
 
     def _part(self) -> int:
@@ -185,7 +187,7 @@ class BarState(GrammarState):
             full = part * 4 * STEPS // 2**tone
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
-            self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
+            self._lines, self._repeat = self._lines + 1, group[REPEAT_FIELD][1]
             self._started, self._now = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
             return []
