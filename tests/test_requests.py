@@ -116,9 +116,7 @@ def test_every_way_in_makes_the_same_configuration(command, name, value, monkeyp
 
     wish, page = _page(command, given)
     assert page == replace(typed, model=page.model, seed=3)
-    verb, *line = shlex.split(command_line(wish, page))[
-        1:
-    ]
+    verb, *line = shlex.split(command_line(wish, page))[1:]
     again = compose("generate" if verb == "continue" else verb, line)
     assert again == page
 
