@@ -5,7 +5,6 @@ import itertools
 import json
 import string
 from functools import reduce
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,6 @@ from musictx import midi, shipped
 from musictx.cli import help
 from musictx.commands import COMMANDS, groups
 from musictx.compose import finetuning, words
-from musictx.compose.run import _run_folder
 from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.build import build
@@ -48,15 +46,6 @@ def test_help_shows_the_defaults_that_a_command_takes(command):
             assert value == default, shown
     if command == "train":
         assert made.position.name == "huang"  # relative attention, not a plain transformer
-
-
-@pytest.mark.parametrize(
-    ("asked", "out"), [("multirun/mine", "multirun/mine/0"), ("multirun/2026-11-22/17-05-00", None)]
-)
-def test_a_sweep_is_kept_in_the_folder_that_is_named(asked, out):
-    config, sweep = SimpleNamespace(out=None), SimpleNamespace(dir=asked, subdir="0")
-    _run_folder(config, SimpleNamespace(sweep=sweep), in_sweep=True)
-    assert config.out == out
 
 
 @settings(max_examples=15, deadline=None)

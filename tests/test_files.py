@@ -36,27 +36,21 @@ def test_hidden_names_cannot_be_foreseen(tmp_path: Path) -> None:
 def test_an_error_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
+    full = OSError(28, "No space left on device")
+    for error, raised, words in (
+        (RuntimeError("x"), RuntimeError, "x"),
+        (full, WriteError, r"a\.txt: .*No space left"),
+    ):
 
-    def fail() -> None:
-        with files.atomic(path) as partial:
-            partial.write_text("new")
-            raise RuntimeError
+        def fail(error: Exception = error) -> None:
+            with files.atomic(path) as partial:
+                partial.write_text("new")
+                raise error
 
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["a.txt"]
-
-
-def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path: Path) -> None:
-    def fill_the_disk() -> None:
-        with files.atomic(tmp_path / "a.txt") as partial:
-            partial.write_text("x")
-            raise OSError(28, "No space left on device")
-
-    with pytest.raises(WriteError, match=r"a\.txt: .*No space left"):
-        fill_the_disk()
-    assert os.listdir(tmp_path) == []
+        with pytest.raises(raised, match=words):
+            fail()
+        assert path.read_text() == "old"
+        assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:

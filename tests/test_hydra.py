@@ -80,7 +80,7 @@ def own_files(monkeypatch):
     write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
 
 
-def test_yaml_of_ones_own_composes_from_a_folder(ran, own_files, capsys):
+def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
     search = f"hydra.searchpath=[file://{os.getcwd()}/my]"
     for flag in (["-cd", "my"], ["--config-dir=my"], [search]):
         assert cli.main(["train", *flag, "experiment=mine", "corpus=bach"]) == 0
@@ -95,25 +95,24 @@ def test_yaml_of_ones_own_composes_from_a_folder(ran, own_files, capsys):
     ):  # fmt: skip
         assert cli.main(["train", "-cd", "my", *words, *TINY]) == 0
         assert value(ran[-1]), words
+    for named in (f"position._target_={MINE.replace(':', '.')}", f"position.name={MINE}"):
+        assert cli.main(["train", named, "position.radius=5", *TINY]) == 0
+        assert _radius(ran[-1]) == 5
     os.mkdir("midi")  # the file says how to begin: experiment=own does not come on top of it
     assert cli.main(["train", "-cd", "my", "--config-name", "plan", "corpus.path=midi"]) == 0
     assert ran[-1].init is None
-    assert cli.main(["train", "-cd", "my", "--config-name", "alone"]) == 2
-    assert "train among its defaults" in capsys.readouterr().err
+    for words, name in (
+        (["-cd", "my", "--config-name", "alone"], "train among its defaults"),
+        (["position.radius=2", *TINY], "position.radius:"),
+    ):
+        assert cli.main(["train", *words]) == 2
+        assert name in capsys.readouterr().err
 
 
 def _radius(config):
     scheme = build(config.position, heads=2, head_dim=4, width=8)
     assert isinstance(scheme, Mine)
     return scheme.radius
-
-
-def test_a_scheme_of_ones_own_is_named_on_the_command_line(ran, own_files, capsys):
-    for named in (f"position._target_={MINE.replace(':', '.')}", f"position.name={MINE}"):
-        assert cli.main(["train", named, "position.radius=5", *TINY]) == 0
-        assert _radius(ran[-1]) == 5
-    assert cli.main(["train", "position.radius=2", *TINY]) == 2
-    assert "position.radius:" in capsys.readouterr().err
 
 
 def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
@@ -160,6 +159,7 @@ def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, t
         ("my midi (live), 2", 1),
         ("my midi (live), 2", 3),
     ]
+    assert {c.out for c in ran} == {None}  # by their own names in runs/
     printed = capsys.readouterr().out.splitlines()
     table = [line for line in printed if not line.startswith("start ")]
     seeds = table.index("mean and standard deviation over seeds:")

@@ -29,21 +29,18 @@ from tests.untrained import saved
 MODELS = sorted(shipped.models())
 
 
-@pytest.mark.parametrize(
-    ("there", "music", "chorales"),
-    [
+def test_what_is_used_by_default_suits_what_is_asked_for(monkeypatch):
+    every = shipped.models()
+    for there, music, chorales in (
         (["chorale", "piano", "song"], "piano", "chorale"),
         (["chorale"], "chorale", "chorale"),
         (["piano"], "piano", None),  # a piano model cannot harmonise
         (["song"], "song", None),
         ([], None, None),
-    ],
-)
-def test_what_is_used_by_default_suits_what_is_asked_for(there, music, chorales, monkeypatch):
-    folders = {name: folder for name, folder in shipped.models().items() if name in there}
-    monkeypatch.setattr(shipped, "models", lambda: folders)
-    assert shipped.default() == folders.get(music)
-    assert shipped.default(tokenizer="chorale") == folders.get(chorales)
+    ):
+        monkeypatch.setattr(shipped, "models", lambda names=there: {n: every[n] for n in names})
+        assert shipped.default() == every.get(music)
+        assert shipped.default(tokenizer="chorale") == every.get(chorales)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -91,45 +88,32 @@ def test_a_model_gives_the_logits_it_was_shipped_with(name):
     assert torch.allclose(found, torch.tensor(LOGITS[name]), atol=2e-3, rtol=0)
 
 
-def test_without_a_trained_model_one_that_comes_along_is_used(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert shipped.find_latest() == shipped.default()
-    assert shipped.find_latest(tokenizer="chorale") == shipped.models()["chorale"]
-    with pytest.raises(UserError, match="nor a model that comes with musictx"):
-        bundle.locate("nothing-of-the-kind")
-
-
-@pytest.fixture
-def untrained(tmp_path, monkeypatch):
-    """A place with runs/events/model, of performance events, and a call that makes runs/four/model,
-    newer and of four voices."""
+def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
-    def make(name, tokens):
-        return saved(tmp_path / "runs" / name / "model", tokens={"name": tokens}, context=64)
+    def run_of(tokens):
+        return saved(tmp_path / "runs" / tokens / "model", tokens={"name": tokens}, context=64)
 
-    make("events", "performance")
-    return lambda: make("four", "chorale")
+    def taken(request):
+        return choose(request), capsys.readouterr().out
 
-
-def test_a_melody_goes_to_the_newest_model_of_four_voices(untrained):
-    newest = shipped.find_latest()
-    assert newest.parent.name == "events"
-    assert shipped.find_latest(tokenizer="chorale") == shipped.models()["chorale"]
-    untrained()
-    assert shipped.find_latest(tokenizer="chorale").parent.name == "four"
-
-
-def test_the_model_taken_is_told(untrained, tmp_path, capsys):
-    assert choose(GenerateConfig()) == Path("runs/events/model")
-    assert capsys.readouterr().out == "model: runs/events/model, the newest\n"
-    assert choose(HarmoniseConfig(melody="ode_to_joy")) == shipped.models()["chorale"]
-    assert capsys.readouterr().out == "model: chorale, which comes with musictx\n"
+    harmonising = HarmoniseConfig(melody="ode_to_joy")
+    chorale = shipped.models()["chorale"]
+    run_of("performance")
+    newest = Path("runs/performance/model")
+    assert taken(GenerateConfig()) == (newest, f"model: {newest}, the newest\n")
+    assert taken(harmonising) == (chorale, "model: chorale, which comes with musictx\n")
+    run_of("chorale")
+    assert taken(harmonising)[0] == Path("runs/chorale/model")
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
-    assert choose(GenerateConfig()) == shipped.default()
-    assert capsys.readouterr().out.startswith(f"model: {shipped.default().name}, which comes")
-    assert choose(GenerateConfig(model=ModelFolder("chorale"))) == shipped.models()["chorale"]
-    assert capsys.readouterr().out == ""  # as asked
+    assert taken(GenerateConfig())[0] == shipped.find_latest() == shipped.default()
+    as_asked = GenerateConfig(model=ModelFolder("chorale"))
+    assert taken(as_asked) == (chorale, "")
+    with pytest.raises(UserError, match="nothing-of-the-kind"):
+        bundle.locate("nothing-of-the-kind")
+    (tmp_path / "chorale").mkdir()  # a folder of one's own goes first
+    with pytest.raises(UserError, match="missing"):
+        bundle.locate("chorale")
 
 
 def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(
@@ -145,13 +129,6 @@ def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(
     with pytest.raises(UserError, match=r"x.musicxml: notation needs beats.*its tempo marks"):
         harmonise.run(HarmoniseConfig(**asked, device="cpu"))
     assert not (tmp_path / "x.musicxml").exists()
-
-
-def test_a_folder_of_ones_own_goes_first(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "chorale").mkdir()
-    with pytest.raises(UserError, match="missing"):
-        bundle.locate("chorale")
 
 
 @pytest.mark.parametrize("name", sorted(shipped.melodies()))

@@ -26,8 +26,9 @@ from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import GrammarState, Vocabulary
+from musictx.tokens.vocab import Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
 SHAPES = {

@@ -12,7 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from musictx.chords import NONE
-from musictx.sampling.strengths import (
+from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.drummers import Drummer
+from musictx.songs.given_bars import BarRow, Key
+from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.repeats import likeness, stretches
+from musictx.songs.strengths import (
     BASS,
     FIELDS,
     NEAREST,
@@ -25,13 +30,8 @@ from musictx.sampling.strengths import (
     SHARE,
     TOGETHER,
 )
-from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import Drummer
-from musictx.songs.given_bars import BarRow, Key
-from musictx.songs.harmonic_fit import HarmonicFit
-from musictx.songs.repeats import likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
-from musictx.tokens.vocab import GrammarState
+from musictx.tokens.tokenizer import GrammarState
 
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]

@@ -53,7 +53,8 @@ class Kind(NamedTuple):
 
 def _write_model(folder: Path) -> None:
     usual = {"most_notes": 6, "longest_note": [[0, 2.0], [60, 1.0]], "density": 4.0}
-    card = {"title": "x", "note_limits": usual, "corpus": {"name": "folder", "path": "x"}}
+    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
+    card = {"title": "x", "note_limits": usual, "corpus": {**corpus, "tasks": {"melody": "73"}}}
     saved(folder / "model", card, tokens=SMALL, context=16)
 
 
@@ -77,20 +78,8 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
 
 
 def _load_and_generate(path: Path) -> object:
-    return generate(bundle.load(path), GenerateConfig(tokens=6))
-
-
-def _write_card(folder: Path) -> None:
-    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
-    card = {"title": "x", "corpus": {**corpus, "tasks": {"melody": "73"}}, "note_limits": {}}
-    saved(folder / "model", card)
-
-
-def _make_card(draw: Draw[Any], folder: Path) -> Path:
-    path = folder / "model" / "config.json"
-    whole = chance(draw, 0.3)
-    damage(draw, path, lambda tree: tree["card"] if whole else tree["card"]["corpus"])
-    return folder / "model"
+    model = bundle.load(path)
+    return evaluate.corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
@@ -234,7 +223,6 @@ KINDS = {
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
-    "cards": Kind(_write_card, _make_card, lambda p: evaluate.corpus_of(bundle.load(p).card)),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
     "weights": Kind(_nothing, music.make_weights, music.compose),
 }

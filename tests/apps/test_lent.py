@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import musictx
 from musictx.apps import generate, parts
 from musictx.config import GenerateConfig
-from musictx.notes import DRUMS, METER, NOTE, TEMPO, Score
+from musictx.notes import DRUMS, Score
+from tests.pieces import score
 from tests.untrained import saved
 
 ROWS = [[0, 4, 36, 84, 6.0], [33, 1, 28, 52, 1.0], [40, 2, 56, 91, 5.0], [48, 3, 47, 91, 2.0]]
@@ -31,23 +32,19 @@ def songs(tmp_path_factory):
 
 def tracks(*of, bars=8) -> Score:
     """One track for each (program, lowest pitch, notes a bar), legato, in 4/4 at 120."""
-    rows = [
-        (2.0 * bar + 2.0 * n / count, 2.0 * bar + 2.0 * (n + 1) / count, pitch + n % 3, 80, program,
-         False, track)
-        for track, (program, pitch, count) in enumerate(of)
-        for bar in range(bars)
-        for n in range(count)
-    ]  # fmt: skip
-    return Score(
-        np.array(sorted(rows), NOTE),
-        ticks_per_quarter=480,
-        tempos=np.array([(0.0, 120.0)], TEMPO),
-        meters=np.array([(0.0, 4, 4)], METER),
-    )
+    return score(
+        [
+            (2.0 * (bar + n / count), 2.0 * (bar + (n + 1) / count), pitch + n % 3, 80, program,
+             False, track)
+            for track, (program, pitch, count) in enumerate(of)
+            for bar in range(bars)
+            for n in range(count)
+        ]
+    )  # fmt: skip
 
 
-def by_track(score: Score) -> Counter:
-    return Counter(score.notes["track"].tolist())
+def by_track(music: Score) -> Counter:
+    return Counter(music.notes["track"].tolist())
 
 
 @settings(max_examples=40, deadline=None)
@@ -60,12 +57,12 @@ def by_track(score: Score) -> Counter:
     st.data(),
 )  # fmt: skip
 def test_what_is_composed_shares_its_program_with_nothing_that_stays(songs, some, data):
-    score = tracks(*some, bars=2)
+    music = tracks(*some, bars=2)
     every = range(len(some))
     first = data.draw(st.sets(st.sampled_from(every), max_size=5))
     wanted = data.draw(st.sets(st.sampled_from([0, 33, 73]), max_size=2)) if not first else set()
-    lent = parts.lent(songs, score, first=first, wanted=wanted)
-    was, now = parts.as_trained(songs, score), parts.as_trained(songs, score, lent)
+    lent = parts.lent(songs, music, first=first, wanted=wanted)
+    was, now = parts.as_trained(songs, music), parts.as_trained(songs, music, lent)
 
     def programs(of, among):
         return {int(p) for t, p in of.notes[["track", "program"]].tolist() if t in among}
@@ -80,17 +77,17 @@ def test_what_is_composed_shares_its_program_with_nothing_that_stays(songs, some
         (program,) = programs(was, {track})
         if count[program] == 1 and program not in wanted:
             assert track not in lent, "what is a part of its own keeps its program"
-    assert parts.as_given(songs, now, score).notes.tolist() == score.notes.tolist()
+    assert parts.as_given(songs, now, music).notes.tolist() == music.notes.tolist()
 
 
 def test_the_tune_gets_the_program_of_tunes(songs):
-    score = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
-    assert parts.lent(songs, score)[0] == 73
+    music = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
+    assert parts.lent(songs, music)[0] == 73
     named = tracks((0, 70, 4), (0, 36, 1), (0, 50, 3))
     named.names[1] = "MELODY"
     assert parts.lent(songs, named)[1] == 73
-    assert parts.lent(songs, score, tunes=[2])[2] == 73
-    assert 73 not in parts.lent(songs, score, wanted=[73]).values()
+    assert parts.lent(songs, music, tunes=[2])[2] == 73
+    assert 73 not in parts.lent(songs, music, wanted=[73]).values()
     taken = tracks((0, 70, 4), (0, 36, 1), (73, 50, 3))
     assert set(parts.lent(songs, taken)) == {0, 1}
 
@@ -99,14 +96,14 @@ def test_the_tune_gets_the_program_of_tunes(songs):
 @given(st.lists(st.tuples(st.integers(30, 80), st.integers(1, 4)), min_size=3, max_size=5))
 def test_the_others_get_the_programs_for_which_the_model_finds_the_piece_likeliest(songs, some):
     """In the order of their notes each of the programs that are left is tried."""
-    score = tracks(*((0, *one) for one in some), bars=3)
-    lent = parts.lent(songs, score)
-    now = {track: 73 if track == parts.tune_of(score) else 0 for track in range(len(some))}
+    music = tracks(*((0, *one) for one in some), bars=3)
+    lent = parts.lent(songs, music)
+    now = {track: 73 if track == parts.tune_of(music) else 0 for track in range(len(some))}
     left = [row[0] for row in ROWS if row[0] not in (73, DRUMS)]
-    for track in sorted(set(now) - {parts.tune_of(score)}, key=lambda one: -some[one][1]):
+    for track in sorted(set(now) - {parts.tune_of(music)}, key=lambda one: -some[one][1]):
         nats = {
             program: musictx.log_likelihood(
-                songs, parts.as_trained(songs, score, {**now, track: program})
+                songs, parts.as_trained(songs, music, {**now, track: program})
             ).total
             for program in left
         }
@@ -116,78 +113,68 @@ def test_the_others_get_the_programs_for_which_the_model_finds_the_piece_likelie
     assert lent == now
 
 
-@pytest.mark.parametrize("piano", [1, 2])
-def test_a_bridge_between_a_tune_and_a_piano_is_what_songs_have_there(piano):
+def test_a_bridge_between_a_tune_and_a_piano_is_what_songs_have_there():
     """POP909's songs, that ``song`` has learnt, have strings between melody and piano."""
-    of = {1: [(0, 72, 4), (0, 40, 8), (0, 62, 3)], 2: [(0, 72, 4), (0, 62, 2), (0, 40, 8)]}[piano]
-    assert parts.lent(musictx.load("song"), tracks(*of)) == {0: 73, piano: 0, 3 - piano: 48}
+    song = musictx.load("song")
+    for piano, of in ((1, [(0, 72, 4), (0, 40, 8), (0, 62, 3)]),
+                      (2, [(0, 72, 4), (0, 62, 2), (0, 40, 8)])):  # fmt: skip
+        assert parts.lent(song, tracks(*of)) == {0: 73, piano: 0, 3 - piano: 48}
 
 
-@pytest.mark.parametrize("programs", [(0, 0), (48, 48), (48, 49), (80, 81)])
+@pytest.mark.parametrize("programs", [(0, 0), (48, 49)])
 def test_one_of_two_like_tracks_is_not_silent(songs, programs):
-    score = tracks((programs[0], 72, 4), (programs[1], 48, 1))
-    (made,) = musictx.infill(score, songs, begin=5, end=6, tracks="1", seed=1)
+    music = tracks((programs[0], 72, 4), (programs[1], 48, 1))
+    (made,) = musictx.infill(music, songs, begin=5, end=6, tracks="1", seed=1)
     assert made.notes
     assert by_track(made.score) == {0: 24 + made.notes, 1: 8}
-    assert {(t, p) for t, p in made.score.notes[["track", "program"]].tolist()} == {
-        (0, programs[0]), (1, programs[1])
-    }  # fmt: skip
-    (both,) = musictx.infill(score, songs, begin=5, end=6, seed=1)
+    rows = made.score.notes[["track", "program"]].tolist()
+    assert {*rows} == {(0, programs[0]), (1, programs[1])}
+    (both,) = musictx.infill(music, songs, begin=5, end=6, seed=1)
     assert by_track(both.score)[0] > 24
     assert by_track(both.score)[1] > 6
 
 
 @pytest.mark.parametrize(("add", "program", "pitch"), [("bass", 33, 36), ("lead", 80, 60)])
 def test_a_part_is_not_silent_beside_another_of_its_program(songs, add, program, pitch):
-    score = tracks((program, pitch, 4), (0, 48, 1))
+    music = tracks((program, pitch, 4), (0, 48, 1))
     for seed in (1, 2):
-        (made,) = musictx.accompany(score, songs, add=add, seed=seed)
+        (made,) = musictx.accompany(music, songs, add=add, seed=seed)
         new = made.score.notes[made.score.notes["track"] == 2]
         assert len(new)
         assert set(new["program"].tolist()) == {program}
         assert by_track(made.score)[0] == 32
 
 
-@pytest.mark.parametrize(
-    "of",
-    [
-        [(0, 70, 4), (0, 40, 2)],
-        [(0, 72, 4), (0, 60, 2), (0, 36, 2)],
-        [(40, 76, 4), (40, 64, 4)],
-        [(29, 60, 4), (30, 45, 4)],
-    ],
-)
+@pytest.mark.parametrize("of", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
 def test_tracks_of_one_program_are_continued_each(songs, of):
     """By random weights each part comes up."""
-    score = tracks(*of)
-    read = generate.primer_of(songs, score, GenerateConfig()).score
+    music = tracks(*of)
+    read = generate.primer_of(songs, music, GenerateConfig()).score
     assert len(set(read.notes["program"].tolist())) == len(of), "to the model they are parts"
-    (made,) = musictx.generate(songs, primer=score, bars=4, seed=3)
+    (made,) = musictx.generate(songs, primer=music, bars=4, seed=3)
     new = made.score.notes[made.score.notes["start"] > 16 - 1e-3]
-    assert set(new["track"].tolist()) == set(range(len(of)))
-    for track, (program, *_) in enumerate(of):
-        assert set(new["program"][new["track"] == track].tolist()) == {program}
+    assert set(new[["track", "program"]].tolist()) == {(n, one[0]) for n, one in enumerate(of)}
 
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_gap_is_as_dense_as_what_surrounds_it(songs, count):
     """By random weights too, which hold notes for bars and crowd others."""
-    score = tracks((80, 72, count), (0, 48, 1), bars=16)
+    music = tracks((80, 72, count), (0, 48, 1), bars=16)
     usual = 4 * count
     for seed in range(4):
-        (made,) = musictx.infill(score, songs, begin=7, end=10, tracks="1", seed=seed)
+        (made,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", seed=seed)
         assert usual / 2 <= made.notes <= usual
         new = made.score.notes[made.score.notes["track"] == 0]
         assert (new["end"] - new["start"]).max() <= 2 / count + 0.03, "notes as long as its own"
-    (free,) = musictx.infill(score, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
+    (free,) = musictx.infill(music, songs, begin=7, end=10, tracks="1", polyphony=4, seed=1)
     new = free.score.notes[free.score.notes["track"] == 0]
     assert (new["end"] - new["start"]).max() > 2 / count + 0.03
 
 
 def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
     """By random weights: no towers, no floods; unless they are asked for."""
-    score = tracks((73, 72, 4))
-    for music, more in ((score, {}), (None, {"chords": "| C | Am | F | G | x2"})):
+    tune = tracks((73, 72, 4))
+    for music, more in ((tune, {}), (None, {"chords": "| C | Am | F | G | x2"})):
         for seed in range(3):
             (made,) = musictx.accompany(music, songs, seed=seed, **more)
             new = made.score.notes[made.score.notes["track"] == made.score.notes["track"].max()]
@@ -196,30 +183,29 @@ def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
             assert 36 <= new["pitch"].min() <= new["pitch"].max() <= 84
             windows = [((at >= begin) & (at < begin + 4 - 1e-3)) for begin in at]
             assert max(times[one].sum() for one in windows) <= 6 * 4
-    (many,) = musictx.accompany(score, songs, seed=1, density=30, polyphony="full")
-    assert len(many.score) - len(score) > 6 * 16
+    (many,) = musictx.accompany(tune, songs, seed=1, density=30, polyphony="full")
+    assert len(many.score) - len(tune) > 6 * 16
 
 
 @pytest.mark.parametrize(("add", "most"), [("piano", 8), ("electric guitar", 10.7)])
 def test_a_part_that_is_asked_for_is_no_flood(add, most):
     """No more notes a second than in the corpus of ``song``; once 5 to 29."""
     song = musictx.load("song")
-    for seed in range(4):
+    for seed in range(2):
         (made,) = musictx.accompany(None, song, chords="| C | Am7 | F | G | x4", add=add, seed=seed)
         assert 3 <= len(made.score) / 32 <= most
 
 
-@pytest.mark.parametrize("add", ["piano", "bass,strings"])
-def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs, add):
+def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs):
     """By random weights. Once it was that of all music, so that parts fell silent for it."""
-    score = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
+    music = tracks((73, 72, 8), (0, 48, 4))  # six notes a second
     counts = []
     for density in (1.0, 3.0, 9.0):
-        rate = []
-        for seed in range(3):
-            (made,) = musictx.accompany(score, songs, add=add, density=density, seed=seed)
-            rate.append((len(made.score) - len(score)) / 16)
-        counts.append(np.mean(rate))
+        made = [
+            musictx.accompany(music, songs, add="bass,strings", density=density, seed=seed)[0]
+            for seed in range(3)
+        ]
+        counts.append(np.mean([(len(one.score) - len(music)) / 16 for one in made]))
     assert counts == sorted(counts)
     assert counts[1] >= 1.8
 

@@ -1,10 +1,9 @@
 """The whole path on small files, by the command line: prepare, train, continue, measure."""
 
-import numpy as np
 import pytest
 
 import musictx
-from musictx import cli, midi
+from musictx import cli, midi, shipped
 from tests.apps.train_driver import tune
 
 TINY = [
@@ -48,16 +47,10 @@ def trained(folder, tmp_path_factory):
 
 def test_train_leaves_model_folder_checkpoints_samples_and_log(trained):
     run = trained.parent
-    assert {p.name for p in trained.iterdir()} >= {
-        "model.safetensors",
-        "config.json",
-        "tokenizer.json",
-        "CARD.md",
-    }
+    assert {p.name for p in trained.iterdir()} == {*shipped.FILES}
     assert (run / "last.ckpt").is_file()
     assert (run / "metrics.csv").is_file()
-    assert list((run / "samples").glob("*.mid"))
-    assert list((run / "samples").glob("*.png"))
+    assert {path.suffix for path in (run / "samples").iterdir()} == {".mid", ".png"}
     limits = musictx.load(trained).card["note_limits"]
     assert max(s for _, s in limits["longest_note"]) == 0.2  # as long as all of tune()
     assert limits["most_notes"] == 1
@@ -67,17 +60,11 @@ def test_train_leaves_model_folder_checkpoints_samples_and_log(trained):
 def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):
     primer = folder / "tune 0.mid"
     words = [f"model={trained}", f"primer={primer}", "primer_seconds=4", "seconds=2", "seed=3"]
-    out = [f"out={tmp_path}", "render=true"]
-    assert cli.main(["generate", *words, *out]) == 0
+    assert cli.main(["generate", *words, f"out={tmp_path}", "render=true"]) == 0
     printed = capsys.readouterr().out
     for ending in ("mid", "wav", "png"):
         assert (tmp_path / f"tune 0-continued-3-1.{ending}").is_file()
         assert f"tune 0-continued-3-1.{ending}" in printed
-    made, start = midi.read(tmp_path / "tune 0-continued-3-1.mid"), midi.read(primer)
-    given = start.notes[start.notes["start"] < 3.9]
-    kept = made.notes[: len(given)]
-    assert np.array_equal(np.sort(kept["pitch"]), np.sort(given["pitch"]))
-    assert made.duration <= 4 + 2 + 0.05
 
 
 @pytest.mark.parametrize("tokenizer", [".name=tests.docs.remi:Remi", "=ensemble"])

@@ -29,7 +29,10 @@ def models(tmp_path_factory):
     }
 
 
-def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(models, tmp_path, capsys):
+def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(
+    models, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(work, "run_isolated", lambda function, *given, limits: function(*given))
     tune = str(shipped.examples()["ode_to_joy"])
     piano, asked = models["piano"], {"seed": 3, "model": models["piano"]}
     made = call("generate", tmp_path, seconds=1.0, samples=2, **asked)

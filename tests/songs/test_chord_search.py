@@ -12,9 +12,11 @@ import musictx
 from musictx.apps.tasks import gap, under
 from musictx.chords import Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.shipped import examples
 from musictx.songs import chord_search
+from musictx.songs.charts import with_chords
 from musictx.songs.chord_search import STATES, search, table
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
@@ -27,6 +29,12 @@ def tune(notes, tempo=120.0, transposed=0, begin=0.0):
         rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
         at += length
     return Score(rows, tempos=[(0.0, tempo)])
+
+
+def test_chords_of_a_piece_that_begins_within_a_half_bar_begin_with_the_piece():
+    performed = in_time(musictx.read(examples()["mozart_k545"]))
+    assert performed.beats.quarters(0.0) > 0
+    assert search(performed)[0][0] == 0.0
 
 
 def test_shares_add_up_to_one():
@@ -95,10 +103,10 @@ def test_only_a_melody_without_chords_gets_some():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     asked = AccompanyConfig(melody="x.mid")
-    assert annotated(under(melody, asked).with_chords().given) == search(melody)
-    assert under(marked, asked).with_chords().given.markers == marked.markers
+    assert annotated(with_chords(under(melody, asked)).given) == search(melody)
+    assert with_chords(under(marked, asked)).given.markers == marked.markers
     inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
-    assert inside.with_chords() is inside
+    assert with_chords(inside) is inside
 
 
 def test_an_accompaniment_follows_them_and_names_them():

@@ -151,7 +151,7 @@ def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):
             if status == 400:
                 assert sentence == "mine: 4/4 of the folder missing, a model/folder"
             if status == 507:
-                assert sentence.endswith("piece.sqlite: No space left on device")
+                assert sentence == "20261122-x/piece.sqlite: No space left on device"
 
     with_studio(tmp_path, script)
     assert "Permission denied" in capsys.readouterr().err  # whoever runs it sees it all

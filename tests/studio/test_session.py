@@ -43,7 +43,7 @@ def sql(session: Session, command: str) -> None:
     database.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.data())
 def test_a_session_read_again_has_its_state_and_its_whole_history(tmp_path_factory, data):
     """Against a model: the list of states, and a place in it."""
@@ -153,17 +153,16 @@ def test_a_damaged_database_is_refused_and_left_as_it_is(tmp_path, damage):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("back", ["null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'])
-def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path, back):
+def test_an_operation_whose_way_back_is_damaged_is_not_undone(tmp_path):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)
-    session.do(Change(remove=(1,)), 1)
-    sql(session, f"UPDATE operations SET back = '{back}' WHERE number = 2")
-    session = Session(tmp_path / "s", LIMITS)
-    before = standing(session)
-    with pytest.raises(Refused, match="the history of this session is damaged; undo ends here"):
-        session.undo(2)
-    assert standing(session) == before
+    for back in ("null", "[[", '{"add": [[-1, 0, 1, 60, 80, 0]]}', '{"evil": 1}'):
+        sql(session, f"UPDATE operations SET back = '{back}' WHERE number = 1")
+        session = Session(tmp_path / "s", LIMITS)
+        before = standing(session)
+        with pytest.raises(Refused, match="the history of this session is damaged; undo ends here"):
+            session.undo(1)
+        assert standing(session) == before
 
 
 def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):

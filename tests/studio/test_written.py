@@ -82,7 +82,7 @@ def sounds(tracks):
     return {(0 if track.drum else track.program, track.drum) for track in tracks}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(files(), st.data())
 def test_what_is_changed_is_in_the_file(data, more):
     score = midi.read(data)
@@ -180,7 +180,7 @@ def kinds(score):
     return np.unique(score.notes[["track", "drum", "program"]]).tolist()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(files(), st.data())
 def test_messages_of_what_is_not_changed_stay_where_they_are(data, more):
     """Through any row of changes, with some undone."""
@@ -213,7 +213,7 @@ def test_messages_of_what_is_not_changed_stay_where_they_are(data, more):
     assert original.written(document, data)[0::2] == (data, [])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(files())
 def test_tracks_stand_in_the_order_of_the_document(data):
     score = midi.read(data)

@@ -136,30 +136,38 @@ function quarters(piece, seconds) {
   return sum;
 }
 
-test("in another tempo every note, pedal and mark keeps its beat", () => {
-  const piece = pieceOf(randomNotes(randomly(17), 30), {
-    tempos: [[0, 100], [10, 60]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[0, 0, false], [12, 2, true]], pedals: [[3, 127, 0], [11, 0, 0]],
-    fermatas: [4.8, 11],
-  });
-  const wish = { ...opening(piece), tempo: 150 };
-  const after = apply(piece, retimed(piece, wish, true));
-  for (const note of piece.notes.values()) {
-    for (const end of ["start", "end"]) assert.ok(Math.abs(quarters(after, after.notes.get(note.id)[end]) - quarters(piece, note[end])) < 1e-6);
-  }
-  for (const marks of ["tempos", "meters", "keys", "pedals"]) {
-    after[marks].forEach(([time], i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece[marks][i][0])) < 1e-6));
-  }
-  after.fermatas.forEach((time, i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece.fermatas[i])) < 1e-6));
-  assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90]);
-  const there = apply(after, retimed(after, opening(piece), true));
-  for (const note of piece.notes.values()) assert.ok(Math.abs(there.notes.get(note.id).start - note.start) < 1e-9, "and back");
-});
+/** Every note and mark of two pieces is on the same beat. */
+function sameBeats(after, piece) {
+  const same = (at, before) => assert.ok(Math.abs(quarters(after, at) - quarters(piece, before)) < 1e-6, `${at}, not ${before}`);
+  for (const note of piece.notes.values()) for (const end of ["start", "end"]) same(after.notes.get(note.id)[end], note[end]);
+  for (const marks of ["meters", "keys", "pedals", "markers", "lyrics"]) after[marks].forEach(([time], i) => same(time, piece[marks][i][0]));
+  after.fermatas.forEach((time, i) => same(time, piece.fermatas[i]));
+}
 
-test("or only the grid moves", () => {
-  const piece = pieceOf(randomNotes(randomly(18), 5), { tempos: [[0, 100], [10, 60]] });
-  const after = apply(piece, retimed(piece, { ...opening(piece), tempo: 90 }, false));
-  assert.deepEqual(rows(after), rows(piece));
-  assert.deepEqual(after.tempos, [[0, 90]]);
+test("in another tempo, of all or from a place on, every note and mark keeps its beat, or only the grid moves", () => {
+  const piece = pieceOf(randomNotes(randomly(19), 40), {
+    tempos: [[0, 100], [10, 60], [20, 90]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[0, 0, false], [12, 2, true]],
+    pedals: [[3, 127, 0], [11, 0, 0]], markers: [[25, "C:maj"]], lyrics: [[1, "la"]], fermatas: [4.8, 11],
+  });
+  const starts = (one) => [...one.notes.values()].map((note) => note.start.toFixed(9));
+  const after = apply(piece, retimed(piece, { ...opening(piece), tempo: 150 }, true));
+  sameBeats(after, piece);
+  assert.deepEqual(after.tempos.map(([, tempo]) => Math.round(tempo)), [150, 90, 135]);
+  assert.deepEqual(starts(apply(after, retimed(after, opening(piece), true))), starts(piece), "and back");
+  const from = 4.8;
+  assert.deepEqual(changes(piece), [9.6, 10, 12, 20]);
+  const later = apply(piece, retimed(piece, { ...opening(piece, from), tempo: 140 }, true, from));
+  sameBeats(later, piece);
+  assert.deepEqual(later.tempos.map(([, tempo]) => tempo), [100, 140, 60, 90]);
+  for (const note of piece.notes.values()) if (note.end <= from) assert.deepEqual(later.notes.get(note.id), note);
+  const back = apply(later, unchanged(later, from));
+  assert.deepEqual(starts(back), starts(piece), "and back");
+  assert.deepEqual(back.tempos.map(([, tempo]) => tempo), [100, 60, 90]);
+  for (const place of [undefined, from]) {
+    const grid = apply(piece, retimed(piece, { ...opening(piece, place), tempo: 140 }, false, place));
+    assert.deepEqual(rows(grid), rows(piece));
+    assert.notDeepEqual(grid.tempos, piece.tempos);
+  }
 });
 
 test("meter and key are those of the beginning, later ones stay; nothing different is no operation", () => {
@@ -176,31 +184,6 @@ test("meter and key are those of the beginning, later ones stay; nothing differe
   assert.deepEqual([opening(waltz).beats, opening(waltz).unit], [3, 4], "the meter of the piece, not that of its pick-up");
   assert.deepEqual(retimed(waltz, { ...opening(waltz), beats: 4 }, true).meters, [[0, 1, 4], [0.5, 4, 4]]);
   assert.deepEqual([keyWords(0, false), keyWords(7, true), keyWords(-7, false)], ["C major", "A♯ minor", "C♭ major"]);
-});
-
-test("in another tempo from the middle on every note keeps its beat, and what is before its seconds", () => {
-  const piece = pieceOf(randomNotes(randomly(19), 40), {
-    tempos: [[0, 100], [10, 60], [20, 90]], meters: [[0, 4, 4], [9.6, 3, 4]], keys: [[12, 2, true]], pedals: [[3, 127, 0], [11, 0, 0]], markers: [[25, "C:maj"]],
-  });
-  const from = 4.8;
-  assert.deepEqual(changes(piece), [9.6, 10, 12, 20]);
-  const operation = retimed(piece, { ...opening(piece, from), tempo: 140 }, true, from);
-  const after = apply(piece, operation);
-  assert.deepEqual(after.tempos.map(([, tempo]) => tempo), [100, 140, 60, 90]);
-  for (const note of piece.notes.values()) {
-    for (const end of ["start", "end"]) {
-      assert.ok(Math.abs(quarters(after, after.notes.get(note.id)[end]) - quarters(piece, note[end])) < 1e-6);
-      if (note[end] <= from) assert.equal(after.notes.get(note.id)[end], note[end]);
-    }
-  }
-  for (const marks of ["meters", "keys", "pedals", "markers"]) {
-    after[marks].forEach(([time], i) => assert.ok(Math.abs(quarters(after, time) - quarters(piece, piece[marks][i][0])) < 1e-6));
-  }
-  const back = apply(after, unchanged(after, from));
-  for (const note of piece.notes.values()) assert.ok(Math.abs(back.notes.get(note.id).start - note.start) < 1e-9, "and back");
-  assert.deepEqual(back.tempos.map(([, tempo]) => tempo), [100, 60, 90]);
-  const grid = apply(piece, retimed(piece, { ...opening(piece, from), tempo: 140 }, false, from));
-  assert.deepEqual(rows(grid), rows(piece));
 });
 
 test("meter and key change in the middle, and are taken away again", () => {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { chordLabel, chordsOf, inForce, lineOf, sectionsOf, setLyrics, setText, write } from "../../../musictx/studio/page/js/document/harmony.js";
+import { chordLabel, chordsOf, inForce, lineOf, setLyrics, setText, write } from "../../../musictx/studio/page/js/document/harmony.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { opening, retimed } from "../../../musictx/studio/page/js/document/timing.js";
 import { pieceOf } from "./music.mjs";
 
 test("a chord is written, replaced and taken away; sections beside it stay", () => {
@@ -30,14 +29,6 @@ test("chords that were found can be written; what was named before gives way", (
 test("chords are shown as musicians write them", () => {
   const shown = { "F#:min7": "F♯m7", "Bb:maj": "B♭", "C:hdim7/b3": "Cm7♭5/E♭", N: "N.C.", "Eb:9": "E♭9" };
   for (const [name, label] of Object.entries(shown)) assert.equal(chordLabel(name), label);
-});
-
-test("in another tempo chords, sections and lyrics stay on their beats", () => {
-  const piece = pieceOf([[0, 1, 2, 60, 80, 0]], { tempos: [[0, 120]], markers: [[1, "C:maj"], [2, "B"]], lyrics: [[1, "la"]] });
-  const slow = apply(piece, retimed(piece, { ...opening(piece), tempo: 60 }, true));
-  assert.deepEqual(slow.markers, [[2, "C:maj"], [4, "B"]]);
-  assert.deepEqual(slow.lyrics, [[2, "la"]]);
-  assert.deepEqual(sectionsOf(slow), [[4, "B"]]);
 });
 
 test("symbols in markers are chords; a letter is one only beside others", () => {
