@@ -156,7 +156,7 @@ def test_pieces_in_bars_get_all_of_them():
         )
         return [type(row).__name__ for one in found for row in one.rows]
 
-    repeats = ["BarRepetitionPrior", "RhythmConsistency"]
+    repeats = ["BarRepetitionPrior", "BarRepetition", "RhythmConsistency"]
     assert built(targets={}) == [*repeats, "PartDensity"]
     assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
     assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
