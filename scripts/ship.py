@@ -73,10 +73,10 @@ def described(name: str) -> dict[str, Any]:
     """scripts/ships/NAME.yaml."""
     path = ROOT / "scripts" / "ships" / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {known}")
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+        names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {names}")
+    text: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return text
 
 
 @torch.no_grad()
@@ -99,30 +99,30 @@ def rows(
         there = [split for split in ("validation", "test") if shards.pieces(split)]
         return {split: {"split": split, "window": window} for split in there}
     composes_in = model.config.context
-    found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
+    ways: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
     if composes_in != window:
-        found[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
+        ways[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
     if not rehearsal:
-        found[f"windows of {window}, a quarter apart"] = {
+        ways[f"windows of {window}, a quarter apart"] = {
             "window": window,
             "stride": window // SLIDE,
         }
-    return found
+    return ways
 
 
 def numbers(
     model: MusicTransformer, shards: Shards, kind: str, ways: dict[str, dict[str, Any]], **few: Any
 ) -> dict[str, Any]:
     """The card's entry."""
-    found: dict[str, Any] = {"protocol": PROTOCOLS[kind]}
+    entry: dict[str, Any] = {"protocol": PROTOCOLS[kind]}
     for name, way in ways.items():
         with progress(name, "windows") as tell:
             row = evaluate(model, shards, **way, **few, progress=tell)
         print(f"{name}: {row.nats_per_token:.4f} nats/token", flush=True)
         if kind == "chorales":
-            found[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
+            entry[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
         else:
-            found[name] = {
+            entry[name] = {
                 "nats per token": round(row.nats_per_token, 4),
                 "nats per note": row.nats_per_note and round(row.nats_per_note, 4),
                 "bits per second of music": row.bits_per_second and round(row.bits_per_second, 2),
@@ -133,8 +133,8 @@ def numbers(
         if not row.complete:
             measured = f"A REHEARSAL: {row.windows} windows of {measured}"
         if kind != "chorales":
-            found["measured on"] = f"the {row.split} split, {measured}"
-    return found
+            entry["measured on"] = f"the {row.split} split, {measured}"
+    return entry
 
 
 def main(

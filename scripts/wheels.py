@@ -73,7 +73,7 @@ TARGETS = {
 def feature_headers() -> list[tuple[str, Path]]:
     """(struct, header) of all features that come along with a form in C++."""
     paths = [*BUILT_IN.values(), *registry.FEATURES.values()]
-    found = []
+    headers = []
     for module in sorted({path.partition(":")[0] for path in paths}):
         spec = find_spec(module)
         header = Path(str(spec and spec.origin)).with_suffix(".h")
@@ -81,8 +81,8 @@ def feature_headers() -> list[tuple[str, Path]]:
             text = header.read_text(encoding="utf-8")
             struct = re.search(r"struct (\w+) : (Feature|Predicted|Gated) {", text)
             assert struct, f"{header} has no struct that inherits from Feature"
-            found.append((struct[1], header))
-    return found
+            headers.append((struct[1], header))
+    return headers
 
 
 def compiled(target: Target, folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-The prompt is the model's own music, and rows continue it with seeds of their own, as the samples of
+The prompt is the model's music, and rows continue it with a seed each, as the samples of
 ``musictx generate`` do. Before anything is printed the ids are compared with those drawn without a
 cache; where the step rounds keys and values, of models in bytes, and draws other ids, its logits
 along them are. Printed are medians of single steps, drawing included.
@@ -153,8 +153,8 @@ def main(
           f"{torch.get_num_threads()} threads")  # fmt: skip
     print("rows  cache          ms a step (quartiles)     tokens/s  x recomputed  x growing")
     begin = torch.full((1, 1), engine.BOS, device=place)
-    own, _ = cached(net, begin, prompt - 1, "auto", 1)
-    given = torch.cat([begin, own.to(place)], dim=1)
+    opening, _ = cached(net, begin, prompt - 1, "auto", 1)
+    given = torch.cat([begin, opening.to(place)], dim=1)
     for count in rows:
         wanted, slow = recomputed(net, given.expand(count, -1), min(tokens, FEW))
         times = {"recomputed": slow}
