@@ -31,7 +31,7 @@ from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
-from musictx.tokens.vocab import Penalty
+from musictx.tokens.tokenizer import Penalty
 
 if TYPE_CHECKING:
     from musictx.evaluate.comparison import Comparison

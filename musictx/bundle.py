@@ -40,7 +40,7 @@ from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
 from musictx.shipped import FILES, WHAT, config_of, locate
 from musictx.tokens.build import build as build_tokenizer
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 

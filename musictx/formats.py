@@ -113,20 +113,29 @@ def _parse(
     if data[:4] not in (b"MThd", b"RIFF"):  # each package is imported when there is a file for it
         linked = b"irealb" in data and b"<score-" not in data
         if xml and not linked:
-            from musictx import musicxml
-
-            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
-        from musictx.songs import chord_files
-
-        if linked or name.endswith(CHORD_SUFFIXES) or chord_files.looks_like(data):
-            return chord_files.read(data, repeats=repeats, repairs=repairs)
+            return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
+        if "chords" in registry.READERS:
+            texts = registry.load(registry.READERS["chords"])
+            if linked or name.endswith(CHORD_SUFFIXES) or texts.looks_like(data):
+                chart: Score = texts.read(data, repeats=repeats, repairs=repairs)
+                return chart
         if name.endswith(XML_SUFFIXES):
-            from musictx import musicxml
-
-            return musicxml.read(data, limits=limits, repeats=repeats, repairs=repairs)
+            return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
     from musictx import midi
 
     return midi.read(data, limits=limits, repairs=repairs)
+
+
+def _notation() -> Any:
+    """The module that reads and writes MusicXML."""
+    if "notation" not in registry.READERS:
+        raise ReadError("MusicXML: the part of musictx that has it is missing", "not readable")
+    return registry.load(registry.READERS["notation"])
+
+
+def has_notation(score: Score) -> bool:
+    """Whether :func:`write` can write ``score`` as notation: whether it keeps to beats."""
+    return "notation" in registry.READERS and bool(_notation().has_notation(score))
 
 
 def _content(file: Any, limits: Limits) -> bytes:
@@ -184,9 +193,8 @@ def to_bytes(score: Any, suffix: str = ".mid") -> bytes:
 
         return midi.to_bytes(score)
     if str(suffix) in (".musicxml", ".xml"):
-        from musictx import musicxml
-
-        return musicxml.to_bytes(score)
+        content: bytes = _notation().to_bytes(score)
+        return content
     raise UserError(f"suffix={shown(repr(suffix))}: expected .mid, .midi, .musicxml or .xml")
 
 
@@ -227,7 +235,8 @@ def writer(path: Path) -> Callable[..., Any]:
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:
-        *others, last = [".mid", ".midi", ".musicxml", *registry.WRITERS]
+        xml = [".musicxml"] if "notation" in registry.READERS else []
+        *others, last = [".mid", ".midi", *xml, *registry.WRITERS]
         raise UserError(
             f"{path}: cannot write {suffix or 'a name without ending'}; use {', '.join(others)} or "
             f"{last}"

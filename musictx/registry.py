@@ -1,8 +1,8 @@
 """The registry: what the optional components of musictx add, by import path.
 
-``chorale``, ``live``, ``mcp``, ``render``, ``songs``, ``speed`` and ``studio`` are optional
-components: the core never imports them (``lint-imports`` checks this) and works without their
-folders. What they add stands in the tables below, name -> ``package.module:Name`` or
+``chorale``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and ``studio`` are
+optional components: the core never imports them (``lint-imports`` checks this) and works without
+their folders. What they add stands in the tables below, name -> ``package.module:Name`` or
 ``package.module``, and is imported when it is first used (their commands stand in
 ``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are its
 entries.
@@ -55,8 +55,28 @@ FEATURES = _present(
 ATTENTION = _present({"native": "musictx.speed.native", "fused": "musictx.speed.fused"})
 #: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
 STEPS = _present({"native": "musictx.speed.step:NativeStep"})
-#: Tokenizer -> the function that fills gaps of a piece with it (``apps.infill.Filler``).
-FILLERS = _present({"chorale": "musictx.chorale.app:filled"})
+#: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).
+IDIOMS = _present({"notes": "musictx.songs.idiom:BarIdiom"})
+#: Tokenizer -> the class of what fills gaps of a piece with it (``apps.infill.Filler``).
+FILLERS = _present(
+    {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
+)
+#: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
+PIECES = _present({"notes": "musictx.songs.pieces:pieces"})
+#: What is accompanied besides melodies -> function (score, options) that says what is to be
+#: composed (``apps.tasks.Task``).
+CHARTS = _present({"chords": "musictx.songs.charts:under_chords"})
+#: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
+ARRANGED = _present({"notes": "musictx.songs.bar_tasks:BarTasks"})
+#: What compare measures of music on a grid: a table of measures, and one of distributions.
+IN_BARS = _present(
+    {
+        "measures": "musictx.songs.measures:MEASURES",
+        "distributions": "musictx.songs.measures:DISTRIBUTIONS",
+    }
+)
+#: Files that are no MIDI -> the module that reads them.
+READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.musicxml"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})

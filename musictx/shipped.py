@@ -47,9 +47,10 @@ def models() -> dict[str, Path]:
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
     """The model folder for new music and performances, or for music ``on_beats``, or the first that
     has this tokenizer; None if none such came along."""
-    included, name = models(), ON_BEATS if on_beats else DEFAULT
-    if tokenizer is None and name in included:
-        return included[name]
+    included = models()
+    for name in [ON_BEATS] * on_beats + [DEFAULT]:
+        if tokenizer is None and name in included:
+            return included[name]
     return next((path for path in included.values() if tokenizer in (None, _tokenizer(path))), None)
 
 

@@ -27,7 +27,7 @@ from musictx.model.config import NetworkConfig
 from musictx.model.features import with_tokens
 from musictx.model.rounding import SCALES
 from musictx.tokens.coordinates import token_coordinates
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"

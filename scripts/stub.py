@@ -32,7 +32,7 @@ from musictx.evaluate.comparison import Comparison
 from musictx.evaluate.nll import Evaluation
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import Penalty
+from musictx.tokens.tokenizer import Penalty
 
 _Text = str | int | Sequence[str | int]  # several are those that commas separate
 '''

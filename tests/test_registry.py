@@ -16,16 +16,16 @@ from musictx import registry
 from musictx.commands import EVERY
 
 ROOT = Path(__file__).resolve().parents[1]
-NAMES = ["chorale", "live", "mcp", "render", "songs", "speed", "studio"]
+NAMES = ["chorale", "live", "mcp", "render", "musicxml", "songs", "speed", "studio"]
 #: Its tables.
 TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
 TABLES = {name: table for name, table in TABLES.items() if name.isupper()}
 #: What is run without components: imports and help; without any of them also prepare, one step of
 #: training, likelihood and music.
 PROGRAM = """
-import importlib, pathlib, pkgutil, sys
+import contextlib, importlib, io, pathlib, pkgutil, sys
 import musictx
-from musictx import cli, midi, registry
+from musictx import cli, midi, registry, shipped
 from musictx.notes import Score
 
 for table in (table for table in vars(registry).values() if isinstance(table, dict)):
@@ -42,9 +42,39 @@ for module in pkgutil.walk_packages(musictx.__path__, "musictx."):
 def run(*words):
     assert cli.main(words) == 0, words
 
+def refused(*words):
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        assert cli.main(words) == 2, words
+    (line,) = told.getvalue().splitlines()
+    return line.removeprefix("musictx: ")
+
+def music_without_bars():
+    # The piano plays on beats too; what it cannot follow is refused in a sentence.
+    notes = [(n / 2, n / 2 + 0.4, 60 + n * 5 % 12, 80, 0, False, 0) for n in range(8)]
+    midi.write(Score(notes), "tune.mid")
+    piano = ("model=piano", "device=cpu", "seed=1", "out=music")
+    assert shipped.default(on_beats=True).name == "piano"
+    run("generate", *piano, "seconds=0.5")
+    run("continue", "tune.mid", *piano, "seconds=0.5")
+    run("infill", "tune.mid", "from=2s", "to=2.5s", *piano)
+    run("accompany", "tune.mid", *piano)
+    for option in ("form=AABA", "tempo=90", "meter=3/4", "instruments=bass", "loop=true", "bars=4"):
+        line = refused("generate", *piano, option)
+        assert line.lower().startswith(option.lower()) and "counts no bars" in line, line
+    line = refused("infill", "tune.mid", "from=1", "to=1", *piano, "loop=true")
+    assert line.startswith("loop=true: ") and "counts no bars" in line, line
+    line = refused("accompany", "tune.mid", *piano, "chords=| C | G |")
+    assert line.startswith("chords: "), line
+    assert "no such command" in refused("chords", "tune.mid")
+    assert "expected one of" in refused("train", "midi", "tokenizer=notes")
+    pathlib.Path("sheet.txt").write_text("| C | G |")
+    assert "sheet.txt" in refused("accompany", "sheet.txt", *piano)
+
 run("--help")
 for command in cli.COMMANDS:
     run(command, "--help=all")
+if "songs" in sys.argv[1:]:
+    music_without_bars()
 if set(sys.argv[1:]) != set(pathlib.Path("components").read_text().split()):
     sys.exit()
 for number in range(6):
@@ -61,7 +91,9 @@ run("compare", "midi", "against=midi", "seconds=5")
 try:
     musictx.write(midi.read("midi/1.mid"), "x.wav")
 except musictx.UserError as error:
-    assert str(error) == "x.wav: cannot write .wav; use .mid, .midi or .musicxml", error
+    assert str(error) == "x.wav: cannot write .wav; use .mid or .midi", error
+pathlib.Path("x.musicxml").write_text("<score-partwise/>")
+assert "MusicXML" in refused("generate", "x.musicxml", "model=run")
 assert cli.main(("generate", "model=run", "tokens=9", "render=true", "out=sound")) == 2
 assert not pathlib.Path("sound").exists() and not pathlib.Path("x.wav").exists()
 """

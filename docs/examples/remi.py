@@ -13,7 +13,8 @@ from symusic import Score as Ticks
 
 from musictx.notes import NOTE, Score
 from musictx.pedal import fold_sustain
-from musictx.tokens.vocab import SPECIALS, GrammarState, Tokenizer, Vocabulary
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 STEPS_PER_BEAT, STEPS_PER_BAR = 8, 32  # MidiTok's Position counts 32nd notes in bars of 4/4
 STEP_SECONDS = 60 / 120 / STEPS_PER_BEAT  # tempo is not written: beats are those of 120 bpm

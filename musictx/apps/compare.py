@@ -22,9 +22,10 @@ from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
 from musictx.progress import progress
 from musictx.sampling.folder import Opening, SampleFolder, fill
 from musictx.sampling.primer import encode_primer
+from musictx.sampling.steer import counts_no_bars
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Tasks in which the middle of a piece is written anew.
 GAPS = ("infill", "vary")
@@ -92,8 +93,9 @@ def run(config: CompareConfig) -> Comparison:
                 f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
                 f"expected a model of {needed or 'other'} tokens"
             )
-    if bundle is not None and config.task == "vary" and bundle.tokenizer.group == 1:
-        raise UserError(f"task=vary: {bundle.folder} writes no bars; expected such as model=song")
+    varies = bundle is None or bundle.tokenizer.name in registry.ARRANGED
+    if bundle is not None and config.task == "vary" and not varies:
+        raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
     if config.samples is not None and not config.pieces:
         sets.files_in(config.samples, "samples")
     real = _Real(config, bundle, measures)

@@ -20,7 +20,7 @@ from musictx.evaluate import nll
 from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
 from musictx.shipped import chosen
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def run(config: EvaluateConfig) -> nll.Evaluation:

@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from musictx import formats, musicxml
-from musictx.apps import infill, parts, tasks
+from musictx import formats, registry
+from musictx.apps import parts
 from musictx.apps.results import (
     Notice,
     Result,
@@ -26,26 +24,21 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
-from musictx.config import GenerateConfig, InfillConfig
-from musictx.config.generate import meter_of
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
-from musictx.notes import METER, TEMPO, Score
-from musictx.sampling import timeline
+from musictx.notes import Score
+from musictx.sampling import idiom, timeline
 from musictx.sampling.composer import Progress, continuations
+from musictx.sampling.continuation import to_bar_line
 from musictx.sampling.events import OnEvent
-from musictx.sampling.primer import Plan, Primer, encode_primer, to_bar_line
+from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.sample import Sample
-from musictx.sampling.steer import controls_of, steering
+from musictx.sampling.steer import controls_of, counts_no_bars, steering
 from musictx.sampling.stream import Stream
-from musictx.sampling.strengths import PART_SECONDS, PART_SHARE, USUAL_SECONDS
-from musictx.songs import form, loops
-from musictx.songs.bars import STEPS
-from musictx.tokens.vocab import Penalty, Tokenizer
-
-#: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
-WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
+from musictx.sampling.strengths import USUAL_SECONDS
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 
 def generate(
@@ -66,7 +59,7 @@ def generate(
                 second, and so on. Of longer ones only as many of the last tokens are read as the
                 shortest has
     seed        sample i of seed s is always the same; or one for each of several primers
-    constraints, processors  further penalties (:data:`~musictx.tokens.vocab.Penalty`)
+    constraints, processors  further penalties (:data:`~musictx.tokens.tokenizer.Penalty`)
                 and rules (:data:`~musictx.sampling.processors.Processor`)
     on_event    called with the number of a sample and an event as each new note begins and ends;
                 see :func:`~musictx.sampling.composer.continuations`
@@ -187,7 +180,7 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
         )
     free = not bundle.tokenizer.beats and config.quantise == "none"
-    on_beats = not free and (score is None or musicxml.has_notation(score))
+    on_beats = not free and (score is None or formats.has_notation(score))
     instead = "give a primer that keeps to its beats, with quantise=16"
     check_notation(config.out, on_beats, instead)
     if free and score is not None and timeline.on_grid(score):
@@ -224,7 +217,7 @@ def primer_of(
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
-        return Primer(plan=plan_of(bundle, request))
+        return Primer(plan=idiom.of(bundle.tokenizer).plan(bundle, request))
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
@@ -240,37 +233,6 @@ def primer_of(
     primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
     whole = request.bars is not None and seconds is None
     return to_bar_line(tokenizer, primer) if whole else primer
-
-
-def plan_of(bundle: Bundle, request: GenerateConfig) -> Plan:
-    """What ``request`` asks of a new piece: its tempo, meter and instruments."""
-    table = bundle.tokenizer.vocabulary
-    if bundle.tokenizer.group == 1 or table is None:
-        for name, value in request.plan.items():
-            raise UserError(
-                f"{name}={value}: this model ({bundle.tokenizer.name} tokens) counts no bars; give "
-                "one of notes in bars, such as model=song"
-            )
-        return Plan()
-    meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-    named = request.meter or ("4/4" if request.loop else None)  # a loop is of whole bars
-    if named is not None:
-        numerator, denominator = meter = meter_of(named)
-        most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
-        if numerator > most or numerator * WHOLE / denominator > last + 1:
-            raise UserError(
-                f"meter={request.meter}: expected at most {most} beats in a bar, and bars of at "
-                f"most {(last + 1) / WHOLE:g} whole notes"
-            )
-        blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-    if request.tempo is not None:
-        blank = replace(blank, tempos=np.array([(0.0, request.tempo)], TEMPO))
-    if request.instruments is not None:
-        names = tuple(name.strip().lower() for name in request.instruments.split(","))
-        wanted = parts.by_name(bundle, names, "instruments")
-        usual = parts.habits(bundle, wanted)
-        least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
-    return Plan(blank, meter, least)
 
 
 def _commands(tokenizer: Tokenizer) -> list[str]:
@@ -294,13 +256,34 @@ def pieces(
     """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
     ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
     other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    path = registry.PIECES.get(bundle.tokenizer.name)
+    if path is None and request.form is not None:
+        raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
+    compose = continued if path is None else registry.load(path)
+    yield from compose(
+        bundle,
+        primers,
+        files,
+        request,
+        seeds=seeds,
+        constraints=constraints,
+        processors=processors,
+        progress=progress,
+        on_event=on_event,
+    )
+
+
+def continued(
+    bundle: Bundle,
+    primers: Sequence[Primer],
+    files: Sequence[Score | None],
+    request: GenerateConfig,
+    *,
+    seeds: Sequence[int],
+    **more: Any,
+) -> Iterator[tuple[int, Sample]]:
+    """:func:`pieces` of any tokens: continuations of ``primers``."""
     samples = request.samples
-    listeners: dict[str, Any] = {"progress": progress, "on_event": on_event}
-    if request.form is not None:
-        if constraints or processors:
-            raise UserError(f"form={request.form}: expected no constraints and processors with it")
-        yield from form.pieces(bundle, files, request, seeds=seeds, **listeners)
-        return
     values = controls_of(request)
     steers = [steering(bundle, values, request.guidance, like=one.score) for one in primers]
     takes = continuations(
@@ -309,35 +292,8 @@ def pieces(
         request,
         seeds=[(seed, number) for seed in seeds for number in range(samples)],
         steering=[steer for steer in steers for _ in range(samples)],
-        constraints=constraints,
-        processors=processors,
-        **listeners,
+        **more,
     )
     for number, sample in takes:
         score = parts.as_given(bundle, sample.score, files[number // samples])
-        sample = replace(sample, score=score)
-        if request.loop:
-            sample = _closed(bundle, sample, request, seeds[number // samples] + number)
-        yield number, sample
-
-
-def _closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
-    """A new piece as a loop: its last bar composed anew so that it leads to the beginning, and a
-    marker where it ends."""
-    clock, bars = plan_of(bundle, request).score.beats, request.bars
-    assert bars is not None
-    last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))
-    score = sample.score
-    score = replace(score, markers=(*score.markers, (end, loops.LOOP_END)))
-    if score.duration > last:
-        tracks = ",".join(map(str, range(1, len(np.unique(score.notes["track"])) + 1)))
-        gap = InfillConfig(
-            begin=f"{last:.6f}s",
-            end=f"{end:.6f}s",
-            tracks=tracks,
-            sampling=request.sampling,
-            loop=True,
-        )
-        (made,) = infill.composed(bundle, tasks.gap(score, gap), gap, seed=seed)
-        score = made.score
-    return replace(sample, score=score, notes=len(score))
+        yield number, replace(sample, score=score)

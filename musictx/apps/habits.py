@@ -10,19 +10,38 @@ from musictx.apps import parts
 from musictx.apps.tasks import AROUND_SECONDS, Task
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, Habit
-from musictx.config import AccompanyConfig, InfillConfig
+from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import group_limits
 
 #: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
 #: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
 ACCOMPANIED = 3.0
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
+#: What nothing is known of.
+ANY = Habit(DRUMS, 0, 127)
+
+
+def asked(
+    habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
+) -> dict[int, Habit]:
+    """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
+    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
+    ``low`` and ``high`` of ``sampling``)."""
+    found = dict(habits)
+    if "polyphony" in values:
+        found = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in found.items()}
+    if "density" in values:
+        found = {part: one._replace(densest=np.inf) for part, one in found.items()}
+    if "register" in values or sampling.low is not None or sampling.high is not None:
+        found = {
+            part: one if part == DRUMS else one._replace(low=0, high=127)
+            for part, one in found.items()
+        }
+    return found
 
 
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
@@ -42,11 +61,13 @@ def habits_of(
     request: InfillConfig | AccompanyConfig,
     score: Score,
     composed: Collection[int],
+    all_tracks: bool = False,
 ) -> dict[int, Habit]:
     """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
     by name, in the corpus, but that a lead lies where the tune does, and that none has more notes
     than what accompanies that tune; of tracks in themselves; but for what the ``request`` says of
-    notes at once and of pitches. ``score`` is the file with the programs that the model knows."""
+    notes at once and of pitches. ``score`` is the file with the programs that the model knows; a
+    bound on notes at once counts ``all_tracks`` of a part, or new notes alone."""
     habits = parts.habits(bundle, wanted)
     tunes = [one for one in task.melody or [parts.tune_of(score)] if one is not None]
     tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
@@ -69,19 +90,16 @@ def habits_of(
             if part in usual
         }
     if task.closes:
-        if bundle.tokenizer.group == 1:  # whose notes last as long as the pedal holds them
-            score = fold_sustain(score)
         notes = score.notes.copy()
         if "program" not in bundle.tokenizer.kinds:
             notes["program"] = 0
-        # A bound on notes at once counts all tracks of a part in bars, else new notes alone.
         written = notes[np.isin(notes["track"], task.tracks)]
-        together = parts_of(notes if bundle.tokenizer.group > 1 else written)
+        together = parts_of(notes if all_tracks else written)
         for part, mine in parts_of(written).items():
             if len(mine) >= FEWEST_NOTES:
                 pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
                 habits[part] = _habit_around(task, part, mine, together[part], pace)
-    return group_limits.asked(habits, request.sampling, controls_of(request))
+    return asked(habits, request.sampling, controls_of(request))
 
 
 def _habit_around(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from musictx import musicxml, registry
+from musictx import formats, registry
 from musictx.apps import parts
 from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
@@ -25,28 +26,24 @@ from musictx.apps.results import (
 )
 from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
-from musictx.chords import annotated, is_chart, recognised
+from musictx.card import Habit
+from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
 from musictx.sampling import composer, timeline
+from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent, Placed
 from musictx.sampling.infill import Infill
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import controls_of, has_controls, steering, unable
-from musictx.songs import loops
+from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, steering, unable
+from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
 
-#: Together they are so loud for the melody alone: the median of 40 songs (scripts/LOG.md).
-QUIETER = 0.87
 #: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
 LOWER = 6.5
-#: What fills gaps with a certain tokenizer (``registry.FILLERS``): model, task, request, seed and
-#: progress as in :func:`composed` -> each version.
-Filler = Callable[
-    [Bundle, Task, InfillConfig, int, Callable[[float], None] | None], Iterator[Sample]
-]
 
 
 def composed(
@@ -61,140 +58,167 @@ def composed(
     """Each version of a ``task``, as it is done. Sample i of seed s is always the same.
 
     progress  called with the seconds of all versions so far;  on_event  with the number of a
-    version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not by
-    models with a filler, nor of loops). What they raise stops all.
+    version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not of
+    chorales, nor of loops). What they raise stops all.
 
-    A gap is also filled by a model whose tokenizer has a filler (``registry.FILLERS``). Raises
-    ``UserError`` for another model without control tokens.
+    Raises ``UserError`` for a model without control tokens, and for what its tokens cannot follow.
     """
-    values = controls_of(request)
     path = registry.FILLERS.get(bundle.tokenizer.name)
-    if path is not None and isinstance(request, InfillConfig):
-        if values or request.guidance != 1:
-            raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
-        if request.loop:
-            raise UserError(loops.NEEDS_BARS.format(bundle.tokenizer.name))
-        filler: Filler = registry.load(path)
-        yield from filler(bundle, task, request, seed, progress)
-        return
-    if not has_controls(bundle.tokenizer):
-        raise UserError(f"model: {unable(bundle.tokenizer)}")
-    if bundle.tokenizer.beats or request.quantise != "none":
-        task = task.in_time()
-    if bundle.tokenizer.group > 1:
-        task = task.with_chords()
-    whole, loop = task, loops.Loop.of(bundle, task) if request.loop else None
-    if loop is not None:
-        task, on_event = loop.laid_out(), None
-    region, placed = _region(bundle, task, request, values)
-    versions = composer.versions(
-        region,
-        [(seed, number) for number in range(request.samples)],
-        sampling=request.sampling,
-        stats=replace(bundle.stats, density=task.around.get("density")),
-        placed=placed,
-        progress=progress,
-        on_event=on_event,
-    )
-    for version in versions:
-        new, chords = placed(version.new), [*version.chords]
-        if loop is not None:
-            new = loop.taken(new)
-            chords = [(at - loop.seconds, name) for at, name in chords if at >= loop.seconds - 1e-6]
-        yield _sample(bundle, whole, new, chords, version.done)
+    kind: type[Filler] = registry.load(path) if path else Filler
+    yield from kind(bundle, task, request).composed(seed, progress, on_event)
 
 
-def _region(
-    bundle: Bundle,
-    task: Task,
-    request: InfillConfig | AccompanyConfig,
-    values: Mapping[str, float],
-) -> tuple[Infill, Placed]:
-    """What is composed for a ``task``, where ``values`` are asked of the controls, and what puts
-    its new notes into the file."""
-    _check_drums(bundle, task)
-    wanted = parts.by_name(bundle, task.add)
-    in_bars, charted = bundle.tokenizer.group > 1, is_chart(task.score)
-    style = None
-    if isinstance(request, AccompanyConfig):
-        style, charted = request.style, charted or request.chords is not None
-    players = parts.drummers(bundle, wanted, style, task.score)
-    if charted and not in_bars:
-        raise UserError(
-            f"chords: this model ({bundle.tokenizer.name} tokens) follows none; expected one of "
-            "notes tokens, such as model=song"
+class Filler:
+    """What composes a ``task``: here with a model of events. Models with other tokens have their
+    own (``registry.FILLERS``).
+
+    values  what is asked of the controls
+    """
+
+    def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
+        if not has_controls(bundle.tokenizer):
+            raise UserError(f"model: {unable(bundle.tokenizer)}")
+        self.bundle, self.request, self.values = bundle, request, controls_of(request)
+        in_time = bundle.tokenizer.beats or request.quantise != "none"
+        self.task = task.in_time() if in_time else task
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what the tokens cannot follow."""
+        asked = {name: getattr(self.request, name, None) for name in ("chords", "style")}
+        asked |= {"loop": "true" if self.request.loop else None}
+        if is_chart(self.task.score):
+            asked["chords"] = asked["chords"] or "of the file"
+        for name, value in asked.items():
+            if value is not None:
+                raise UserError(f"{name}={value}: {counts_no_bars(self.bundle.tokenizer)}")
+
+    def composed(
+        self,
+        seed: int,
+        progress: Callable[[float], None] | None,
+        on_event: OnEvent | None,
+    ) -> Iterator[Sample]:
+        """Each version, as it is done; see :func:`composed`."""
+        for new, chords, done in self.versions(self.task, seed, progress, on_event):
+            yield sample(self.bundle, self.task, new, chords, done)
+
+    def versions(
+        self,
+        task: Task,
+        seed: int,
+        progress: Callable[[float], None] | None,
+        on_event: OnEvent | None,
+    ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
+        """(new notes, chords that were composed, whether it was composed to its end) of each."""
+        region, placed = self._region(task)
+        versions = composer.versions(
+            region,
+            [(seed, number) for number in range(self.request.samples)],
+            sampling=self.request.sampling,
+            stats=replace(self.bundle.stats, density=task.around.get("density")),
+            placed=placed,
+            progress=progress,
+            on_event=on_event,
         )
-    alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
-    if not alone:
-        values = {**_usual(bundle, task), **values}
-    # Controls count by the seconds of the ids.
-    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-    values, around = (
-        {name: value * (pace if name == "density" else 1) for name, value in one.items()}
-        for one in (values, task.around)
-    )
-    together = dict(values)
-    if alone and values.get("density"):
-        start = task.given.notes["start"]
-        others = ((start >= task.begin) & (start < task.end)).sum()
-        together["density"] += others / max(task.end - task.begin, 1.0) * pace
-    lent = parts.lent(
-        bundle,
-        task.score,
-        first=task.tracks,
-        tunes=task.melody if wanted else (),
-        wanted=wanted.values(),
-    )
-    score = parts.as_trained(bundle, task.score, lent)
-    given, programs = as_trained(bundle, task, score, lent)
-    habits = habits_of(bundle, task, wanted, request, score, programs or {0})
-    usual = sum(habit.density for habit in habits.values())
-    if alone and "density" in values:
-        share = values["density"] / usual if usual else 0.0
-        habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
-    elif wanted and all(habit.density for habit in habits.values()):
-        if around:
-            around = {**around, "density": around["density"] + usual}
-        if DRUMS not in habits:  # drummers have theirs
-            values = {**values, "density": usual}
-    order = [*wanted.values()] or sorted(programs or ())
-    composed = set(order) if wanted else composed_parts(task, programs)
-    steer = steering(bundle, together, request.guidance, around=around)
-    if task.closes and not in_bars:  # as loud, high and full as the music around
-        values = {**around, **values}
-    region = composer.infill_region(
-        bundle,
-        given,
-        task.begin,
-        task.end,
-        closes=task.closes,
-        parts=composed,
-        habits=habits,
-        drummers=players,
-        varied=score if task.varied else None,
-        steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
-    )
-    return region, partial(_placed, bundle, task, score, order, request.quantise)
+        for version in versions:
+            yield placed(version.new), version.chords, version.done
 
+    def _region(self, task: Task) -> tuple[Infill, Placed]:
+        """What is composed for a ``task``, and what puts its new notes into the file."""
+        bundle, values = self.bundle, self.values
+        _check_drums(bundle, task)
+        wanted = parts.by_name(bundle, task.add)
+        alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
+        if not alone:
+            values = {**self.usual(task), **values}
+        # Controls count by the seconds of the ids.
+        pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+        values, around = (
+            {name: value * (pace if name == "density" else 1) for name, value in one.items()}
+            for one in (values, task.around)
+        )
+        together = dict(values)
+        if alone and values.get("density"):
+            start = task.given.notes["start"]
+            others = ((start >= task.begin) & (start < task.end)).sum()
+            together["density"] += others / max(task.end - task.begin, 1.0) * pace
+        lent = parts.lent(
+            bundle,
+            task.score,
+            first=task.tracks,
+            tunes=task.melody if wanted else (),
+            wanted=wanted.values(),
+        )
+        score = parts.as_trained(bundle, task.score, lent)
+        given, programs = as_trained(bundle, task, score, lent)
+        habits = self.habits(task, wanted, score, programs or {0})
+        usual = sum(habit.density for habit in habits.values())
+        if alone and "density" in values:
+            share = values["density"] / usual if usual else 0.0
+            habits = {p: one._replace(density=share * one.density) for p, one in habits.items()}
+        elif wanted and all(habit.density for habit in habits.values()):
+            if around:
+                around = {**around, "density": around["density"] + usual}
+            if DRUMS not in habits:  # drummers have theirs
+                values = {**values, "density": usual}
+        order = [*wanted.values()] or sorted(programs or ())
+        composed = set(order) if wanted else composed_parts(task, programs)
+        steer = steering(bundle, together, self.request.guidance, around=around)
+        region = self.infill(
+            task,
+            score,
+            given,
+            closes=task.closes,
+            parts=composed,
+            habits=habits,
+            steering=replace(
+                steer,
+                values=self.targets(task, values, around),
+                parts=frozenset(composed) if alone else None,
+            ),
+        )
+        return region, partial(_placed, bundle, task, score, order, self.request.quantise)
 
-def _usual(bundle: Bundle, task: Task) -> dict[str, float]:
-    """What a melody with its accompaniment is like: how dense, but where there is no melody only
-    what accompanies a usual one is; of notes written whole, which come out short and as loud as the
-    melody with nothing asked, how loud and how many at once; of others, which stay close to the
-    melody, how high."""
-    notes, levels = task.given.notes, {}
-    rate = accompanying(bundle, task, len(notes))
-    if task.around:
-        levels["density"] = min(task.around["density"] + rate, bundle.stats.density or np.inf)
-    elif np.isfinite(rate):
-        levels["density"] = rate
-    polyphony = bundle.stats.polyphony
-    if bundle.tokenizer.group == 1 and len(notes):
-        levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
-    elif polyphony is not None and len(notes):
-        levels["loudness"] = QUIETER * float(notes["velocity"].mean())
-        levels["polyphony"] = polyphony
-    return levels
+    # ------------------------------------------------------------------ where tokens differ
+
+    def infill(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
+        """What is composed to the notes that stay, ``given``; ``score`` is the file, both with the
+        programs that the model knows, and ``options`` are of :class:`.Infill`."""
+        model, tokenizer = self.bundle.model, self.bundle.tokenizer
+        assert isinstance(tokenizer, PerformanceTokenizer)
+        return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
+
+    def targets(
+        self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
+    ) -> dict[str, float]:
+        """What is fed back: ``values``, in a gap else what the music ``around`` is like."""
+        return {**around, **values} if task.closes else {**values}
+
+    def usual(self, task: Task) -> dict[str, float]:
+        """What a melody with its accompaniment is like: how dense, and how high, as events stay
+        close to the melody."""
+        levels, notes = self.usual_density(task), task.given.notes
+        if len(notes):
+            levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
+        return levels
+
+    def usual_density(self, task: Task) -> dict[str, float]:
+        """How dense a melody with its accompaniment is; where there is no melody, what accompanies
+        a usual one."""
+        rate = accompanying(self.bundle, task, len(task.given))
+        if task.around:
+            rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
+            return {"density": rate}
+        return {"density": rate} if np.isfinite(rate) else {}
+
+    def habits(
+        self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
+    ) -> dict[int, Habit]:
+        """What is usual in each part that is ``composed``: :func:`.habits_of`."""
+        if task.closes:  # notes of events last as long as the pedal holds them
+            score = fold_sustain(score)
+        return habits_of(self.bundle, task, wanted, self.request, score, composed)
 
 
 def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
@@ -245,7 +269,7 @@ def _first_free(score: Score) -> int:
     return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
-def _sample(
+def sample(
     bundle: Bundle,
     task: Task,
     new: np.ndarray,
@@ -283,9 +307,6 @@ def as_trained(
         mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
         return given, set(mine["program"].tolist()) or None
     if task.add:
-        if not annotated(given) and len(given):
-            chords = ((at, str(chord)) for at, chord in recognised(given))
-            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
         return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
     if melody is not None:
         notes = given.notes.copy()
@@ -324,7 +345,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
         task = task.in_time()
         notice_of_beats(task.score, notice)
     instead = "give a file that keeps to its tempo marks, with quantise=16"
-    check_notation(config.out, beats and musicxml.has_notation(score), instead)
+    check_notation(config.out, beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
     with progress_of("composing", length, "seconds") as progress:
         versions = composed(

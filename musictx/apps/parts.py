@@ -22,8 +22,8 @@ from musictx.errors import UserError
 from musictx.evaluate.nll import log_likelihood
 from musictx.evaluate.note_limits import MIDDLE
 from musictx.notes import DRUMS, Score
+from musictx.sampling import idiom
 from musictx.shipped import models
-from musictx.songs.drummers import QUARTERS, Drummer, of_style
 
 #: Program of General MIDI -> the one that stands for its family in the corpus of songs
 #: (scripts/reproduce/songs.py), by the first program of each family.
@@ -160,7 +160,7 @@ def of_model(bundle: Bundle) -> dict[str, int]:
     found = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
         found = set(bundle.stats.instruments or found)
-    if "drum" not in kinds or bundle.tokenizer.group == 1:
+    if "drum" not in kinds or not idiom.of(bundle.tokenizer).drums:
         found.discard(DRUMS)
     names = {**{name.lower(): program for name, program in programs(bundle).items()}, **NAMES}
     return {name: program for name, program in names.items() if program in found}
@@ -200,27 +200,6 @@ def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
         found[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
     lines = {part: found[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
     return found | lines
-
-
-def drummers(
-    bundle: Bundle, wanted: Mapping[str, int], style: str | None, score: Score
-) -> list[Drummer]:
-    """The drummers of a style, or the usual ones, where drums are among the parts ``wanted`` for
-    ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
-    if DRUMS not in wanted.values():
-        if style is not None:
-            raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
-        return []
-    table = bundle.tokenizer.vocabulary
-    assert table is not None  # which has the drums
-    found = of_style(bundle.card.get("drummers") or {}, style, table)
-    quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
-    if style is not None and len(quarters) and not (quarters == QUARTERS).any():
-        raise UserError(
-            f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
-            "leave style out"
-        )
-    return found
 
 
 def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:

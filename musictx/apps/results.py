@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx import files, formats, midi, musicxml, registry, shipped
+from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
 from musictx.config.composing import Composing, Written
 from musictx.config.limits import Limits
@@ -27,8 +27,8 @@ from musictx.shipped import chosen
 
 #: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
 LONGEST_NAME_BYTES = 200
-#: Endings of the files of music that can be written, and what writes them.
-WRITERS = {".mid": midi.to_bytes, ".midi": midi.to_bytes, ".musicxml": musicxml.to_bytes}
+#: Endings of the files of music that can be written.
+WRITERS = (".mid", ".midi", ".musicxml")
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
@@ -216,7 +216,7 @@ def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list
     suffix = ".mid"
     if is_file(stem.parent):
         stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
-    content, tried = WRITERS[suffix.lower()](score), 1
+    content, tried = formats.to_bytes(score, suffix.lower()), 1
     path = stem.with_name(f"{stem.name}{suffix}")
     # What is no file of this size is never opened: a pipe would be waited for.
     while path.exists() and not (

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
-from musictx import formats
+from musictx import registry
 from musictx.beats import Beats
-from musictx.chords import annotated, is_chart, marked
+from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError, shown
@@ -20,7 +18,6 @@ from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import chord_search, chord_sheet
 from musictx.tokens.controls import measured
 
 #: A part that is to be composed is as dense as the music so many seconds around it.
@@ -59,15 +56,6 @@ class Task:
         """The same with the beats of its music (:func:`musictx.grid.in_time`)."""
         score = in_time(self.score)
         return replace(self, score=score, given=replace(self.given, pulse=score.pulse))
-
-    def with_chords(self) -> Task:
-        """The same with chords that fit the melody, where it is alone and the file names none."""
-        melody = self.given
-        if self.closes or annotated(melody) or (self.add and not melody.one_voice):
-            return self
-        chords = ((at, str(chord)) for at, chord in chord_search.search(melody))
-        markers = tuple(sorted([*melody.markers, *chords]))
-        return replace(self, given=replace(melody, markers=markers))
 
 
 def task_of(
@@ -140,24 +128,19 @@ def _measured(notes: np.ndarray, first: float, last: float) -> dict[str, float]:
 
 
 def under(score: Score, request: AccompanyConfig) -> Task:
-    """An accompaniment is to be composed to one track of ``score``, next to all that are there, or
-    to the chords of the request, or to both; parts that are asked for by name to all tracks."""
-    add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
-    require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
-    bars = None
-    if request.chords is not None:
-        chart, bars = _sheet(request.chords)
-        score = score if len(score) else chart
-    elif is_chart(score):
-        bars = chord_sheet.bars_of(score)
-    if bars is not None and not len(score):
-        track = request.melody_track
-        require(track is None, "melody_track", track, "none without a melody")
-        clock = score.beats
-        end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
-        kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
-        return Task(score, kept, 0.0, end, False, (), add=add)
-    notes = score.notes
+    """An accompaniment is to be composed to one track of ``score``, next to all that are there;
+    parts that are asked for by name to all tracks. Chords are for an optional component."""
+    if request.chords is not None or is_chart(score):
+        if "chords" not in registry.CHARTS:
+            raise UserError("chords: songs, the part of musictx that reads them, is missing")
+        task: Task = registry.load(registry.CHARTS["chords"])(score, request)
+        return task
+    return under_melody(score, request)
+
+
+def under_melody(score: Score, request: AccompanyConfig) -> Task:
+    """The same, whatever chords there are."""
+    add, notes = added(request), score.notes
     if request.melody_track is not None:
         melody = find_tracks(score, request.melody_track, "melody_track")
         notes = notes[np.isin(notes["track"], melody)]
@@ -172,35 +155,15 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     kept = score.with_notes(notes)
     kept = replace(kept, pedals=kept.pedals[np.isin(kept.pedals["track"], notes["track"])])
     begin, end = float(notes["start"].min()), float(notes["end"].max())
-    if bars is not None:
-        score = in_time(score)
-        kept = replace(kept, pulse=score.pulse)
-        clock = score.beats
-        first, last = (clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (begin + 2e-6, end))
-        lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
-        first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
-        chords = marked(kept)
-        others = tuple(one for one in kept.markers if one[1] not in chords)
-        laid = chord_sheet.laid(bars, clock, first - 1, last)
-        kept = replace(kept, markers=tuple(sorted(others + laid)))
     density = len(notes) / max(end - begin, 1.0)
     return Task(score, kept, begin, end, False, (), {"density": density}, add, tune)
 
 
-def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
-    """The bars of a sheet, or of the file of that name, whose tempo and meters are those of the
-    Score, as are its notes if it has any: none of them is kept."""
-    path = Path(chords).expanduser()
-    if "|" in chords or not os.path.isfile(path):
-        return Score(), chord_sheet.sheet(chords)
-    try:
-        score = formats.read(path)
-    except UserError as error:
-        raise UserError(f"chords={error}") from None
-    bars = chord_sheet.bars_of(score)
-    if not bars:
-        raise UserError(f"chords={chords}: this file holds no chords")
-    return score.with_notes(score.notes[:0]), bars
+def added(request: AccompanyConfig) -> tuple[str, ...]:
+    """The names of the parts that are asked for."""
+    add = tuple(name.strip().lower() for name in (request.add or "").split(",") if name.strip())
+    require(request.add is None or bool(add), "add", request.add, "names of parts, such as bass")
+    return add
 
 
 def moment(option: str, place: str | None, clock: Beats, *, begins: bool) -> float:

@@ -26,7 +26,7 @@ from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.build import build as build_tokenizer
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint, messages, ranks, run_folder
 from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
 from musictx.training.card import best, card

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from musictx import musicxml
+from musictx.apps.infill import Filler
 from musictx.apps.results import (
     Notice,
     Result,
@@ -25,11 +26,13 @@ from musictx.chorale.harmonise import Harmonisation, harmonise
 from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import Gap, Tune
-from musictx.config import InfillConfig
+from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import penalties
+from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
+from musictx.sampling.steer import controls_of, counts_no_bars, unable
 
 #: Options of sampling that do not apply to voices of a chorale written anew.
 NOT_OF_VOICES = ("density", "key", "scale", "low", "high")
@@ -113,31 +116,43 @@ def pieces(
         yield harmony, Sample(score, 0.0, harmony.ids, int(new.sum()), score.duration, "melody")
 
 
-def filled(
-    bundle: Bundle,
-    task: Task,
-    request: InfillConfig,
-    seed: int,
-    progress: Callable[[float], None] | None,
-) -> Iterator[Sample]:
-    """Each version of a gap in a file of four tracks, of which those of ``task`` are written anew
-    (``apps/infill.py``, ``Filler``). Raises ``UserError`` for other files and for options that do
-    not apply to chorales."""
-    if request.quantise not in ("none", "16"):
-        raise UserError(
-            f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
-        )
-    gap = Gap.between(task.score, task.begin, task.end, task.tracks)
-    penalties.refuse(request.sampling, NOT_OF_VOICES, "where voices of a chorale are written anew")
-    length = task.end - task.begin
+class GapFiller(Filler):
+    """What composes gaps in files of four tracks (``apps/infill.py``). Raises ``UserError`` for
+    other files and for options that do not apply to chorales."""
 
-    def seconds(share: float) -> None:
-        if progress is not None:
-            progress(length * request.samples * share)
+    def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
+        values = controls_of(request)
+        if isinstance(request, AccompanyConfig):
+            raise UserError(f"model: {unable(bundle.tokenizer)}")
+        if values or request.guidance != 1:
+            raise UserError(f"{next(iter(values), 'guidance')}: {unable(bundle.tokenizer)}")
+        if request.loop:
+            raise UserError(f"loop=true: {counts_no_bars(bundle.tokenizer)}")
+        if request.quantise not in ("none", "16"):
+            raise UserError(
+                f"quantise={request.quantise}: a model of chorales writes sixteenths; give 16"
+            )
+        self.bundle, self.task, self.request = bundle, task, request
 
-    voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
-    for _, sample in pieces(bundle, gap, voices, seed, seconds):
-        yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
+    def composed(
+        self,
+        seed: int,
+        progress: Callable[[float], None] | None,
+        on_event: OnEvent | None,
+    ) -> Iterator[Sample]:
+        task, request = self.task, self.request
+        gap = Gap.between(task.score, task.begin, task.end, task.tracks)
+        where = "where voices of a chorale are written anew"
+        penalties.refuse(request.sampling, NOT_OF_VOICES, where)
+        length = task.end - task.begin
+
+        def seconds(share: float) -> None:
+            if progress is not None:
+                progress(length * request.samples * share)
+
+        voices = HarmoniseConfig(samples=request.samples, sampling=request.sampling)
+        for _, sample in pieces(self.bundle, gap, voices, seed, seconds):
+            yield replace(sample, seam=task.begin, seconds=length, ended="seconds")
 
 
 def tune_of(score: Score, request: HarmoniseConfig) -> Tune:

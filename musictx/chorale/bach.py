@@ -25,7 +25,7 @@ from musictx.config import Limits
 from musictx.data.corpora import Item
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
 BPM = 100.0

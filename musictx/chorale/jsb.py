@@ -21,7 +21,7 @@ from musictx.config import Limits
 from musictx.data.corpora import Item
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Names of splits in the file -> those of musictx.
 SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}

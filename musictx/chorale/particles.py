@@ -34,7 +34,8 @@ from musictx.config import TokenSampling
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine, processors
-from musictx.tokens.vocab import BOS, EOS, GrammarState
+from musictx.tokens.tokenizer import GrammarState
+from musictx.tokens.vocab import BOS, EOS
 
 #: Particles are drawn anew when fewer than this share of them carry the weight (Liu and Chen 1995).
 FEWEST = 0.5

@@ -23,7 +23,8 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
 from musictx.chorale.tune import Tune
 from musictx.evaluate import keys
-from musictx.tokens.vocab import EOS, GrammarState
+from musictx.tokens.tokenizer import GrammarState
+from musictx.tokens.vocab import EOS
 
 BASS = len(VOICES) - 1
 #: Bars that 19 of 20 training pieces of the JSB corpus have, and nats for each further or missing
@@ -53,7 +54,7 @@ Reader = Callable[[np.ndarray], Written]
 
 class Rules:
     """The rules of voice leading as a penalty
-    (:data:`musictx.tokens.vocab.Penalty`): ``strength`` nats for each fault that an id
+    (:data:`musictx.tokens.tokenizer.Penalty`): ``strength`` nats for each fault that an id
     completes."""
 
     def __init__(self, read: Reader, strength: float) -> None:
@@ -65,7 +66,7 @@ class Rules:
 
 
 class Closing:
-    """A penalty (:data:`musictx.tokens.vocab.Penalty`): an end costs an infinity
+    """A penalty (:data:`musictx.tokens.tokenizer.Penalty`): an end costs an infinity
     where the piece does not close, and less and less the longer it has lasted.
 
     A model of chorales knows how a piece ends but not how long this one has lasted, and of a small

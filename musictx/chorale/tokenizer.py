@@ -24,7 +24,8 @@ from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.tokens.clock import Clock
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, Penalty, Tokenizer, Vocabulary
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.vocab import EOS, SPECIALS, Vocabulary
 
 
 class ChoraleTokenizer(Tokenizer):
@@ -161,7 +162,7 @@ class ChoraleTokenizer(Tokenizer):
 
 
 class ChoraleState(GrammarState):
-    """A half-written chorale; see :class:`musictx.tokens.vocab.GrammarState`.
+    """A half-written chorale; see :class:`musictx.tokens.tokenizer.GrammarState`.
 
     Any voice may sound any pitch or be silent; a tie needs a note before it; ``eos`` stands after
     whole steps only.

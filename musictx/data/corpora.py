@@ -19,7 +19,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.errors import UserError, shown
 from musictx.notes import Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: ``corpus.name`` -> import path of its class; optional components add theirs.
 CORPORA = {

@@ -18,7 +18,7 @@ from musictx.data.shards import Piece, Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Row, join, lay_out
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Most windows packed into one row; what is left then is padding.
 MOST_PIECES = 64

@@ -19,7 +19,7 @@ from musictx.errors import ReadError, UserError
 from musictx.grid import in_time, without_beats
 from musictx.notes import Score
 from musictx.tokens.build import build
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
 VERSION = 4

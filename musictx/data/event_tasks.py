@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, voice_of_some
+from musictx.errors import UserError
 from musictx.tokens import controls, layout
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROLS
@@ -54,6 +55,10 @@ class EventTasks(Tasks):
         deadpan: float = DEADPAN_SHARE,
     ) -> None:
         super().__init__(tokenizer, weights, melody)
+        if weights.get("vary"):
+            raise UserError(
+                f"data.tasks={self.weights}: vary is for music in bars, expected tokenizer=notes"
+            )
         self.deadpan = deadpan
         self.per_second = 1000.0 / tokenizer.step_ms
         kinds = self.vocabulary.kinds

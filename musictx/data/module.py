@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
 
+from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.event_tasks import EventTasks
@@ -20,9 +21,8 @@ from musictx.data.shards import Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
-from musictx.songs.bar_tasks import BarTasks
 from musictx.tokens.controls import HERE
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 class MusicDataModule(pl.LightningDataModule):
@@ -75,14 +75,9 @@ class MusicDataModule(pl.LightningDataModule):
                     f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
                     "tokenizer=performance or magenta or ensemble or notes"
                 )
-            if tokenizer.group > 1:
-                arranged = BarTasks(tokenizer, tasks, melody)
-            elif tasks.get("vary"):
-                raise UserError(
-                    f"data.tasks={dict(tasks)}: vary is for music in bars, expected tokenizer=notes"
-                )
-            else:
-                arranged = EventTasks(tokenizer, tasks, melody)
+            path = registry.ARRANGED.get(tokenizer.name)
+            kind: type[Tasks] = registry.load(path) if path else EventTasks
+            arranged = kind(tokenizer, tasks, melody)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)
         self.shorter = [
             (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align))

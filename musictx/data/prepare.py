@@ -27,7 +27,7 @@ from musictx.data.report import Report
 from musictx.data.shards import Shards
 from musictx.data.writer import Writer
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Without ``corpus.workers``, a further process is started for so many files each.
 FILES_PER_WORKER = 16

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Raised by one whenever an older musictx could no longer read a new folder.
 FORMAT = 3

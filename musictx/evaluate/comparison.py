@@ -19,7 +19,7 @@ from musictx.evaluate import measures
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.sets import CONTROL, REAL, TRAINING, Excerpt, controls
 from musictx.notes import Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 COPIED = "longest copied span"
 
@@ -77,8 +77,8 @@ def compare(
     sets |= {} if training is None else {TRAINING: training}
     listed, distributions = dict(measures.MEASURES), dict(measures.DISTRIBUTIONS)
     if measures.on_a_grid([one.in_place for one in sets[REAL]]):
-        listed |= measures.IN_BARS
-        distributions |= measures.DISTRIBUTIONS_IN_BARS
+        more, others = measures.in_bars()
+        listed, distributions = listed | more, distributions | others
     pieces: list[dict[str, Any]] = []
     for which, some in sets.items():
         for one in some:
@@ -95,7 +95,7 @@ def compare(
         if np.isfinite(list(values.values())).any():
             rows.append(TableRow(name, measure.unit, values))
     for name, distribution in distributions.items():
-        in_bars = name in measures.DISTRIBUTIONS_IN_BARS
+        in_bars = name not in measures.DISTRIBUTIONS
         scores = {s: [e.in_place if in_bars else e.alone for e in some] for s, some in sets.items()}
         counts = {s: measures.histogram(some, distribution) for s, some in scores.items()}
         overlaps = {s: measures.overlap(counts[s], counts[REAL]) for s in sets}

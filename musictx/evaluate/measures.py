@@ -17,19 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx import registry
 from musictx.evaluate import musical
 from musictx.evaluate.musical import pitched
 from musictx.evaluate.sets import Excerpt
 from musictx.grid import grid_of
 from musictx.notes import Score
-from musictx.songs import harmony, metre
 
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
 #: A piece has runs from this share of the notes of its top line on.
 HAS_RUNS = 0.02
-#: Bars so far apart are laid on each other.
-BARS_APART = (4, 8, 16)
 
 #: Ten bins a decade from 10 ms to 10 s, none narrower than 10 ms, one below and one above. What is
 #: rounded to hundredths of a second stays in its bin: music on the grid of tokens fills them all.
@@ -38,8 +36,6 @@ TIME_EDGES = np.concatenate([[-np.inf, 0.005], (_HUNDREDTHS + 0.5) / 100, [np.in
 #: Magenta's 32 velocity bins: 1-4, 5-8, ..., 125-127.
 VELOCITY_EDGES = np.arange(0, 33) * 4 + 0.5
 PITCH_EDGES = np.arange(0, 129) - 0.5
-#: The sixteenths of a bar; the last bin holds what lies beyond the sixteenth of them.
-PLACE_EDGES = np.concatenate([np.arange(0, 17) - 0.5, [np.inf]])
 
 
 class Measure(NamedTuple):
@@ -63,11 +59,6 @@ def _alone(of: Callable[[Score], float], unit: str, reached: float | None = None
     return Measure(lambda excerpt: of(excerpt.alone), unit, reached)
 
 
-def _in_place(of: Callable[[Score], float], unit: str) -> Measure:
-    """Of all notes of an excerpt, where they stand in its piece."""
-    return Measure(lambda excerpt: of(excerpt.in_place), unit)
-
-
 def _lengths(score: Score) -> np.ndarray:
     notes = pitched(score)
     return notes["end"] - notes["start"]
@@ -75,20 +66,6 @@ def _lengths(score: Score) -> np.ndarray:
 
 def _runs_given(excerpt: Excerpt) -> float:
     return musical.shared_runs(excerpt.alone, excerpt.given)
-
-
-def _alike(bars: int) -> Measure:
-    return _in_place(lambda score: metre.bar_likeness(score, bars), "0 to 1")
-
-
-def _like_given(of: Callable[[np.ndarray], float], unit: str) -> Measure:
-    """``of`` the likeness of each bar of an excerpt to the likest one of those that were given."""
-
-    def measured(excerpt: Excerpt) -> float:
-        values = metre.nearest_bars(excerpt.piece, excerpt.start, excerpt.stop)
-        return of(values) if len(values) else np.nan
-
-    return Measure(measured, unit)
 
 
 _PIECES = "share of pieces"
@@ -118,22 +95,16 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "velocities": Distribution(lambda score: pitched(score)["velocity"], VELOCITY_EDGES),
     "pitches": Distribution(lambda score: pitched(score)["pitch"], PITCH_EDGES),
 }
-#: Of music on a grid: name -> measure.
-IN_BARS: dict[str, Measure] = {
-    "onsets on sixteenths": _in_place(metre.near_sixteenths, "share"),
-    "bass changes on beats 1 or 3": _in_place(metre.bass_changes_on_strong_beats, "share"),
-    "melody on the triad below": _in_place(harmony.melody_on_triads, "share of time"),
-    "diatonic chords": _in_place(harmony.diatonic_chords, "share"),
-    "phrases that end on I or vi": _in_place(harmony.phrase_ends, "share"),
-    "clashes with the top line": _in_place(harmony.clashes, "share of time"),
-    **{f"bars alike, {bars} apart": _alike(bars) for bars in BARS_APART},
-    "bars like the nearest given": _like_given(lambda near: float(near.mean()), "0 to 1"),
-    "bars copied": _like_given(lambda near: float((near > 1 - 1e-6).mean()), "share"),
-}
-#: Of music on a grid: name -> distribution.
-DISTRIBUTIONS_IN_BARS: dict[str, Distribution] = {
-    "places in the bar": Distribution(metre.bar_places, PLACE_EDGES),
-}
+
+
+def in_bars() -> tuple[dict[str, Measure], dict[str, Distribution]]:
+    """The measures and the distributions of music on a grid, where the component that has them is
+    there (``registry.IN_BARS``)."""
+    if not registry.IN_BARS:
+        return {}, {}
+    names = ("measures", "distributions")
+    measures, distributions = (registry.load(registry.IN_BARS[name]) for name in names)
+    return measures, distributions
 
 
 def on_a_grid(pieces: Sequence[Score]) -> bool:

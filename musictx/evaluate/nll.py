@@ -38,7 +38,6 @@ from musictx.data.windows import (
     windows,
 )
 from musictx.errors import UserError
-from musictx.grid import in_time
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.vocab import EOS
@@ -199,7 +198,7 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
     token has at least half a context before it, except at the beginning of the piece. The end of
     the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
     """
-    ids = bundle.tokenizer.encode(in_time(score) if bundle.tokenizer.beats else score)
+    ids = bundle.tokenizer.encode(bundle.tokenizer.in_time(score))
     if not len(ids):
         raise UserError(
             f"score: none of its {len(score)} notes can be written in this model's tokens"

@@ -15,7 +15,7 @@ from musictx.data.shards import Shards
 from musictx.evaluate.musical import excerpt, restruck, scale_consistency
 from musictx.notes import DRUMS, Score
 from musictx.tokens.controls import CONTROLS, measured
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
 SHARE_WITHIN = 0.95

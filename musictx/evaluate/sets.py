@@ -16,10 +16,9 @@ from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
 from musictx.errors import UserError
 from musictx.evaluate.musical import excerpt, skyline
-from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Names of the sets.
 SAMPLES, REAL, CONTROL, TRAINING = "samples", "real", "control", "training"
@@ -193,9 +192,8 @@ def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[N
     """Real music on the samples' grid of time and loudness, so that like is compared with like:
     exact repeats are more frequent there, and chords are struck at once. Tokens that know no tempo
     are read at one for all pieces; tokens that count seconds know no bars."""
-    if tokenizer.beats:
-        pieces = (Named(name, in_time(score)) for name, score in pieces)
-    return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in pieces]
+    in_time = ((name, tokenizer.in_time(score)) for name, score in pieces)
+    return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in in_time]
 
 
 def real_pieces(shards: Shards, tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[Named]:

@@ -29,7 +29,8 @@ from musictx.sampling.strengths import (
     SILENT_FROM,
     STRIKE_NATS,
 )
-from musictx.tokens.vocab import EOS, SPECIALS, GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.vocab import EOS, SPECIALS
 
 _THIRD = {"major": 4, "minor": 3}
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from musictx.errors import UserError
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import Penalty
+from musictx.tokens.tokenizer import Penalty
 
 
 def processors(given: Sequence[Processor]) -> list[Processor]:

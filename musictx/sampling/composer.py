@@ -13,9 +13,8 @@ import numpy as np
 from musictx.bundle import Bundle
 from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig
-from musictx.notes import Score
+from musictx.sampling import idiom
 from musictx.sampling.continuation import Continuation
-from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent, Placed, emit_all
 from musictx.sampling.infill import Infill
 from musictx.sampling.primer import Primer
@@ -24,18 +23,13 @@ from musictx.sampling.region import write
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import (
-    BARS_TOP_P,
     LONGEST_SECONDS,
     ROWS_AT_ONCE,
     STUCK,
     TRIES,
     USUAL_SECONDS,
 )
-from musictx.songs.bar_infill import BarInfill
-from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.drummers import Drummer
-from musictx.tokens.performance import PerformanceTokenizer
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
@@ -88,9 +82,7 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    sampling = request.sampling
-    if bundle.tokenizer.group > 1 and sampling.top_p is None:
-        sampling = replace(sampling, top_p=BARS_TOP_P)
+    sampling = idiom.of(bundle.tokenizer).sampling(request.sampling)
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
@@ -136,27 +128,6 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
     if seconds is None and request.bars is None and request.tokens is None:
         seconds = LONGEST_SECONDS if end == "model" else USUAL_SECONDS
     return replace(request, end=end, seconds=seconds)
-
-
-def infill_region(
-    bundle: Bundle,
-    music: Score,
-    begin: float,
-    end: float,
-    *,
-    drummers: Sequence[Drummer] = (),
-    varied: Score | None = None,
-    **options: Any,
-) -> Infill:
-    """The region from ``begin`` to ``end`` in ``music``, the notes that stay, in the tokens of the
-    model; ``drummers`` and what is ``varied`` count in bars alone. For ``options`` see
-    :class:`.Infill`."""
-    model, tokenizer = bundle.model, bundle.tokenizer
-    if isinstance(tokenizer, BarTokenizer):
-        options |= {"drummers": drummers, "varied": varied}
-        return BarInfill(model, tokenizer, music, begin, end, **options)
-    assert isinstance(tokenizer, PerformanceTokenizer)
-    return EventInfill(model, tokenizer, music, begin, end, **options)
 
 
 def versions(

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import EOS, PAD, GrammarState
+from musictx.tokens.tokenizer import GrammarState
+from musictx.tokens.vocab import EOS, PAD
 
 
 class Constraint(Protocol):
@@ -134,7 +135,7 @@ RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
 
 
 class EachRow:
-    """The penalties of a batch (:data:`musictx.tokens.vocab.Penalty`), one of each row."""
+    """The penalties of a batch (:data:`musictx.tokens.tokenizer.Penalty`), one of each row."""
 
     def __init__(self, rows: Sequence[RowPenalty | None]) -> None:
         self.rows = rows

@@ -17,22 +17,21 @@ from musictx.card import CorpusStats
 from musictx.config import GenerateConfig, SamplingConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
+from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import cadence, timeline
+from musictx.sampling import cadence, idiom, timeline
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
 from musictx.sampling.penalties import of_pieces
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
-from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
-from musictx.songs import group_limits, lookahead
-from musictx.tokens import layout
-from musictx.tokens.controls import HERE
+from musictx.sampling.steer import Steering, counts_no_bars
+from musictx.sampling.strengths import LAPS, LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import BOS, CUT, EOS, GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
@@ -48,8 +47,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
     if request.bars is not None:
         if primer.score is None and not tokenizer.beats:
             raise UserError(
-                f"bars={request.bars}: this model counts in seconds, not in bars; give "
-                "model=song, a primer with a meter, or seconds"
+                f"bars={request.bars}: {counts_no_bars(tokenizer)}, a primer with a meter or "
+                "seconds"
             )
         ends.append(clock.after_bars(seam, request.bars))
     if not ends:
@@ -60,6 +59,23 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
             f"be {min(ends):.0f} s long, expected at most {DAY} s, a day"
         )
     return clock.time(min(ends))
+
+
+def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
+    """``primer`` and silence up to the bar line after its last note, so that what is composed to it
+    begins there; itself where its music keeps to no beats, or its tokens have no silence."""
+    score = primer.score
+    if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
+        return primer
+    clock = primer.clock(tokenizer)
+    last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
+    stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
+    seconds = clock.time(float(clock.beats.seconds(stop)))
+    state, ids = primer.state(tokenizer), primer.ids.tolist()
+    for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
+        state.advance(token_id)
+        ids.append(token_id)
+    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score, state)
 
 
 class Continuation(Region):
@@ -108,7 +124,7 @@ class Continuation(Region):
             until=[np.inf if one.until is None else one.until for one in regions],
         )
         targets = [one.steering.values for one in regions]
-        group_limits.hold(tokenizer, states, primers, sampling, stats, targets)
+        idiom.of(tokenizer).hold(states, primers, sampling, stats, targets)
         fronts, marks = _around(regions)
         every = of_pieces(
             tokenizer,
@@ -255,11 +271,8 @@ def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int
     written = all(score is not None and timeline.on_grid(score) for score in scores)
     if first.steering.levels is None or not (written or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
-    table = first.tokenizer.vocabulary
-    assert table is not None  # which has the control tokens
-    if first.tokenizer.group > 1:
-        return [lookahead.control_prefix(table, row) for row in levels], []
-    return [layout.control_prefix(table, row) for row in levels], [table.id(HERE)] * written
+    its = idiom.of(first.tokenizer)
+    return [its.prefix(row) for row in levels], its.marks * written
 
 
 def prompts(

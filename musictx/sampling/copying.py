@@ -1,67 +1,22 @@
-"""Music repeats: what comes next where something repeats gains, or costs where it must not.
-
-Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`). Of events: a
-motif continues as it did (:class:`MotifRepetition`). In bars: a bar repeats one of a section ago
-(:class:`BarRepetitionPrior`), parts keep the rhythm of the last bars (:class:`RhythmConsistency`),
-and a new section differs from earlier ones (:class:`SectionContrast`). Around given notes see
-:func:`musictx.songs.infill_biases.repeated`.
-"""
+"""Music repeats: what continues a motif as it went on before gains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from musictx.config import SamplingConfig
-from musictx.sampling.constraints import EachRow
 from musictx.sampling.strengths import (
     AGREE,
-    FAR_COST,
     LAST_STRIKES,
-    LEFT_OUT,
     LINE_AGREE,
     LINE_GAIN,
     MOTIF_REACH,
-    NEAR_BARS,
-    NEAR_COST,
-    NEW_ONSET,
     ONSET_SECONDS,
-    RETURN_GAIN,
     RETURN_SECONDS,
-    SAME_BAR,
-    SAME_PITCH,
-    SAME_ROOT,
-    SECTION_BARS,
-    STAY_GAIN,
     STRIKE_GAIN,
 )
-from musictx.songs.bar_grammar import ONSET_BARS
-from musictx.songs.bar_ids import REPEATS
-from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
-from musictx.tokens.vocab import GrammarState, NoteEvents, Penalty, Tokenizer, Vocabulary
-
-#: Steps in a sixteenth.
-SIXTEENTH = STEPS // 4
-
-
-def of(tokenizer: Tokenizer, sampling: SamplingConfig, rows: int) -> list[Penalty]:
-    """What makes music of these tokens repeat; none for tokens whose time depends on the tempo or
-    that are neither, and where ``sampling`` leaves habits out."""
-    if not sampling.habits:
-        return []
-    kinds: list[type[Any]] = []
-    if isinstance(tokenizer, BarTokenizer):
-        kinds = [BarRepetitionPrior, RhythmConsistency]
-    elif tokenizer.note_events is not None and tokenizer.note_events.longest_wait:
-        kinds = [MotifRepetition]
-    return [EachRow([kind(tokenizer) for _ in range(rows)]) for kind in kinds]
-
-
-# ---------------------------------------------------------------------------------------- of events
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 class _Strikes(NamedTuple):
@@ -181,152 +136,3 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
     if agree < LINE_AGREE or still or pitch in here:
         return None
     return _Next(pitch, LINE_GAIN * agree, int(struck.number[first[end - LAST_STRIKES] - 1]))
-
-
-# ------------------------------------------------------------------------------------------ in bars
-
-
-class BarRepetitionPrior:
-    """Which earlier bar a bar repeats (:mod:`musictx.songs.repeats`): one as many bars ago as
-    :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats, and :data:`STAY_GAIN` more a bar so far
-    away or farther that is as far away as the one that the bar before repeated; one of the last
-    :data:`NEAR_BARS` costs :data:`NEAR_COST`, one before those bars :data:`FAR_COST`. Real songs
-    repeat whole sections; a model leaves them a little too soon at every bar, and lingers."""
-
-    def __init__(self, tokenizer: BarTokenizer) -> None:
-        self.size, self.sections = tokenizer.size, range(*tokenizer.vocabulary.range("section"))
-
-    def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
-        if (before := state.said()) is None:
-            return None
-        nats = np.zeros(self.size)
-        begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
-        nats[self.sections[REPEATS] : self.sections[REPEATS + NEAR_BARS]] = NEAR_COST
-        nats[self.sections[begin] : self.sections[far]] = -RETURN_GAIN
-        nats[self.sections[far] : self.sections.stop] = FAR_COST
-        if before >= begin:
-            nats[self.sections[before]] -= STAY_GAIN
-        return nats
-
-
-class RhythmConsistency:
-    """What parts do that have played in each of the last bars, :data:`ONSET_BARS` but the present
-    one, all as long as this one: a note costs :data:`NEW_ONSET` where its part struck in none of
-    them, and so does a place where no such part did, but at the beginning and the middle of the
-    bar, where chords stand; what passes over a place costs :data:`LEFT_OUT` for each part that
-    struck there in all of them."""
-
-    def __init__(self, tokenizer: BarTokenizer) -> None:
-        self.table = tokenizer.vocabulary
-        self._bar: tuple[Any, int] | None = None  # state, number of its bar line
-        self._usual: tuple[dict[int, set[int]], set[tuple[int, int]]] = {}, set()
-
-    def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
-        place, part = state.at
-        if state.written > 1 or place < 0 or len(state.onsets()) < ONSET_BARS:
-            return None
-        if self._bar is None or self._bar[0] is not state or self._bar[1] != state.lines:
-            self._bar, self._usual = (state, state.lines), _usual(state)
-        usual, always = self._usual
-        if not usual:
-            return None
-        steps, here = state.onsets()[-1]
-        common = {0, steps // 2}.union(*usual.values())
-        nats = np.zeros(self.table.size)
-        if state.written:
-            for one, places in usual.items() if place in common else ():
-                drums = one == DRUM_PART
-                token = self.table.id("drums") if drums else self.table.id("program", one)
-                nats[token] = NEW_ONSET * (place not in places)
-            return nats
-        first, end = self.table.range("place")
-        passed = np.zeros(end - first + 1)
-        for one, at in always - here:
-            if (at, one) > (place, part):
-                passed[at + 1] += LEFT_OUT
-        passed = np.cumsum(passed)
-        nats[first:end] = passed[:-1] + NEW_ONSET
-        for at in common | {place}:
-            nats[first + at] -= NEW_ONSET
-        nats[self.table.id("bar")] = passed[-1]
-        return nats
-
-
-def _usual(state: Any) -> tuple[dict[int, set[int]], set[tuple[int, int]]]:
-    """Of each part that has played in each of the last bars, where it struck in any of them, and
-    (part, place) where such a part struck in all of them."""
-    *before, (steps, _) = state.onsets()
-    bars = [onsets for length, onsets in before if length == steps]
-    if len(bars) < len(before):
-        return {}, set()
-    parts = set.intersection(*({part for part, _ in onsets} for onsets in bars))
-    places = {part: {at for onsets in bars for one, at in onsets if one == part} for part in parts}
-    return places, {one for one in set.intersection(*bars) if one[0] in parts}
-
-
-class SectionContrast:
-    """What the bars of earlier sections have at the same place costs.
-
-    table   the vocabulary, of notes in groups
-    stream  the piece so far
-    begins  the first bar of each earlier section of ``bars`` bars
-    here    that of the new one, not counting a bar before them of ``pickup`` steps, 0 for none
-    steps   of a bar: all others are equally long
-    drums   whether strokes of drums are to be others too
-    lines   how many bar lines stand before that of the bar ``here``
-    """
-
-    def __init__(
-        self,
-        table: Vocabulary,
-        stream: NoteStream,
-        begins: Sequence[int],
-        bars: int,
-        here: int,
-        *,
-        pickup: int = 0,
-        steps: int,
-        drums: bool,
-        lines: int,
-    ) -> None:
-        self.lines, self.sections = lines, range(*table.range("section"))
-        self.table, self.pickup, self.steps = table, pickup, steps
-        self.parts = {"program", "drums"} if drums else {"program"}
-        #: (bars, sixteenths, 12): pitch classes; (bars, steps): the root in force, -1 for none.
-        self.pitches = np.zeros((bars, -(-steps // SIXTEENTH), 12), bool)
-        self.roots = np.full((len(begins), bars * steps), -1)
-        self.here = here
-        for number, begin in enumerate(begins):
-            first = int(stream.lines[max(begin, 0)]) + min(begin, 0) * steps
-            since = stream.notes["start"] - first
-            inside = (since >= 0) & (since < bars * steps)
-            mine, since = stream.notes[inside], since[inside]
-            note = (mine["part"] != CHORD) & ((mine["part"] != DRUM_PART) | drums)
-            bar, place = np.divmod(since[note], steps)
-            self.pitches[bar, place // SIXTEENTH, mine["pitch"][note] % 12] = True
-            for at, one in zip(since, mine):
-                if one["part"] == CHORD:
-                    self.roots[number, at:] = one["pitch"]
-
-    def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray:
-        nats = np.zeros(self.table.size)
-        if state.said() is not None:
-            mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
-            nats[self.sections[mine:]] = SAME_BAR
-        place, part = (self.table.token(int(one)) for one in ids[-2:])
-        if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
-            since = round(state.seconds * PER_SECOND) - self.pickup
-            bar = since // self.steps - self.here
-            if 0 <= bar < len(self.pitches):
-                self._compare(nats, bar, place[1], part[0])
-        return nats
-
-    def _compare(self, nats: np.ndarray, bar: int, place: int, part: str) -> None:
-        kind = {"program": "pitch", "drums": "drum", "harmony": "root"}[part]
-        ids = slice(*self.table.range(kind))
-        values = self.table.value_of[ids]
-        if part == "harmony":
-            nats[ids] = SAME_ROOT * np.isin(values, self.roots[:, bar * self.steps + place])
-        elif part in self.parts:
-            at = min(place, self.steps - 1) // SIXTEENTH
-            nats[ids] = SAME_PITCH * self.pitches[bar, at][values % 12]

@@ -23,7 +23,8 @@ from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling.constraints import Constraint, apply_penalties
 from musictx.sampling.processors import Processor
-from musictx.tokens.vocab import BOS, CUT, EOS, PAD, Penalty
+from musictx.tokens.tokenizer import Penalty
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
 #: When the window is full, one part in so many is dropped at once.
 SLIDE = 8

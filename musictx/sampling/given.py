@@ -26,7 +26,8 @@ from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.sounding import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
-from musictx.tokens.vocab import EOS, PAD, GrammarState, Penalty, Vocabulary
+from musictx.tokens.tokenizer import GrammarState, Penalty
+from musictx.tokens.vocab import EOS, PAD, Vocabulary
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import feedback
+from musictx.sampling import idiom
 from musictx.sampling.given import GivenNotes, GivenRow
 from musictx.sampling.penalties import build, together
 from musictx.sampling.primer import Primer
@@ -26,7 +26,7 @@ from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 
 class Infill(Region):
@@ -133,7 +133,7 @@ class Infill(Region):
         every = [
             *penalties,
             *build(self.tokenizer, sampling, stats, primers, self.density),
-            *feedback.of(self.tokenizer, targets, given=True, parts=of),
+            *idiom.of(self.tokenizer).feedback(targets, given=True, parts=of),
         ]
         free = [given.free(one) for one in every]
         some = together(self.tokenizer, free, lambda: given.allowed().numpy())

@@ -6,14 +6,16 @@ an id is drawn only if every other id is forbidden too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from musictx.notes import DRUMS
+from musictx.sampling.constraints import EachRow
 from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
-from musictx.tokens.vocab import GrammarState, NoteEvents, Tokenizer, Vocabulary
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,11 @@ class Instruments:
         return self.nats
 
 
-class OneMeter:
-    """No bar of another meter than this (numerator, denominator)."""
-
-    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
-        other = np.zeros(len(table.value_of), bool)
-        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
-            other[slice(*table.range(kind))] = True
-            other[table.id(kind, value)] = False
-        self.nats = np.where(other, np.inf, 0.0)
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        return self.nats
+def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
+    """:class:`Instruments` of each row."""
+    different = {id(primer): primer for primer in primers}
+    made = {key: Instruments(tokenizer, usual, primer) for key, primer in different.items()}
+    return EachRow([made[id(primer)] for primer in primers])
 
 
 class Opening:

@@ -1,9 +1,10 @@
 """The penalties of a batch, in their order: what is rarer or likelier by more than the model says.
 
-A penalty (:data:`musictx.tokens.vocab.Penalty`) gives the nats that are taken off each logit; most
-are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its first
-hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time with
-them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the grammar.
+A penalty (:data:`musictx.tokens.tokenizer.Penalty`) gives the nats that are taken off each logit;
+most are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its
+first hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time
+with them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the
+grammar.
 """
 
 from __future__ import annotations
@@ -17,25 +18,18 @@ import numpy as np
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
-from musictx.notes import DRUMS
-from musictx.sampling import copying, feedback, pitches
+from musictx.sampling import feedback, idiom, note_limits
 from musictx.sampling.constraints import EachRow, apply_penalties
-from musictx.sampling.note_limits import Instruments, OneMeter, Opening, Sustain, programs
+from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
-    FEWEST_NOTES,
-    FULL_PART,
     LONGEST_LENGTHS,
-    OPENING_NOTES,
-    PART_SECONDS,
-    PART_SHARE,
     TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.songs.bar_grammar import BarState
-from musictx.songs.bar_tokens import BarTokenizer
-from musictx.tokens.vocab import SPECIALS, GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.vocab import SPECIALS
 
 
 def of_pieces(
@@ -57,85 +51,20 @@ def of_pieces(
 
     The other arguments are those of :func:`build`.
     """
-    penalties: list[Penalty] = []
-    # In groups the grammar knows the pitches: :mod:`musictx.songs.group_limits`.
-    if tokenizer.group == 1 and pitches.asked(sampling):
-        inside = pitches.pitch_sets(sampling, primers)
-        penalties = [EachRow([pitches.PitchSet(tokenizer.pitch_of, row) for row in inside])]
+    its = idiom.of(tokenizer)
     return together(
         tokenizer,
         [
-            *penalties,
+            *its.pitches(sampling, primers),
             *more,
-            *of_plans(tokenizer, primers),
-            *of_the_primers(tokenizer, primers, sampling, stats),
-            *feedback.of(tokenizer, targets),
-            *copying.of(tokenizer, sampling, len(primers)),
-            *of_parts(tokenizer, sampling, states, targets),
+            *its.plans(primers),
+            *its.programs(primers, sampling, stats),
+            *its.feedback(targets),
+            *its.repetition(sampling, len(primers)),
+            *its.parts(sampling, states, targets),
             *build(tokenizer, sampling, stats, primers, density),
         ],
     )
-
-
-def of_the_primers(
-    tokenizer: Tokenizer, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
-) -> list[Penalty]:
-    """What continues music keeps to its programs and drums. New pieces begin with a part of
-    :data:`FULL_PART` notes at once, as an accompaniment is, or with any pitched one where the
-    corpus has none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits out,
-    or for tokens that name no programs."""
-    program = programs(tokenizer)
-    if all(len(primer.ids) for primer in primers):
-        some = (program >= 0).any() and tokenizer.group == 1  # see songs/group_limits.py
-        return [_instruments(tokenizer, frozenset(), primers)] if some else []
-    full = [one for one, habit in stats.parts.items() if one != DRUMS and habit.voices >= FULL_PART]
-    may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
-    is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
-    held = sampling.habits and is_pitched and (program == DRUMS).any()
-    # Where each note names its part, so many do: one alone is soon forgotten among drums.
-    notes = OPENING_NOTES if tokenizer.group > 1 else 1
-    return [EachRow([Opening(program, may, notes) for _ in primers])] if held else []
-
-
-def of_plans(tokenizer: Tokenizer, primers: Sequence[Primer]) -> list[Penalty]:
-    """Only the meter of the plans of new pieces, and none of their parts silent."""
-    plans = [primer.plan for primer in primers]
-    penalties: list[Penalty] = []
-    if not isinstance(tokenizer, BarTokenizer):
-        return []
-    meters = [plan.meter and OneMeter(tokenizer.vocabulary, plan.meter) for plan in plans]
-    if any(meters):
-        penalties.append(EachRow(meters))
-    if any(plan.parts for plan in plans):
-        rows = [feedback.PartDensity(tokenizer, plan.parts or {}, True) for plan in plans]
-        penalties.append(EachRow(rows))
-    return penalties
-
-
-def _instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
-    different = {id(primer): primer for primer in primers}
-    made = {key: Instruments(tokenizer, usual, primer) for key, primer in different.items()}
-    return EachRow([made[id(primer)] for primer in primers])
-
-
-def of_parts(
-    tokenizer: Tokenizer,
-    sampling: SamplingConfig,
-    states: Sequence[GrammarState],
-    targets: Sequence[Mapping[str, float]],
-) -> list[Penalty]:
-    """The parts of a primer in bars that have :data:`FEWEST_NOTES` or more in the last seconds of
-    ``states``, which are those after the primers, play on; not where ``sampling`` leaves habits
-    out, or where a density is asked for."""
-    if not isinstance(tokenizer, BarTokenizer) or not sampling.habits:
-        return []
-    least: list[dict[int, float]] = []
-    for state, asked in zip(states, targets):
-        assert isinstance(state, BarState)
-        count = {} if "density" in asked else state.counts(PART_SECONDS)
-        least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
-    rows = [feedback.PartDensity(tokenizer, one) for one in least]
-    return [EachRow(rows)] if any(least) else []
 
 
 def build(
@@ -171,7 +100,7 @@ def build(
     sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
     penalties.insert(0, EachRow([sustain] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
-        penalties.insert(0, _instruments(tokenizer, stats.instruments, primers))
+        penalties.insert(0, note_limits.instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
         penalties += _habits(events, stats, primers)
     if density or (density is None and sampling.habits):

@@ -12,7 +12,7 @@ from musictx.errors import UserError
 from musictx.evaluate import keys
 from musictx.evaluate.musical import best_scale, pitched
 from musictx.sampling.primer import Primer
-from musictx.tokens.vocab import GrammarState
+from musictx.tokens.tokenizer import GrammarState
 
 
 class PitchSet:

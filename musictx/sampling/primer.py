@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from musictx.errors import UserError
 from musictx.evaluate.musical import scale_consistency
-from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.sampling.strengths import LAPS
 from musictx.tokens.clock import Clock
-from musictx.tokens.vocab import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -120,45 +118,6 @@ def encode_primer(
         end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)
     return Primer(ids[:kept], moment, score, tokenizer.grammar(ids[:kept]) if passed else state)
-
-
-def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
-    """``primer`` and silence up to the bar line after its last note, so that what is composed to it
-    begins there; itself where its music keeps to no beats, or its tokens have no silence."""
-    score = primer.score
-    if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
-        return primer
-    clock = primer.clock(tokenizer)
-    last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
-    stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
-    seconds = clock.time(float(clock.beats.seconds(stop)))
-    state, ids = primer.state(tokenizer), primer.ids.tolist()
-    for token_id in _silence(tokenizer, primer.ids, seconds - state.seconds):
-        there = state.seconds >= seconds - 1e-6  # which are those of a bar line but for rounding
-        if tokenizer.group > 1 and len(ids) % tokenizer.group == 0 and there:
-            break
-        state.advance(token_id)
-        ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score, state)
-
-
-def _silence(tokenizer: Tokenizer, ids: np.ndarray, seconds: float) -> Iterator[int]:
-    """Ids that let ``seconds`` pass, or a little more: shifts of time, or empty bars."""
-    table, events = tokenizer.vocabulary, tokenizer.note_events
-    if table is None:
-        return
-    if tokenizer.group > 1:
-        bar, place = table.id("bar"), table.id("place")
-        groups = ids.reshape(-1, tokenizer.group)
-        group = groups[groups[:, 0] == bar][-1].tolist()
-        while True:
-            yield from [*group[:-1], place]
-    elif events is not None and events.longest_wait is not None:
-        longest = int(table.values("time_shift").max())
-        steps = int(np.ceil(seconds / events.longest_wait * longest - 1e-6))
-        while steps > 0:
-            yield table.id("time_shift", min(steps, longest))
-            steps -= longest
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:

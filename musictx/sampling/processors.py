@@ -20,7 +20,8 @@ from torch import Tensor
 
 from musictx.config import SamplingConfig, TokenSampling
 from musictx.errors import ConfigError
-from musictx.tokens.vocab import SPECIALS, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.vocab import SPECIALS
 
 #: (ids (B, n) int64: the events so far, prompt included; logits (B, V)) -> logits (B, V)
 Processor = Callable[[Tensor, Tensor], Tensor]

@@ -1,8 +1,8 @@
 """A region of a piece that is composed: the one way from what is given to new notes.
 
-New pieces and continuations (:mod:`.continuation`), gaps and accompaniments (:mod:`.event_region`,
-:mod:`.bar_region`) are regions. Each says what the engine is given to write on; ids are drawn here,
-and nowhere else but for chorales that are harmonised.
+New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
+(:mod:`.event_infill`) are regions. Each says what the engine is given to write on; ids are drawn
+here, and nowhere else but for chorales that are harmonised.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from torch import Tensor
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine
+from musictx.sampling import engine, idiom
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens.sounding import Change
-from musictx.tokens.vocab import PAD, Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.vocab import PAD
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,8 @@ class Region:
 
     @property
     def density(self) -> float | None:
-        """Notes a second that are asked of strikes; where notes stand in bars controls ask it."""
-        by_controls = self.tokenizer.group > 1 and self.steering.levels is not None
-        return None if by_controls else self.steering.density
+        """Notes a second that penalties ask of strikes; ``None``: as usual."""
+        return idiom.of(self.tokenizer).density(self.steering)
 
     def setup(
         self,

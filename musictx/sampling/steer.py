@@ -21,7 +21,7 @@ from musictx.sampling.strengths import (
 )
 from musictx.shipped import models
 from musictx.tokens import controls
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,16 @@ def unable(tokenizer: Tokenizer) -> str:
         f"this model ({tokenizer.name} tokens) has no control tokens; give one trained with "
         f"tokenizer.controls=true, such as {such}"
     )
+
+
+def counts_no_bars(tokenizer: Tokenizer) -> str:
+    """The sentence for a model whose tokens count no bars; it names one whose tokens do."""
+    able = "".join(
+        f", such as model={name}"
+        for name, folder in models().items()
+        if '"name": "notes"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
+    )
+    return f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars{able}"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.processors import Processor
 from musictx.sampling.region import start
 from musictx.sampling.steer import Steering, density_of
-from musictx.tokens.vocab import EOS, Penalty, Tokenizer
+from musictx.tokens.tokenizer import Penalty, Tokenizer
+from musictx.tokens.vocab import EOS
 
 
 class Stream(Iterator[Event]):

@@ -8,16 +8,14 @@ the code that needs them.
 
 from __future__ import annotations
 
-from musictx.tokens.stream import STEPS
-
 # ------------------------------------------------------------------------------- note_limits.py
 #: A note ends at the latest after so many times the length that is usual in its register. "each
 #: soft constraint of the piano switched off once": no difference for a trained model, needed by
 #: one in its first hours.
 LONGEST_LENGTHS = 2.0
-#: New songs begin with so many notes of a part of so many notes at once. "song goes on, which bars
+#: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
 #: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
-OPENING_NOTES, FULL_PART = 8, 3
+FULL_PART = 3
 
 # ---------------------------------------------------------------------------------- feedback.py
 #: Nats for each note a second too many or too few, of a density that is asked for and of one that
@@ -28,11 +26,9 @@ ASKED_GAIN, USUAL_GAIN = 0.8, 0.1
 #: octave that it is too high and octave that a note is. "loudness, register and fullness asked of
 #: the piano are fed back", "song goes on, which bars are pulled back to, what is asked for".
 LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
-#: Nats for each octave (twice as many notes at once) that the music is too full: of events at a
-#: release ("the first GPU": .937 with 5, .787 with 2); in bars where a new note comes (.965 with
-#: 4, "song goes on ..."). Nats in bars for each note at once too many and octave of a note's length
-#: (the same entry).
-POLYPHONY_GAIN, CROWD_GAIN, LENGTH_GAIN = 5.0, 4.0, 0.5
+#: Nats for each octave (twice as many notes at once) that the music is too full, at a release. "the
+#: first GPU": .937 with 5, .787 with 2.
+POLYPHONY_GAIN = 5.0
 #: Ids that are looked back at for their loudness: four seconds of the densest music.
 LOUDNESS_REACH = 1024
 #: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
@@ -43,11 +39,6 @@ REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
 #: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
 #: piano's tenth hour, and a primer that keeps its key".
 TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
-#: A part has at least this share of its usual notes; each note that it lacks makes a new one
-#: likelier by so many nats: within so many seconds where music in bars is continued (a part may
-#: rest for half of them), within so many steps where one was asked for. "song goes on, which bars
-#: are pulled back to, what is asked for": second basses that stayed silent 7 of 8, then none.
-PART_SHARE, PART_GAIN, PART_SECONDS, PART_STEPS = 0.5, 3.0, 16.0, 8 * STEPS
 
 # ----------------------------------------------------------------------------------- copying.py
 #: Of the last so many strikes so many agree with those before a strike so many seconds ago, and its
@@ -59,46 +50,6 @@ LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
 LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
 #: So many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
 MOTIF_REACH = 16384
-#: A section returns from so many bars ago and gains so many nats, more where the bar before did so
-#: too; one of the last bars costs, and one farther away. "song goes on, which bars are pulled back
-#: to, what is asked for".
-SECTION_BARS, RETURN_GAIN, STAY_GAIN = range(7, 13), 0.9, 0.75
-NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
-#: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
-#: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
-#: K. 545 .667 keep their eighths (.583).
-NEW_ONSET, LEFT_OUT = 0.5, 0.25
-#: Nats in a new section for the chord that an earlier one has at a place, for a note of a pitch
-#: class that begins there, and for a bar line that repeats one of its bars. "styles of drums, and
-#: new sections that are unlike the first": AABA recognised in 8 of 10 (4 of 10).
-SAME_ROOT, SAME_PITCH, SAME_BAR = 3.0, 1.5, 8.0
-
-# ----------------------------------------------------------------------------- infill_biases.py
-#: Bars repeat bars at least so many before them, where so many in a row are alike by more than this
-#: share. "variations, and accompaniments that return with their tune".
-NEAREST, TOGETHER, SHARE = 4, 4, 0.6
-#: What came next in the bar that is repeated gains so many nats, in a variation so many: the first
-#: so many fields of a note. The same entry: bars alike 8 apart .303, then .478 (.466).
-AGAIN, VARIED, FIELDS = 3.0, 2.0, 3
-#: The program of a bass; a silent one at a bar line, and the root of the chord, gain so many nats.
-#: "form by a plan, drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
-BASS, ON_LINE, ON_ROOT = 33, 7.0, 2.0
-
-# ------------------------------------------------------------------------------ harmonic_fit.py
-#: Nats of a note a semitone from a given one that sounds within so many steps; of outlasting its
-#: chord; of being no tone of a given chord. "what an accompaniment does beside known notes and
-#: chords": clashes .080, then .049 (.055); chord tones .895, then .950.
-CLASH, CLASH_STEPS, CHORD_OVERHANG, OFF_CHORD = 1.0, STEPS, 2.5, 1.0
-#: Nats of sounding on into a semitone from a given note of at least so many steps, where chords are
-#: composed. "melodies of the piano that return, rhythms that stay, notes held into clashes".
-CLASH_OVERHANG, OVERHANG_STEPS = 2.5, STEPS // 2
-
-# ---------------------------------------------------------------------------------- drummers.py
-#: A stroke is never less likely than this, nor likelier. Taste.
-RAREST, SUREST = 0.02, 0.95
-#: The weight of a drummer whose style was asked for, and of the usual ones. "styles of drums, and
-#: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.
-STYLE_WEIGHT, USUAL_WEIGHT = 2.0, 1.0
 
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
@@ -124,29 +75,20 @@ FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 #: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
 #: one".
 ROWS_AT_ONCE = 16
-#: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
-#: written around given notes keeps to its chords. "asked and fed back in bars; how strongly what
-#: stood some bars ago counts".
-BARS_TOP_P = 0.99
 #: Seconds of a piece of no given length; those after which one ends that its model was to end.
 #: Taste.
 USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
-#: A region is given up after so many segments in which no time has passed; in bars a version that
-#: is another one, note for note, is composed anew so many times at most. Taste.
+#: A region is given up after so many segments in which no time has passed; a version that is
+#: another one, note for note, is composed anew so many times at most, in bars. Taste.
 STUCK, TRIES = 3, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
-#: Shares of the context for earlier music and for given notes ahead, the rest is for new notes: of
-#: events, of bars, and of bars that vary others, of which more is given. Taste, for windows as in
-#: training.
+#: Shares of the context for earlier music and for given notes ahead, the rest is for new notes.
+#: Taste, for windows as in training.
 EVENTS_PAST_SHARE, EVENTS_AHEAD_SHARE = 0.4, 0.3
-BARS_PAST_SHARE, BARS_AHEAD_SHARE = 0.5, 0.25
-VARIED_PAST_SHARE, VARIED_AHEAD_SHARE = 0.2, 0.4
-#: Bars of an accompaniment, and after a gap, that are given ahead: as in training.
-LOOKAHEAD_BARS, TAIL_BARS = 8, 8
 #: How long notes of a gap may sound on after it; how long a segment of an accompaniment is. Taste.
 TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
 #: A segment may have so many notes at least, whatever the context leaves.

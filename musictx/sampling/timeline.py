@@ -14,7 +14,7 @@ import numpy as np
 from musictx.beats import NEAR
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Names of grids -> lines in a quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}

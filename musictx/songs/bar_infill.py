@@ -20,7 +20,15 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.given import NewNotes
 from musictx.sampling.infill import Infill
-from musictx.sampling.strengths import (
+from musictx.songs import infill_biases, lookahead
+from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.drummers import Drummer
+from musictx.songs.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.lookahead import Lookahead
+from musictx.songs.strengths import (
     AGAIN,
     BARS_AHEAD_SHARE,
     BARS_PAST_SHARE,
@@ -30,16 +38,9 @@ from musictx.sampling.strengths import (
     VARIED_AHEAD_SHARE,
     VARIED_PAST_SHARE,
 )
-from musictx.songs import infill_biases, lookahead
-from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
-from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import Drummer
-from musictx.songs.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
-from musictx.songs.harmonic_fit import HarmonicFit
-from musictx.songs.lookahead import Lookahead
 from musictx.tokens.stream import CHORD, NoteStream
-from musictx.tokens.vocab import BOS, CUT, Penalty
+from musictx.tokens.tokenizer import Penalty
+from musictx.tokens.vocab import BOS, CUT
 
 
 class BarInfill(Infill):

@@ -12,13 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from musictx.bundle import Bundle
 from musictx.errors import UserError
-from musictx.sampling.strengths import (
-    RAREST,
-    STYLE_WEIGHT,
-    SUREST,
-    USUAL_WEIGHT,
-)
+from musictx.notes import DRUMS, Score
+from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
@@ -113,3 +110,24 @@ class Drummer:
             later = (self._tones > self._last[kind]) & (self.kinds != kind)
             nats[later] += self._no[kind, step]
         return nats
+
+
+def players(
+    bundle: Bundle, wanted: Mapping[str, int], style: str | None, score: Score
+) -> list[Drummer]:
+    """The drummers of a style, or the usual ones, where drums are among the parts ``wanted`` for
+    ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
+    if DRUMS not in wanted.values():
+        if style is not None:
+            raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
+        return []
+    table = bundle.tokenizer.vocabulary
+    assert table is not None  # which has the drums
+    found = of_style(bundle.card.get("drummers") or {}, style, table)
+    quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
+    if style is not None and len(quarters) and not (quarters == QUARTERS).any():
+        raise UserError(
+            f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
+            "leave style out"
+        )
+    return found

@@ -26,11 +26,11 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.copying import SectionContrast
 from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.sections import ALIKE, whole_likeness
 
@@ -55,12 +55,7 @@ def pieces(
 ) -> Iterator[tuple[int, Sample]]:
     """(number, sample) as each is done: ``samples`` by the plan ``request.form`` whose first
     section is the first of ``primers``, then those of the second. Events come when a piece is
-    done. Raises ``UserError`` for a model that counts no bars or has no control tokens."""
-    if bundle.tokenizer.group == 1:
-        raise UserError(
-            f"form={request.form}: this model ({bundle.tokenizer.name} tokens) knows no bars in "
-            "which sections could return; expected one of notes tokens, such as model=song"
-        )
+    done. Raises ``UserError`` for a model that has no control tokens."""
     if not has_controls(bundle.tokenizer):
         raise UserError(f"form={request.form}: {unable(bundle.tokenizer)}")
     for first, (primer, seed) in enumerate(zip(primers, seeds)):

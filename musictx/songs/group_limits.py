@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from musictx.apps.habits import ANY, asked
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
@@ -21,29 +22,7 @@ from musictx.sampling.primer import Primer
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.tokens.vocab import GrammarState, Tokenizer
-
-#: What nothing is known of.
-ANY = Habit(DRUMS, 0, 127)
-
-
-def asked(
-    habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
-) -> dict[int, Habit]:
-    """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
-    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
-    ``low`` and ``high`` of ``sampling``)."""
-    found = dict(habits)
-    if "polyphony" in values:
-        found = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in found.items()}
-    if "density" in values:
-        found = {part: one._replace(densest=np.inf) for part, one in found.items()}
-    if "register" in values or sampling.low is not None or sampling.high is not None:
-        found = {
-            part: one if part == DRUMS else one._replace(low=0, high=127)
-            for part, one in found.items()
-        }
-    return found
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
 def hold(

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from musictx.chords import Chord
-from musictx.sampling.strengths import (
+from musictx.songs.strengths import (
     CHORD_OVERHANG,
     CLASH,
     CLASH_OVERHANG,

@@ -12,15 +12,10 @@ from typing import Any
 import numpy as np
 
 from musictx.apps.tasks import Task
-from musictx.bundle import Bundle
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.strengths import LAPS
 
-#: Why a model composes no loops.
-NEEDS_BARS = (
-    "loop=true: this model ({} tokens) has no notes in bars; give one that has, such as model=song"
-)
 #: The marker at the end of a loop.
 LOOP_END = "loop end"
 #: Columns of a score by the names of their times.
@@ -28,12 +23,10 @@ MARKS = ("pedals", "tempos", "meters", "keys")
 TIMES = {"notes": ("start", "end"), **dict.fromkeys(MARKS, ("time",))}
 
 
-def length(bundle: Bundle, task: Task) -> float:
+def length(task: Task) -> float:
     """Seconds of the loop: up to the bar line at or after its last note and what is composed.
 
-    Raises ``UserError`` for models that count no bars and music without a grid."""
-    if bundle.tokenizer.group == 1:
-        raise UserError(NEEDS_BARS.format(bundle.tokenizer.name))
+    Raises ``UserError`` for music without a grid."""
     if task.score.pulse is not None:
         raise UserError("loop=true: expected music on the beats of its tempo marks")
     clock = task.score.beats
@@ -57,8 +50,8 @@ class Loop:
     turned: float
 
     @classmethod
-    def of(cls, bundle: Bundle, task: Task) -> Loop:
-        seconds, turned = length(bundle, task), 0.0
+    def of(cls, task: Task) -> Loop:
+        seconds, turned = length(task), 0.0
         if task.closes:
             clock = task.score.beats
             line = clock.bar_line(float(clock.quarters(task.end)) - 1e-6)

@@ -9,7 +9,7 @@ from musictx import registry
 from musictx.config import TokenizerConfig
 from musictx.config.checks import imported
 from musictx.errors import ConfigError, shown
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Import paths of the core's tokenizers, each imported when it is asked for; optional components
 #: add theirs (``registry.TOKENIZERS``).

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from musictx.errors import ConfigError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d") -> dict[str, Any]:

@@ -22,8 +22,9 @@ import numpy as np
 from musictx.notes import DRUMS
 from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.sounding import Change
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import GrammarState, Vocabulary
+from musictx.tokens.vocab import Vocabulary
 
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}

@@ -35,7 +35,8 @@ from musictx.tokens.clock import Clock
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling
 from musictx.tokens.stream import DRUM_PART, END, NOTE, OPEN, UNKNOWN, NoteStream
-from musictx.tokens.vocab import SPECIALS, NoteEvents
+from musictx.tokens.tokenizer import NoteEvents
+from musictx.tokens.vocab import SPECIALS
 
 DRUM_SECONDS = 0.1
 DEFAULT_VELOCITY = 64

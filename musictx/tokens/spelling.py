@@ -14,8 +14,9 @@ from musictx.notes import DRUMS, Score
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
 from musictx.tokens.stream import NOTE, NoteStream
+from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Tokenizer, Vocabulary
+from musictx.tokens.vocab import Vocabulary
 
 
 class Spelling(Tokenizer):

@@ -22,7 +22,7 @@ from musictx.model.features import kind_of, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:

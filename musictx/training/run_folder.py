@@ -32,7 +32,7 @@ from musictx import bundle, files
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
 #: What a run writes into its folder.

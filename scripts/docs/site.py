@@ -32,7 +32,7 @@ PYTHON = {
     "Classes to derive from": [
         *("musictx.attention.positions.base.PositionScheme", "musictx.attention.terms.Terms"),
         *("musictx.attention.terms.Axis", "musictx.attention.positions.base.Sizes"),
-        *("musictx.tokens.vocab.Tokenizer", "musictx.tokens.vocab.GrammarState"),
+        *("musictx.tokens.tokenizer.Tokenizer", "musictx.tokens.tokenizer.GrammarState"),
         "musictx.model.features.base.Feature",
     ],
     "Network and training": [

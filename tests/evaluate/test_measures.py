@@ -12,7 +12,7 @@ from musictx.notes import Score
 from tests.strategies import scores
 
 DENSITY = st.lists(st.integers(0, 9), min_size=6, max_size=6).filter(any).map(np.array)
-DISTRIBUTIONS = m.DISTRIBUTIONS | m.DISTRIBUTIONS_IN_BARS
+DISTRIBUTIONS = m.DISTRIBUTIONS | m.in_bars()[1]
 
 
 @given(DENSITY, DENSITY, st.integers(1, 5))

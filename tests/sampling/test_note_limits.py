@@ -8,11 +8,11 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
-from musictx.sampling import engine, penalties
+from musictx.sampling import engine, idiom, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import NOTHING, Primer
-from musictx.sampling.strengths import OPENING_NOTES
+from musictx.songs.strengths import OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import BARS, line_ids, note_ids, score
@@ -155,7 +155,7 @@ def test_pieces_in_bars_get_all_of_them():
         )
         return [type(row).__name__ for one in found for row in one.rows]
 
-    repeats = ["BarRepetitionPrior", "RhythmConsistency"]
+    repeats = ["BarRepetitionPrior", "BarRepetition", "RhythmConsistency"]
     assert built(targets={}) == [*repeats, "PartDensity"]
     assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
     assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
@@ -174,7 +174,7 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     for row in rows:
         notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
         primers.append(Primer(tokens.encode(Score(notes=notes))))
-    (rule,) = penalties.of_the_primers(tokens, primers, PLAIN, CorpusStats())
+    (rule,) = idiom.of(tokens).programs(primers, PLAIN, CorpusStats())
     free = rule([None] * 2, np.empty((2, 0))) == 0
     for row, heard in zip(free, rows):
         for program in range(128):
@@ -186,14 +186,14 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
             tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
         )
         assert row[others].all()
-    assert penalties.of_the_primers(PIANO, primers, PLAIN, CorpusStats()) == []
+    assert idiom.of(PIANO).programs(primers, PLAIN, CorpusStats()) == []
 
 
 def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
     tokens = build("notes", chords=False)
     rows = [[0, 5, 36, 84, 8.0], [73, 2, 52, 85, 2.0], [128, 3, 36, 55, 9.0]]
     stats = CorpusStats.of({"parts": rows})
-    (both,) = penalties.of_the_primers(tokens, [NOTHING] * 2, PLAIN, stats)
+    (both,) = idiom.of(tokens).programs([NOTHING] * 2, PLAIN, stats)
     table, rule = tokens.vocabulary, both.rows[0]
     piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
     place, count = table.id("place", 0), OPENING_NOTES
@@ -205,7 +205,7 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
             assert found[[piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
     late = np.full((2, 200), place)
     late[1, :count] = piano
-    (both,) = penalties.of_the_primers(tokens, [NOTHING] * 2, PLAIN, stats)
+    (both,) = idiom.of(tokens).programs([NOTHING] * 2, PLAIN, stats)
     assert both([None] * 2, late)[:, flute].tolist() == [np.inf, 0.0]
 
 
@@ -213,7 +213,7 @@ def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     for known in (None, [0, 128]):
         limits = CorpusStats.of({"instruments": known})
-        (rule,) = penalties.of_the_primers(tokens, [NOTHING, NOTHING], PLAIN, limits)
+        (rule,) = idiom.of(tokens).programs([NOTHING, NOTHING], PLAIN, limits)
         played = [
             tokens.encode(
                 Score(notes=[(i, i + 1, 60, 64, 5, drum, 0) for i in range(OPENING_NOTES)])
@@ -228,9 +228,9 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
         assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
         assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
     drums, alone = CorpusStats.of({"instruments": [128]}), SamplingConfig(habits=False)
-    assert penalties.of_the_primers(tokens, [NOTHING], PLAIN, drums) == []
-    assert penalties.of_the_primers(tokens, [NOTHING], alone, limits) == []
-    assert penalties.of_the_primers(PIANO, [NOTHING], PLAIN, limits) == []
+    assert idiom.of(tokens).programs([NOTHING], PLAIN, drums) == []
+    assert idiom.of(tokens).programs([NOTHING], alone, limits) == []
+    assert idiom.of(PIANO).programs([NOTHING], PLAIN, limits) == []
 
 
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():

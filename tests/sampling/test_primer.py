@@ -7,8 +7,8 @@ import pytest
 
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.sampling.continuation import prompts
-from musictx.sampling.primer import Primer, encode_primer, to_bar_line
+from musictx.sampling.continuation import prompts, to_bar_line
+from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.steer import steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT

@@ -10,9 +10,9 @@ from musictx.apps import tasks
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling.continuation import Continuation
+from musictx.sampling.continuation import Continuation, to_bar_line
 from musictx.sampling.events import Emitter
-from musictx.sampling.primer import encode_primer, to_bar_line
+from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
 from tests.sampling.pieces import make
 

@@ -16,6 +16,7 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.shipped import examples
 from musictx.songs import chord_search
+from musictx.songs.charts import with_chords
 from musictx.songs.chord_search import STATES, search, table
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
@@ -102,10 +103,10 @@ def test_only_a_melody_without_chords_gets_some():
     melody = tune([(60, 1), (64, 1), (67, 2)])
     marked = replace(melody, markers=((0.0, "F:maj"),))
     asked = AccompanyConfig(melody="x.mid")
-    assert annotated(under(melody, asked).with_chords().given) == search(melody)
-    assert under(marked, asked).with_chords().given.markers == marked.markers
+    assert annotated(with_chords(under(melody, asked)).given) == search(melody)
+    assert with_chords(under(marked, asked)).given.markers == marked.markers
     inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
-    assert inside.with_chords() is inside
+    assert with_chords(inside) is inside
 
 
 def test_an_accompaniment_follows_them_and_names_them():

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling.strengths import (
+from musictx.songs import harmonic_fit
+from musictx.songs.bar_infill import BarInfill
+from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.strengths import (
     CHORD_OVERHANG,
     CLASH,
     CLASH_OVERHANG,
@@ -16,9 +19,6 @@ from musictx.sampling.strengths import (
     OFF_CHORD,
     OVERHANG_STEPS,
 )
-from musictx.songs import harmonic_fit
-from musictx.songs.bar_infill import BarInfill
-from musictx.songs.harmonic_fit import HarmonicFit
 from musictx.tokens.stream import CHORD
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, versions
 

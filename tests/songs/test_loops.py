@@ -47,7 +47,7 @@ def test_what_is_laid_out_is_the_loop_turned(song, bars, data):
     last = data.draw(st.integers(first, bars - 1))
     score = loop_of(bars)
     task = gap(score, InfillConfig(begin=str(first), end=str(last)))
-    loop = Loop.of(song, task)
+    loop = Loop.of(task)
     assert loop.seconds == pytest.approx(BAR * bars)
     laid, missing = loop.laid_out(), BAR * (last - first + 1)
     assert (laid.begin, laid.end) == pytest.approx((loop.seconds - missing, loop.seconds))

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options, joined
-from musictx.tokens.vocab import EOS, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.vocab import EOS
 
 
 class Next(NamedTuple):

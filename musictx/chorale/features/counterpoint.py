@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.chorale.features.voices import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Intervals count modulo the octave.
 OCTAVE = 12

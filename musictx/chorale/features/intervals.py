@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.config.checks import option, require
 from musictx.model.features.base import Feature, NativeForm, Options, pitches_of
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 _DIFFERENT = "different numbers of tokens, such as [1,2,3,4]"
 

@@ -17,7 +17,8 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options
-from musictx.tokens.vocab import PAD, Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
+from musictx.tokens.vocab import PAD
 
 
 @dataclass

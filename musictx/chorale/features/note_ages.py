@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from musictx.chorale.features.voices import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Ages from 1 to this many steps have an embedding each; older notes share the last.
 AGES = 16

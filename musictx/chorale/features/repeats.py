@@ -25,7 +25,7 @@ from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
 from musictx.model.features.predicted import Predicted
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Passages longer than so many steps are all alike.
 MOST_STEPS = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from musictx.errors import ConfigError
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 def grid_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from musictx.config.checks import check, imported
 from musictx.errors import ConfigError
 from musictx.model.config import FeatureConfig
 from musictx.model.features.base import Feature, NativeForm, Options
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["BUILT_IN", "Feature", "NativeForm", "Options", "kind_of", "with_tokens"]
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.coordinates import token_coordinates
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass

@@ -37,7 +37,7 @@ from musictx.model.features.pitches import (
     precision,
 )
 from musictx.tokens.controls import CONTROLS, MARKS
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)

@@ -22,7 +22,7 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm, events_of, joined
 from musictx.model.features.pitches import TIMES, class_of, time_classes
 from musictx.model.features.predicted import Predicted
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Runs count from three notes on. Their classes, by the lengths with which they begin; 0: no run.
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)

@@ -38,7 +38,7 @@ from musictx.model.features.pitches import (
     of_states,
     precision,
 )
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Classes of time since a pitch was struck, by their upper bounds in steps, the last without one:
 #: while it sounds,

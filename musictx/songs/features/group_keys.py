@@ -17,7 +17,7 @@ from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Ids in a group.
 SIZE = 5

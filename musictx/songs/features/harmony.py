@@ -23,7 +23,7 @@ from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, PARTS, TONES, at
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.stream import STEPS
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Pitch classes, and the root of no chord.
 CLASSES, NO_ROOT = 12, 12

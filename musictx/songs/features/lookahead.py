@@ -22,7 +22,7 @@ from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, SIZE, at
 from musictx.songs.lookahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 #: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
 #: before there were variations have three classes.

@@ -13,8 +13,9 @@ from musictx import bundle
 from musictx.api import generate
 from musictx.config import SamplingConfig
 from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.sampling import penalties
-from musictx.sampling.strengths import FEWEST_NOTES, PART_GAIN, PART_SECONDS, PART_SHARE
+from musictx.sampling import idiom
+from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.songs.strengths import PART_GAIN, PART_SECONDS, PART_SHARE
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.untrained import saved
@@ -68,7 +69,7 @@ def test_what_a_part_lacks_makes_its_notes_likelier(first, then, place):
     usual = of_late(before, 2.0 * (end[0] + end[1] / 48))
     least = {part: PART_SHARE * n for part, n in usual.items() if n >= FEWEST_NOTES}
     begun = BARS.grammar(np.array(written(before, len(first))))
-    found = penalties.of_parts(BARS, SamplingConfig(), [begun], [{}])
+    found = idiom.of(BARS).parts(SamplingConfig(), [begun], [{}])
     assert bool(found) == bool(least)
     bars = len(first) + len(then) + 1  # the last one is empty so far
     rows = rows_of([*first, *then])
@@ -89,10 +90,10 @@ def test_what_a_part_lacks_makes_its_notes_likelier(first, then, place):
 
 def test_nothing_is_pulled_that_is_not_wanted():
     state = BARS.grammar(np.array(written([(b, at, 0) for b in range(4) for at in (0, 24)], 4)))
-    assert penalties.of_parts(BARS, SamplingConfig(), [state], [{}])
-    assert not penalties.of_parts(BARS, SamplingConfig(habits=False), [state], [{}])
-    assert not penalties.of_parts(BARS, SamplingConfig(), [state], [{"density": 3.0}])
-    assert not penalties.of_parts(BARS, SamplingConfig(), [BARS.grammar(np.array([], int))], [{}])
+    assert idiom.of(BARS).parts(SamplingConfig(), [state], [{}])
+    assert not idiom.of(BARS).parts(SamplingConfig(habits=False), [state], [{}])
+    assert not idiom.of(BARS).parts(SamplingConfig(), [state], [{"density": 3.0}])
+    assert not idiom.of(BARS).parts(SamplingConfig(), [BARS.grammar(np.array([], int))], [{}])
 
 
 @pytest.mark.parametrize("habits", [True, False])

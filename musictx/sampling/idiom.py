@@ -1,0 +1,163 @@
+"""An idiom: how music is composed in tokens of one kind, where kinds differ.
+
+Here is that of strikes and releases in seconds; of tokens that are neither it says as little as can
+be said of any. Other kinds have an idiom of their own, which ``registry.IDIOMS`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from musictx import registry
+from musictx.bundle import Bundle
+from musictx.card import CorpusStats
+from musictx.config import GenerateConfig, SamplingConfig
+from musictx.errors import UserError
+from musictx.notes import DRUMS
+from musictx.sampling import note_limits, pitches
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.copying import MotifRepetition
+from musictx.sampling.feedback import EventFeedback
+from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.steer import Steering, counts_no_bars
+from musictx.sampling.strengths import FULL_PART
+from musictx.tokens import layout
+from musictx.tokens.controls import HERE
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+
+
+class Idiom:
+    """How music is composed in the tokens of ``tokenizer``."""
+
+    #: Whether strokes of drums are composed around given notes.
+    drums = False
+    #: Of a part that may open a piece, so many notes come before other parts.
+    opening_notes = 1
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    # ---------------------------------------------------------------------- what is asked for
+
+    def plan(self, bundle: Bundle, request: GenerateConfig) -> Plan:
+        """What ``request`` asks of a new piece: tempo, meter and instruments. ``UserError`` where
+        these tokens cannot say them."""
+        for name, value in request.plan.items():
+            raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
+        return Plan()
+
+    def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
+        """``sampling`` with what it leaves open for pieces and continuations."""
+        return sampling
+
+    def density(self, steering: Steering) -> float | None:
+        """Notes a second that penalties ask of strikes; ``None``: as usual."""
+        return steering.density
+
+    def prefix(self, levels: Sequence[int]) -> np.ndarray:
+        """The ids before a piece that say the levels of its controls."""
+        return layout.control_prefix(self.tokenizer.vocabulary, levels)
+
+    @property
+    def marks(self) -> list[int]:
+        """The ids between written music and what is composed after it, in steered pieces."""
+        return [self.tokenizer.vocabulary.id(HERE)]
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
+        """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
+        little more; ``state`` is after the ids that came out so far."""
+        events = self.tokenizer.note_events
+        if events is None or events.longest_wait is None:
+            return
+        table = self.tokenizer.vocabulary
+        longest = int(table.values("time_shift").max())
+        steps = int(np.ceil((until - state.seconds) / events.longest_wait * longest - 1e-6))
+        while steps > 0:
+            yield table.id("time_shift", min(steps, longest))
+            steps -= longest
+
+    # ----------------------------------------------------------------------------- penalties
+
+    def hold(
+        self,
+        states: Sequence[GrammarState],
+        primers: Sequence[Primer],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Sequence[Mapping[str, float]],
+    ) -> None:
+        """Hold ``states`` after the primers to what ``sampling`` asks and ``stats`` says is usual,
+        where their grammar can be; ``targets`` are asked of the controls of each."""
+
+    def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
+        """The pitches that ``sampling`` leaves."""
+        if not pitches.asked(sampling):
+            return []
+        inside = pitches.pitch_sets(sampling, primers)
+        return [EachRow([pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside])]
+
+    def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
+        """What holds new pieces to their plans."""
+        return []
+
+    def programs(
+        self, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
+    ) -> list[Penalty]:
+        """What continues music keeps to its programs and drums. New pieces begin with a part of
+        :data:`FULL_PART` notes at once, as an accompaniment is, or with any pitched one where the
+        corpus has none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits
+        out, or for tokens that name no programs."""
+        if all(len(primer.ids) for primer in primers):
+            return self.same_programs(primers)
+        program = note_limits.programs(self.tokenizer)
+        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= FULL_PART]
+        may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
+        is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
+        if not (sampling.habits and is_pitched and (program == DRUMS).any()):
+            return []
+        return [EachRow([note_limits.Opening(program, may, self.opening_notes) for _ in primers])]
+
+    def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
+        """No programs but those of the primers."""
+        some = (note_limits.programs(self.tokenizer) >= 0).any()
+        return [note_limits.instruments(self.tokenizer, frozenset(), primers)] if some else []
+
+    def feedback(
+        self,
+        targets: Sequence[Mapping[str, float]],
+        *,
+        given: bool = False,
+        parts: Collection[int] | None = None,
+    ) -> list[Penalty]:
+        """What was asked of the controls of each row, fed back, around notes that are ``given`` or
+        not, of ``parts`` or of all; none where nothing is asked and for tokens that have no such
+        controls."""
+        if self.tokenizer.note_events is None or not any(targets):
+            return []
+        return [EachRow([EventFeedback(self.tokenizer, one) for one in targets])]
+
+    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
+        """What makes music of these tokens repeat; none for tokens whose time depends on the tempo
+        or that are no events, and where ``sampling`` leaves habits out."""
+        events = self.tokenizer.note_events
+        if not sampling.habits or events is None or not events.longest_wait:
+            return []
+        return [EachRow([MotifRepetition(self.tokenizer) for _ in range(rows)])]
+
+    def parts(
+        self,
+        sampling: SamplingConfig,
+        states: Sequence[GrammarState],
+        targets: Sequence[Mapping[str, float]],
+    ) -> list[Penalty]:
+        """What keeps the parts of primers, after which ``states`` are, playing."""
+        return []
+
+
+def of(tokenizer: Tokenizer) -> Idiom:
+    """The idiom of these tokens."""
+    path = registry.IDIOMS.get(tokenizer.name)
+    kind: type[Idiom] = registry.load(path) if path else Idiom
+    return kind(tokenizer)

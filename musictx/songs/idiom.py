@@ -1,0 +1,156 @@
+"""How music is composed in notes in bars: see :mod:`musictx.sampling.idiom`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from musictx.apps import parts
+from musictx.bundle import Bundle
+from musictx.card import CorpusStats
+from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config.generate import meter_of
+from musictx.errors import UserError
+from musictx.notes import METER, TEMPO, Score
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.idiom import Idiom
+from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import FEWEST_NOTES
+from musictx.songs import group_limits, lookahead
+from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
+from musictx.songs.bar_feedback import BarFeedback, PartDensity
+from musictx.songs.bar_grammar import BarState
+from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.strengths import BARS_TOP_P, OPENING_NOTES, PART_SECONDS, PART_SHARE
+from musictx.tokens.stream import STEPS
+from musictx.tokens.tokenizer import GrammarState, Penalty
+from musictx.tokens.vocab import Vocabulary
+
+#: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
+WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
+
+
+class BarIdiom(Idiom):
+    """How music is composed in notes in bars."""
+
+    drums, opening_notes, marks = True, OPENING_NOTES, []
+    tokenizer: BarTokenizer
+
+    def plan(self, bundle: Bundle, request: GenerateConfig) -> Plan:
+        table = self.tokenizer.vocabulary
+        meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
+        named = request.meter or ("4/4" if request.loop else None)  # a loop is of whole bars
+        if named is not None:
+            numerator, denominator = meter = meter_of(named)
+            most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
+            if numerator > most or numerator * WHOLE / denominator > last + 1:
+                raise UserError(
+                    f"meter={request.meter}: expected at most {most} beats in a bar, and bars of "
+                    f"at most {(last + 1) / WHOLE:g} whole notes"
+                )
+            blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
+        if request.tempo is not None:
+            blank = replace(blank, tempos=np.array([(0.0, request.tempo)], TEMPO))
+        if request.instruments is not None:
+            names = tuple(name.strip().lower() for name in request.instruments.split(","))
+            wanted = parts.by_name(bundle, names, "instruments")
+            usual = parts.habits(bundle, wanted)
+            least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
+        return Plan(blank, meter, least)
+
+    def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
+        return sampling if sampling.top_p is not None else replace(sampling, top_p=BARS_TOP_P)
+
+    def density(self, steering: Steering) -> float | None:
+        return super().density(steering) if steering.levels is None else None  # controls ask it
+
+    def prefix(self, levels: Sequence[int]) -> np.ndarray:
+        return lookahead.control_prefix(self.tokenizer.vocabulary, levels)
+
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
+        """Empty bars."""
+        table = self.tokenizer.vocabulary
+        bar, place = table.id("bar"), table.id("place")
+        groups = ids.reshape(-1, self.tokenizer.group)
+        group = groups[groups[:, 0] == bar][-1].tolist()
+        while state.seconds < until - 1e-6:
+            yield from [*group[:-1], place]
+
+    def hold(
+        self,
+        states: Sequence[GrammarState],
+        primers: Sequence[Primer],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Sequence[Mapping[str, float]],
+    ) -> None:
+        group_limits.hold(self.tokenizer, states, primers, sampling, stats, targets)
+
+    def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
+        return []  # see group_limits.py
+
+    def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
+        """Only the meter of the plans of new pieces, and none of their parts silent."""
+        plans, penalties = [primer.plan for primer in primers], list[Penalty]()
+        meters = [plan.meter and OneMeter(self.tokenizer.vocabulary, plan.meter) for plan in plans]
+        if any(meters):
+            penalties.append(EachRow(meters))
+        if any(plan.parts for plan in plans):
+            rows = [PartDensity(self.tokenizer, plan.parts or {}, True) for plan in plans]
+            penalties.append(EachRow(rows))
+        return penalties
+
+    def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
+        return []  # see group_limits.py
+
+    def feedback(
+        self,
+        targets: Sequence[Mapping[str, float]],
+        *,
+        given: bool = False,
+        parts: Collection[int] | None = None,
+    ) -> list[Penalty]:
+        if not any(targets):
+            return []
+        of = self.tokenizer
+        return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
+
+    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
+        if not sampling.habits:
+            return []
+        kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
+        return [EachRow([kind(self.tokenizer) for _ in range(rows)]) for kind in kinds]
+
+    def parts(
+        self,
+        sampling: SamplingConfig,
+        states: Sequence[GrammarState],
+        targets: Sequence[Mapping[str, float]],
+    ) -> list[Penalty]:
+        """The parts that have :data:`FEWEST_NOTES` or more in the last seconds play on; not where
+        ``sampling`` leaves habits out, or where a density is asked for."""
+        least: list[dict[int, float]] = []
+        for state, asked in zip(states, targets):
+            assert isinstance(state, BarState)
+            count = state.counts(PART_SECONDS) if "density" not in asked else {}
+            least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
+        if not sampling.habits or not any(least):
+            return []
+        return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
+
+
+class OneMeter:
+    """No bar of another meter than this (numerator, denominator)."""
+
+    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
+        other = np.zeros(len(table.value_of), bool)
+        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+            other[slice(*table.range(kind))] = True
+            other[table.id(kind, value)] = False
+        self.nats = np.where(other, np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        return self.nats

@@ -1,0 +1,65 @@
+"""New pieces and continuations in bars: also by a plan of sections, and as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from musictx.apps import generate, infill, tasks
+from musictx.bundle import Bundle
+from musictx.config import GenerateConfig, InfillConfig
+from musictx.errors import UserError
+from musictx.notes import Score
+from musictx.sampling import idiom
+from musictx.sampling.primer import Primer
+from musictx.sampling.sample import Sample
+from musictx.songs import form, loops
+
+
+def pieces(
+    bundle: Bundle,
+    primers: Sequence[Primer],
+    files: Sequence[Score | None],
+    request: GenerateConfig,
+    *,
+    seeds: Sequence[int],
+    **more: Any,
+) -> Iterator[tuple[int, Sample]]:
+    """(number, sample) as each is done, as :func:`musictx.apps.generate.pieces` has them."""
+    if request.form is not None:
+        constraints, processors = more.pop("constraints", ()), more.pop("processors", ())
+        if constraints or processors:
+            raise UserError(f"form={request.form}: expected no constraints and processors with it")
+        yield from form.pieces(bundle, files, request, seeds=seeds, **more)
+        return
+    for number, sample in generate.continued(bundle, primers, files, request, seeds=seeds, **more):
+        if request.loop:
+            seed = seeds[number // request.samples] + number
+            yield number, closed(bundle, sample, request, seed)
+        else:
+            yield number, sample
+
+
+def closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
+    """A new piece as a loop: its last bar composed anew so that it leads to the beginning, and a
+    marker where it ends."""
+    clock, bars = idiom.of(bundle.tokenizer).plan(bundle, request).score.beats, request.bars
+    assert bars is not None
+    last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))
+    score = sample.score
+    score = replace(score, markers=(*score.markers, (end, loops.LOOP_END)))
+    if score.duration > last:
+        tracks = ",".join(map(str, range(1, len(np.unique(score.notes["track"])) + 1)))
+        gap = InfillConfig(
+            begin=f"{last:.6f}s",
+            end=f"{end:.6f}s",
+            tracks=tracks,
+            sampling=request.sampling,
+            loop=True,
+        )
+        (made,) = infill.composed(bundle, tasks.gap(score, gap), gap, seed=seed)
+        score = made.score
+    return replace(sample, score=score, notes=len(score))
