@@ -16,6 +16,12 @@ def score(rows, *, bpm: float = 120.0, meter: tuple[int, int] = (4, 4), **more) 
     return Score(sorted(rows), **marks | more)
 
 
+def of(*rows, **marks) -> Score:
+    """Of rows (start, end, pitch), or longer ones: what they leave out is as usual. No marks."""
+    usual = (0.0, 0.0, 60, 64, 0, False, 0)
+    return Score([(*row, *usual[len(row) :]) for row in rows], **marks)
+
+
 def line(*pitches: int, every: float = 0.5, length: float | None = None, track: int = 0) -> Score:
     """Notes one after the other on a track, without marks."""
     length = every if length is None else length

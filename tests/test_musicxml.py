@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import midi, musicxml
+from musictx import musicxml
 from musictx.beats import Beats
-from musictx.chords import annotated
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
 from musictx.musicxml.document import tree_of
@@ -346,41 +345,6 @@ def test_the_tree_is_that_of_the_standard_library():
     for encoding in ("utf-8", "utf-16"):
         text = data.decode().replace("UTF-8", encoding).encode(encoding)
         assert ET.tostring(tree_of(text)) == ET.tostring(ET.fromstring(text))
-
-
-def test_keys_names_and_a_grid_are_read():
-    key = b"<attributes><key><fifths>-3</fifths><mode>minor</mode></key></attributes>"
-    data = GOOD.replace(b"<note>", key + b"<note>")
-    score = musicxml.read(data)
-    assert score.keys.tolist() == [(0.0, -3, True)]
-    assert score.ticks_per_quarter == 480
-    assert score.names == {0: "x"}
-    assert midi.read(midi.to_bytes(score)) == score
-
-
-def test_fermatas_are_read():
-    fermata = "<notations><fermata/></notations>"
-    first = HEAD.format(1) + note(C, 1) + note(D, 1)
-    score = musicxml.read(document([first, note(E, 2, after=fermata)]), bpm=60)
-    assert score.fermatas == (2,)
-    assert score.shifted(3).fermatas == (5,)
-
-
-def test_chord_symbols_are_read_by_the_names_of_musictx_chords():
-    def harmony(kind: str, root: str = "<root-step>B</root-step><root-alter>-1</root-alter>"):
-        return f"<harmony><root>{root}</root><kind>{kind}</kind></harmony>"
-
-    later = harmony("half-diminished", "<root-step>D</root-step>").replace(
-        "</harmony>", "<offset>1</offset></harmony>"
-    )
-    first = HEAD.format(1) + harmony("minor-seventh") + note(C, 2) + harmony("none") + note(D, 2)
-    second = harmony("Neapolitan") + later + note(E, 4)
-    score = musicxml.read(document([first, second]), bpm=60)
-    assert score.markers == (
-        (0, "Bb:min7"), (2, "N"), (4, "Bb:maj(Neapolitan)"), (5, "D:hdim7")
-    )  # fmt: skip
-    names = ["Bb:min7", "N", "Bb:maj", "D:hdim7"]
-    assert [str(chord) for _, chord in annotated(score)] == names
 
 
 def test_missing_files_and_impossible_tempos_are_named(tmp_path):

@@ -14,6 +14,7 @@ from musictx import chords, midi, musicxml
 from musictx.errors import UserError
 from musictx.musicxml import write as w
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+from tests.pieces import of
 
 #: Sixteenths, triplets of eighths, and thirty-seconds, in ticks.
 STEPS = st.sampled_from([3, 6, 8, 12, 16, 24, 36, 60, 100, 192])
@@ -83,10 +84,7 @@ def test_what_is_read_back_is_what_was_written(score):
 
 
 def piece(*notes, **marks):
-    table = np.zeros(len(notes), NOTE)
-    for row, (start, end, pitch) in zip(table, notes):
-        row["start"], row["end"], row["pitch"], row["velocity"] = start, end, pitch, 80
-    return Score(notes=table, tempos=np.array([(0.0, 60.0)], TEMPO), **marks)
+    return of(*notes, tempos=[(0.0, 60.0)], **marks)
 
 
 def test_a_bar_that_the_meter_cuts_short_is_a_pick_up():

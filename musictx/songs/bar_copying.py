@@ -1,4 +1,4 @@
-"""Bars repeat: a bar repeats one of a section ago, parts keep their rhythm, new sections differ.
+"""Bars repeat: one of a section ago, note by note; parts keep their rhythm, new sections differ.
 
 Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`), as in
 :mod:`musictx.sampling.copying`. Around given notes see
@@ -13,21 +13,20 @@ from typing import Any
 import numpy as np
 
 from musictx.songs.bar_grammar import ONSET_BARS
-from musictx.songs.bar_ids import REPEATS
+from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
+from musictx.songs.given_bars import Key, Keyed, key_of
 from musictx.songs.strengths import (
-    FAR_COST,
+    FIELDS,
     LEFT_OUT,
-    NEAR_BARS,
-    NEAR_COST,
     NEW_ONSET,
+    REPEAT_GAIN,
     RETURN_GAIN,
     SAME_BAR,
     SAME_PITCH,
     SAME_ROOT,
     SECTION_BARS,
-    STAY_GAIN,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import Vocabulary
@@ -38,25 +37,62 @@ SIXTEENTH = STEPS // 4
 
 class BarRepetitionPrior:
     """Which earlier bar a bar repeats (:mod:`musictx.songs.repeats`): one as many bars ago as
-    :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats, and :data:`STAY_GAIN` more a bar so far
-    away or farther that is as far away as the one that the bar before repeated; one of the last
-    :data:`NEAR_BARS` costs :data:`NEAR_COST`, one before those bars :data:`FAR_COST`. Real songs
-    repeat whole sections; a model leaves them a little too soon at every bar, and lingers."""
+    :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats."""
 
     def __init__(self, tokenizer: BarTokenizer) -> None:
-        self.size, self.sections = tokenizer.size, range(*tokenizer.vocabulary.range("section"))
+        table = tokenizer.vocabulary
+        first, stop = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
+        self.nats = np.zeros(table.size)
+        self.nats[range(*table.range("section"))[first:stop]] = -RETURN_GAIN
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
-        if (before := state.said()) is None:
+        return self.nats if state.at_repeat else None
+
+
+class BarRepetition:
+    """In a bar that repeats an earlier one, as its bar line says, what came next in that bar gains
+    :data:`REPEAT_GAIN` nats: a place, part and pitch, or the next bar line."""
+
+    def __init__(self, tokenizer: BarTokenizer) -> None:
+        self.table, self.line = tokenizer.vocabulary, tokenizer.vocabulary.id("bar")
+        self._bar: tuple[Any, int] | None = None  # state, number of its bar line
+        self._earlier: Sequence[Keyed] = []
+
+    def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
+        whole = len(ids) - state.written
+        group = ids[whole:].tolist()
+        if not state.lines or group[:1] == [self.line]:
             return None
-        nats = np.zeros(self.size)
-        begin, far = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
-        nats[self.sections[REPEATS] : self.sections[REPEATS + NEAR_BARS]] = NEAR_COST
-        nats[self.sections[begin] : self.sections[far]] = -RETURN_GAIN
-        nats[self.sections[far] : self.sections.stop] = FAR_COST
-        if before >= begin:
-            nats[self.sections[before]] -= STAY_GAIN
+        if self._bar is None or self._bar[0] is not state or self._bar[1] != state.lines:
+            self._bar, self._earlier = (state, state.lines), self._read(ids[:whole])
+        token = next_in(self._earlier, state.last, group, self.line) if self._earlier else None
+        if token is None:
+            return None
+        nats = np.zeros(self.table.size)
+        nats[token] = -REPEAT_GAIN
         return nats
+
+    def _read(self, ids: np.ndarray) -> Sequence[Keyed]:
+        """The groups of the bar that the last bar line names; none where it is out of sight."""
+        groups = ids[len(ids) % FIELDS_PER_NOTE :].reshape(-1, FIELDS_PER_NOTE)
+        lines = np.flatnonzero(groups[:, 0] == self.line)
+        back = int(self.table.value_of[groups[lines[-1], REPEAT_FIELD]]) - (REPEATS - 1)
+        if not 0 < back < len(lines):
+            return []
+        first, stop = lines[[-1 - back, -back]]
+        return [(key_of(self.table, one), one.tolist()) for one in groups[first + 1 : stop]]
+
+
+def next_in(earlier: Sequence[Keyed], last: Key, group: Sequence[int], leave: int) -> int | None:
+    """The id that comes next if a bar goes on as an ``earlier`` one did; None for fields that do
+    not repeat, or where the ``group`` so far is another.
+
+    last   key of the last whole group of the bar;  leave  the id that leaves the bar
+    """
+    if len(group) >= FIELDS:
+        return None
+    ids = next((ids for key, ids in earlier if key > last), [leave])
+    return ids[len(group)] if ids[: len(group)] == [*group] and len(group) < len(ids) else None
 
 
 class RhythmConsistency:
@@ -160,7 +196,7 @@ class SectionContrast:
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray:
         nats = np.zeros(self.table.size)
-        if state.said() is not None:
+        if state.at_repeat:
             mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
             nats[self.sections[mine:]] = SAME_BAR
         place, part = (self.table.token(int(one)) for one in ids[-2:])

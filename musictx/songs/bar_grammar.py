@@ -52,8 +52,8 @@ class BarState(GrammarState):
         self._group: list[tuple[str, int]] = []
         self._bar_begins = self._bar_steps = self._lines = 0
         self._started = self._over = False
-        self._said = 0  # by the last bar line: which earlier bar comes again
-        self._now = (0, -2, -1)  # place, part and tone of the last group
+        #: Place, part and tone of the last group of this bar; (0, -2, -1) before the first.
+        self.last = (0, -2, -1)
         #: (program, pitch, where such a note can be continued) -> how many of them.
         self._tied: Counter[tuple[int, int, int]] = Counter()
         self._struck: deque[tuple[float, int, int, int, int]] = deque(maxlen=REMEMBERED)
@@ -90,19 +90,17 @@ class BarState(GrammarState):
     @property
     def empty(self) -> bool:
         """Whether nothing stands in the bar yet."""
-        return self._now == (0, -2, -1)
+        return self.last == (0, -2, -1)
 
     @property
     def lines(self) -> int:
         """How many bar lines are whole."""
         return self._lines
 
-    def said(self) -> int | None:
-        """Where a bar line is to say next which earlier bar comes again: the section that the line
-        before it said, 0 at first; None elsewhere."""
-        return (
-            self._said if len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar" else None
-        )
+    @property
+    def at_repeat(self) -> bool:
+        """Whether a bar line says next which earlier bar comes again."""
+        return len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar"
 
     def _part(self) -> int:
         """The part, in the order of parts, of the group that is being written."""
@@ -112,7 +110,7 @@ class BarState(GrammarState):
     def until(self, places: np.ndarray | None = None) -> np.ndarray:
         """Seconds from the last group to ``places`` of this bar; to its end by default."""
         to = np.array(self._bar_steps) if places is None else places
-        seconds: np.ndarray = (to - self._now[0]) * STEP_SECONDS
+        seconds: np.ndarray = (to - self.last[0]) * STEP_SECONDS
         return seconds
 
     def recent(
@@ -129,7 +127,7 @@ class BarState(GrammarState):
         return Counter(note[4] for note in self._since(seconds))
 
     def _since(self, seconds: float) -> Iterator[tuple[float, int, int, int, int]]:
-        here = self._group[0][1] if self._group else self._now[0]
+        here = self._group[0][1] if self._group else self.last[0]
         since = (self._bar_begins + here) * STEP_SECONDS - seconds - 1e-6
         return takewhile(lambda note: note[0] > since, reversed(self._struck))
 
@@ -137,7 +135,7 @@ class BarState(GrammarState):
     def at(self) -> tuple[int, int]:
         """Place and part, in the order of parts, of the last group of this bar, or of the one that
         is being written; (0, -2) before the first."""
-        return (self._group[0][1], -2) if self._group else self._now[:2]
+        return (self._group[0][1], -2) if self._group else self.last[:2]
 
     def onsets(self) -> Sequence[tuple[int, set[tuple[int, int]]]]:
         """Of the last :data:`ONSET_BARS` bars, the present one last, steps and where its notes
@@ -150,7 +148,7 @@ class BarState(GrammarState):
 
     @property
     def seconds(self) -> float:
-        return (self._bar_begins + self._now[0]) * STEP_SECONDS
+        return (self._bar_begins + self.last[0]) * STEP_SECONDS
 
     def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
@@ -185,11 +183,11 @@ class BarState(GrammarState):
             full = part * 4 * STEPS // 2**tone
             cut = group[4][1]
             self._bar_steps = min(cut, full) if cut else full
-            self._lines, self._said = self._lines + 1, group[REPEAT_FIELD][1]
-            self._started, self._now = True, (0, -2, -1)
+            self._lines += 1
+            self._started, self.last = True, (0, -2, -1)
             self._onsets.append((self._bar_steps, set()))
             return []
-        self._now = (place, self._part(), tone)
+        self.last = (place, self._part(), tone)
         if kind == "program":
             at = self._bar_begins + place
             sounding = [end for end in self._ends.get(part, ()) if end > at]
@@ -227,7 +225,7 @@ class BarState(GrammarState):
                 for (_, _, due), count in self._tied.items():  # wherever that is
                     if count and 0 <= due - self._bar_begins < self._bar_steps:
                         places[due - self._bar_begins] = True
-                places[: self._now[0]] = False
+                places[: self.last[0]] = False
                 if self._tones is not None:
                     self._keep_open(places, self._tones)
             return mask
@@ -236,7 +234,7 @@ class BarState(GrammarState):
             if first == "bar":
                 mask[ids["numerator"]] = True
                 return mask
-            part = self._now[1] if value == self._now[0] else -2
+            part = self.last[1] if value == self.last[0] else -2
             mask[ids["harmony"]] = part < CHORD
             programs = mask[ids["program"]]
             programs[max(part, 0) :] = True
@@ -249,9 +247,9 @@ class BarState(GrammarState):
         kind = SHAPES[self._group[1][0]][len(self._group) - 1]
         field = mask[ids[kind]]
         field[:] = True
-        if kind in ("pitch", "drum") and (value, self._part()) == self._now[:2]:
+        if kind in ("pitch", "drum") and (value, self._part()) == self.last[:2]:
             low = int(self._vocabulary.value_of[ids[kind].start])
-            field[: max(self._now[2] - low, 0)] = False
+            field[: max(self.last[2] - low, 0)] = False
         if kind in ("pitch", "drum") and self._tones is not None:
             left = self._left(self._part(), value)
             field &= False if left is None else left[self._vocabulary.value_of[ids[kind]]]
@@ -275,7 +273,7 @@ class BarState(GrammarState):
     def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
         """Leave of ``places`` those at which a note can begin, and the first one of an empty bar,
         where its chord stands."""
-        now, part, _ = self._now
+        now, part, _ = self.last
         opens = min((self._opens(one) for one in tones), default=len(places))
         first, places[: max(opens, 0)] = bool(places[0]), False
         if self.empty:
@@ -299,8 +297,8 @@ class BarState(GrammarState):
         tones = (self._tones or {}).get(part)
         if tones is None or self._opens(part) > place:
             return None
-        if (place, part) == self._now[:2]:
-            tones = tones & (np.arange(len(tones)) > self._now[2])
+        if (place, part) == self.last[:2]:
+            tones = tones & (np.arange(len(tones)) > self.last[2])
         return tones if tones.any() else None
 
     def copy(self) -> BarState:

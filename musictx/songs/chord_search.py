@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx.chords import NAMES, Chord, halves
+from musictx.chords import NAMES, Chord
 from musictx.notes import Score
+from musictx.songs.chord_recognition import halves
 
 #: How many independent observations a quarter note of melody counts as.
 PER_QUARTER = 2.0
@@ -31,7 +32,7 @@ STATES = 12 * len(TRIADS)
 
 def search(score: Score) -> list[tuple[float, Chord]]:
     """The likeliest chords under the pitched notes of ``score``: seconds and chord, where it
-    changes, from the half bar of the first note on."""
+    changes, from the half bar of the first note on, or from 0 where that begins before."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []
@@ -39,7 +40,8 @@ def search(score: Score) -> list[tuple[float, Chord]]:
     path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
     changes = np.flatnonzero(np.diff(path, prepend=-1))
     chords = [Chord(int(one) % 12, NAMES.index(TRIADS[one // 12])) for one in path[changes]]
-    return list(zip(score.beats.seconds(lines[changes]).tolist(), chords))
+    times = np.maximum(score.beats.seconds(lines[changes]), 0.0)
+    return list(zip(times.tolist(), chords))
 
 
 def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import group_limits, lookahead
-from musictx.songs.bar_copying import BarRepetitionPrior, RhythmConsistency
+from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
 from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -121,8 +121,8 @@ class BarIdiom(Idiom):
     def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
         if not sampling.habits:
             return []
-        returns = [BarRepetitionPrior(self.tokenizer) for _ in range(rows)]
-        return [EachRow(returns), EachRow([RhythmConsistency(self.tokenizer) for _ in range(rows)])]
+        kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
+        return [EachRow([kind(self.tokenizer) for _ in range(rows)]) for kind in kinds]
 
     def parts(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from musictx.chords import NONE
+from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
 from musictx.songs.given_bars import BarRow, Key
@@ -19,7 +20,6 @@ from musictx.songs.harmonic_fit import HarmonicFit
 from musictx.songs.repeats import likeness, stretches
 from musictx.songs.strengths import (
     BASS,
-    FIELDS,
     NEAREST,
     OFF_CHORD,
     ON_LINE,
@@ -111,12 +111,9 @@ def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
 def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
     """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
     written = row.written.get(bars.get(row.bar, -1))
-    count = len(row.group)
-    if written is None or count >= FIELDS:
-        return
-    following = next((ids for key, ids in written if key > row.last), [row.leaves()])
-    if following[:count] == row.group and count < len(following):
-        yield following[count], nats
+    token = None if written is None else next_in(written, row.last, row.group, row.leaves())
+    if token is not None:
+        yield token, nats
 
 
 def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:

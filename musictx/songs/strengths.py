@@ -26,11 +26,10 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 PART_SHARE, PART_GAIN, PART_SECONDS, PART_STEPS = 0.5, 3.0, 16.0, 8 * STEPS
 
 # ------------------------------------------------------------------------------- bar_copying.py
-#: A section returns from so many bars ago and gains so many nats, more where the bar before did so
-#: too; one of the last bars costs, and one farther away. "song goes on, which bars are pulled back
-#: to, what is asked for".
-SECTION_BARS, RETURN_GAIN, STAY_GAIN = range(7, 13), 0.9, 0.75
-NEAR_BARS, NEAR_COST, FAR_COST = 2, 0.7, 0.7
+#: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
+#: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
+#: then bars that repeat are as like their earlier ones as in songs. "subjects that return".
+SECTION_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
 #: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
 #: K. 545 .667 keep their eighths (.583).

@@ -5,9 +5,8 @@
 Needs what ``make journeys`` needs. The first note is that of a model continuing four bars, in its
 kind of music, with a model that is warm: seen in the page, and heard before the loudspeakers; and
 of ``piano`` after a performance of so many notes, more than it looks back on. Then a piece of so
-many notes is scrolled, without a graphics card, with the lane of velocities open, showing some bars
-and zoomed out until half of it is seen: drawing is the time of the page's own code in a frame, the
-frame the time from one to the next (16.7 ms is the screen's rate). Last, a note is moved.
+many notes is scrolled, without a graphics card, with the lane of velocities open: a frame is the
+time from one to the next (16.7 ms is the screen's rate).
 """
 
 from __future__ import annotations
@@ -21,19 +20,16 @@ from playwright.sync_api import sync_playwright
 
 import musictx
 from musictx.notes import NOTE, Score
-from scripts.harness import run
+from scripts.harness import heading, row, run
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.desk import Desk
 from tests.browser.served import Served
 from tests.browser.test_sound import LOUD, METER
 
-#: Scrolls by some pixels each frame; `half` zooms out first.
-SCROLL = """async ([half, frames]) => {
+SCROLL = """async (frames) => {
   const { roll } = musictx, { view } = roll;
   if (!roll.lane.shown) roll.lane.toggle();
   await new Promise(resolve => setTimeout(resolve, 500));
-  if (half) view.scale = view.width / (view.length / 2);
-  roll.timings.length = 0;
   const gaps = [];
   let last = await new Promise(requestAnimationFrame);
   for (let i = 0; i < frames; i++) {
@@ -44,15 +40,7 @@ SCROLL = """async ([half, frames]) => {
     gaps.push(now - last);
     last = now;
   }
-  return [roll.timings, gaps];
-}"""
-EDIT = """async () => {
-  const began = performance.now();
-  const note = musictx.roll.index.notes[5];
-  musictx.change({ label: "move", change: [{ ...note, pitch: note.pitch + 1 }] });
-  const shown = performance.now() - began;
-  await musictx.mirror.settled();
-  return [shown, performance.now() - began];
+  return gaps;
 }"""
 
 
@@ -64,65 +52,54 @@ def main(times: int = 5, played: int = 1500, notes: int = 10_000, frames: int = 
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             desk = Desk(page, served.url)
             page.add_init_script(METER)
-            print("| | median | 95 % | most |\n|---|--:|--:|--:|")
+            heading("", "median", "95 %", "most")
             for model, example in (("piano", "Mozart K545"), ("song", "Ode to joy")):
                 page.goto(f"{served.url}/")
                 desk.open_example(example)
-                _firsts(desk, model, times)
+                first_notes(desk, model, times)
             page.goto(f"{served.url}/")
-            _open(desk, played, Path(folder) / "played.mid", freely=0.04)
-            _firsts(desk, "piano", times, f" after {played} notes")
+            open_piece(desk, played, Path(folder) / "played.mid", freely=0.04)
+            first_notes(desk, "piano", times, f" after {played} notes")
             page.goto(f"{served.url}/")
-            _open(desk, notes, Path(folder) / "many.mid")
-            for half, view in ((False, "some bars"), (True, "half of the piece")):
-                drawing, gaps = page.evaluate(SCROLL, [half, frames])
-                _row(f"drawing {view}, ms", drawing)
-                _row(f"frame of {view}, ms", gaps)
-            shown, saved = np.array([page.evaluate(EDIT) for _ in range(times)]).T
-            _row("an edit is shown, ms", shown)
-            _row("and saved, ms", saved)
+            open_piece(desk, notes, Path(folder) / "many.mid")
+            quantiles("frame, ms", page.evaluate(SCROLL, frames))
             browser.close()
         finally:
             served.stop()
 
 
-def _row(what: str, values: list[float]) -> None:
-    median, high, most = np.quantile(values, [0.5, 0.95, 1])
-    print(f"| {what} | {median:.2f} | {high:.2f} | {most:.2f} |", flush=True)
+def quantiles(what: str, values: list[float]) -> None:
+    row(what, *(f"{value:.2f}" for value in np.quantile(values, [0.5, 0.95, 1])))
 
 
-def _firsts(desk: Desk, model: str, times: int, where: str = "") -> None:
+def first_notes(desk: Desk, model: str, times: int, where: str = "") -> None:
+    """Seconds from the click to a note in the page, and to its sound."""
     desk.task("Continue")
     desk.model().select_option(model)
     desk.proposals(1)
-    first = np.array([_first(desk) for _ in range(times + 1)])[1:]  # one waits for the model, too
-    _row(f"first note of {model}{where} seen, s", first[:, 0])
-    _row(f"first note of {model}{where} heard, s", first[:, 1])
+    seen, heard = [], []
+    for _ in range(times + 1):
+        began = time.monotonic()
+        take = desk.compose()
+        desk.until(f"musictx.takes.get({take}).proposals[0].notes.length > 0", seconds=120)
+        seen.append(time.monotonic() - began)
+        desk.until(f"loudness() > {LOUD}", seconds=120)
+        heard.append(time.monotonic() - began)
+        desk.composed(take)
+        desk.page.evaluate("musictx.player.stop()")
+        desk.until("loudness() < 1e-3", seconds=60)
+    quantiles(f"first note of {model}{where} seen, s", seen[1:])  # one waits for the model, too
+    quantiles(f"first note of {model}{where} heard, s", heard[1:])
 
 
-def _first(desk: Desk) -> tuple[float, float]:
-    """Seconds from the click to a note in the page, and to its sound."""
-    began = time.monotonic()
-    take = desk.compose()
-    desk.until(f"musictx.takes.get({take}).proposals[0].notes.length > 0", seconds=120)
-    seen = time.monotonic() - began
-    desk.until(f"loudness() > {LOUD}", seconds=120)
-    heard = time.monotonic() - began
-    desk.composed(take)
-    desk.page.evaluate("musictx.player.stop()")
-    desk.until("loudness() < 1e-3", seconds=60)
-    return seen, heard
-
-
-def _open(desk: Desk, count: int, path: Path, freely: float = 0.0) -> None:
-    """A piece of ``count`` notes: on four tracks, or on one and up to ``freely`` seconds late."""
+def open_piece(desk: Desk, count: int, path: Path, freely: float = 0.0) -> None:
+    """A piece of ``count`` notes, up to ``freely`` seconds late."""
     table = np.zeros(count, NOTE)
     late = np.random.default_rng(1).uniform(0, freely, count)
-    table["start"] = np.arange(count) * (0.13 if freely else 0.05) + late
+    table["start"] = np.arange(count) * 0.1 + late
     table["end"] = table["start"] + 0.3
     table["pitch"] = 36 + np.arange(count) * 7 % 60
     table["velocity"] = 20 + np.arange(count) * 13 % 100
-    table["track"] = 0 if freely else np.arange(count) % 4
     musictx.write(Score(notes=table), path)
     desk.open_file(path)
     desk.until(f"window.musictx?.piece?.notes.size === {count}", seconds=60)

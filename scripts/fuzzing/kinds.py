@@ -52,7 +52,8 @@ class Kind(NamedTuple):
 
 def _write_model(folder: Path) -> None:
     usual = {"most_notes": 6, "longest_note": [[0, 2.0], [60, 1.0]], "density": 4.0}
-    card = {"title": "x", "note_limits": usual, "corpus": {"name": "folder", "path": "x"}}
+    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
+    card = {"title": "x", "note_limits": usual, "corpus": {**corpus, "tasks": {"melody": "73"}}}
     saved(folder / "model", card, tokens=SMALL, context=16)
 
 
@@ -76,20 +77,8 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
 
 
 def _load_and_generate(path: Path) -> object:
-    return generate(bundle.load(path), GenerateConfig(tokens=6))
-
-
-def _write_card(folder: Path) -> None:
-    corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
-    card = {"title": "x", "corpus": {**corpus, "tasks": {"melody": "73"}}, "note_limits": {}}
-    saved(folder / "model", card)
-
-
-def _make_card(draw: Draw[Any], folder: Path) -> Path:
-    path = folder / "model" / "config.json"
-    whole = chance(draw, 0.3)
-    damage(draw, path, lambda tree: tree["card"] if whole else tree["card"]["corpus"])
-    return folder / "model"
+    model = bundle.load(path)
+    return evaluate.corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
@@ -197,7 +186,7 @@ def _work(session: Session) -> object:
     """What a page does with a session: it shows it, accepts, adds, goes back and forth, exports. A
     refusal of one thing keeps no other from being tried."""
     takes = [take.json() for take in Takes(session.folder).all]
-    found: list[Any] = [takes]
+    answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
         *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
@@ -207,13 +196,13 @@ def _work(session: Session) -> object:
     ]
     for step in steps:
         with contextlib.suppress(UserError):
-            found.append(step(session.document.revision))
-        found.append(session.json())
+            answers.append(step(session.document.revision))
+        answers.append(session.json())
     score = exchange.score_of(session.document)
     for write in (midi.to_bytes, musicxml.to_bytes):
         with contextlib.suppress(UserError):
             write(score)
-    return json.dumps(found, allow_nan=False)
+    return json.dumps(answers, allow_nan=False)
 
 
 def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:
@@ -233,7 +222,6 @@ KINDS = {
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
-    "cards": Kind(_write_card, _make_card, lambda p: evaluate.corpus_of(bundle.load(p).card)),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
     "weights": Kind(_nothing, music.make_weights, music.compose),
 }

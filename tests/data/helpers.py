@@ -12,6 +12,7 @@ from musictx.data.prepare import Report, prepare
 from musictx.data.shards import new_shards
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
+from musictx.tokens.tokenizer import Tokenizer
 
 TOKENIZER = build(name="performance")
 
@@ -38,16 +39,21 @@ def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path
 
 
 def write_shards(
-    folder: Path, train: list[np.ndarray], validation: list[np.ndarray] | None = None
+    folder: Path,
+    train: list[np.ndarray],
+    validation: list[np.ndarray] | None = None,
+    tokenizer: Tokenizer = TOKENIZER,
+    **flags: bool,
 ) -> Path:
-    """Shards of the performance tokenizer with these pieces."""
-    config = TOKENIZER.to_config()
+    """Shards with these pieces; ``flags``: whether they begin, and end, whole."""
+    config = tokenizer.to_config()
     with new_shards(
-        folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config=config, corpus={"name": "test"}
+        folder, fingerprint=tokenizer.fingerprint, tokenizer_config=config, corpus={"name": "test"}
     ) as writer:
         for split, pieces in (("train", train), ("validation", validation or [])):
             for i, ids in enumerate(pieces):
-                writer.add(ids, name=f"{split}-{i}", split=split, notes=len(ids) // 4, seconds=1.0)
+                columns = {"notes": len(ids) // 4, "seconds": 1.0} | flags
+                writer.add(ids, name=f"{split}-{i}", split=split, **columns)
     return folder
 
 

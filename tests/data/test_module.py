@@ -134,14 +134,9 @@ def test_pieces_come_up_in_proportion_to_their_length(tmp_path):
 
 
 def test_a_piece_that_was_cut_has_neither_beginning_nor_end(tmp_path):
-    from musictx.data.shards import new_shards
-
-    with new_shards(
-        tmp_path / "s", fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
-    ) as writer:
-        ids = TOKENIZER.encode(song(1, 20))
-        writer.add(ids, name="a", split="train", begins=False, ends=False)
-    rows = TrainingRows(Shards(tmp_path / "s"), TOKENIZER, 200, CHANGE, 0)
+    ids = [TOKENIZER.encode(song(1, 20))]
+    shards = Shards(write_shards(tmp_path / "s", ids, begins=False, ends=False))
+    rows = TrainingRows(shards, TOKENIZER, 200, CHANGE, 0)
     for number in range(20):
         row = rows.row(number, 0)
         assert not np.isin(row.ids, [BOS, EOS]).any()
@@ -185,15 +180,8 @@ def test_a_changed_window_still_fills_its_row(tmp_path):
 def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):
     narrow = build(name="performance", low=40, high=80)
     ids = narrow.encode(song(1, 40))
-    from musictx.data.shards import new_shards
-
-    with new_shards(
-        tmp_path / "s", fingerprint=narrow.fingerprint, tokenizer_config={}, corpus={}
-    ) as writer:
-        writer.add(ids, name="a", split="train")
-    shards = Shards(tmp_path / "s")
-    augment = AugmentConfig(transpose=24, stretch=[1.0])
-    rows = TrainingRows(shards, narrow, 2 * len(ids), augment, 0)
+    shards = Shards(write_shards(tmp_path / "s", [ids], tokenizer=narrow))
+    rows = TrainingRows(shards, narrow, 2 * len(ids), AugmentConfig(24, [1.0]), 0)
     assert narrow.augment(ids, semitones=10) is None
     for number in range(20):
         for _, targets in segments(rows.row(number, 0)):

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.data.shards import Shards, new_shards
+from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows, Row, collate, lay_out, windows
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import TOKENIZER
+from tests.data.helpers import write_shards
 
 lengths = st.lists(st.integers(0, 40), max_size=6)
 contexts = st.integers(1, 12)
@@ -74,16 +74,11 @@ def test_a_row_is_its_targets_one_place_later(events, begins, ends, data):
     assert row.piece_ids.tolist() == [3] * len(expected)
 
 
-def shards_of(folder, pieces, split="validation", **flags):
+def shards_of(folder, pieces, **flags):
     """Shards of random pieces; returns them and the ids of each piece."""
     random = np.random.default_rng(0)
     made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
-    with new_shards(
-        folder, fingerprint=TOKENIZER.fingerprint, tokenizer_config={}, corpus={}
-    ) as writer:
-        for i, ids in enumerate(made):
-            writer.add(ids, name=str(i), split=split, **flags)
-    return Shards(folder), made
+    return Shards(write_shards(folder, [], made, **flags)), made
 
 
 @settings(deadline=None, max_examples=40)

@@ -12,22 +12,18 @@ from musictx.evaluate import musical as m
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score
+from tests.pieces import of
 from tests.strategies import scores
 
 EMPTY = Score()
 TOWERS = "has towers of 6 notes"
 
 
-def score(*notes):
-    """Notes as (start, end, pitch)."""
-    return Score(notes=[(start, end, pitch, 64, 0, False, 0) for start, end, pitch in notes])
-
-
 def line(pitches, step=0.5, length=0.4):
-    return score(*((i * step, i * step + length, p) for i, p in enumerate(pitches)))
+    return of(*((i * step, i * step + length, p) for i, p in enumerate(pitches)))
 
 
-ONE = score((1.0, 3.0, 60))
+ONE = of((1.0, 3.0, 60))
 DRUMS = Score(notes=[(0, 1, 36, 64, 0, True, 0), (5, 6, 38, 64, 0, True, 0)])
 
 

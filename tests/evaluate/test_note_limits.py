@@ -9,13 +9,9 @@ from hypothesis import given, settings
 
 from musictx.evaluate import musical
 from musictx.evaluate import note_limits as h
-from musictx.notes import Score
 from musictx.tokens import controls
+from tests.pieces import of
 from tests.strategies import scores
-
-
-def score(*notes, drum=False):
-    return Score(notes=[(start, end, pitch, 80, 0, drum, 0) for start, end, pitch in notes])
 
 
 def mark(values):
@@ -89,9 +85,9 @@ def test_registers_are_octaves_with_enough_notes(seed):
 
 
 def test_several_pieces_are_one_corpus_and_drums_do_not_count():
-    chord = score((0, 2, 60), (0, 2, 64), (0, 2, 67))
-    line = score(*[(i, i + 1, 60) for i in range(1000)])
-    drums = score(*[(0, 99, p) for p in range(30, 60)], drum=True)
+    chord = of((0, 2, 60), (0, 2, 64), (0, 2, 67))
+    line = of(*[(i, i + 1, 60) for i in range(1000)])
+    drums = of(*[(0, 99, p, 80, 0, True) for p in range(30, 60)])
     alone = h.note_limits([chord, drums])
     assert (alone["longest_note"], alone["most_notes"]) == ([[0, 2.0]], 3)
     both = h.note_limits([chord, line, drums])

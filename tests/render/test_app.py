@@ -77,27 +77,21 @@ def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "name"),
     [
-        ({}, r"^files: missing, give a MIDI file"),
-        ({"files": "{tmp}/none.mid"}, r"^files=.*none\.mid: no such file$"),
-        ({"files": "{tmp}/bare"}, r"^files=.*: no music in this folder, expected \.mid"),
-        ({"files": "{tmp}/text.mid"}, r"text\.mid: .*not a MIDI file"),
-        ({"files": "{tmp}/empty.mid"}, r"empty\.mid: nothing to render.*no notes$"),
-        (
-            {"files": "{song}", "wav": False, "png": False},
-            r"^wav=false png=false: nothing to write",
-        ),
-        ({"files": "{song}", "wav": False, "soundfont": "{song}"}, r"^soundfont=.*wav=true"),
-        ({"files": "{song}", "out": "{tmp}/text.mid"}, r"^out=.*is a file, expected a folder"),
-        ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, r"^soundfont=.*: is no SF2"),
-        (
-            {"files": "{song}", "soundfont": "{tmp}/x.sf2"},
-            r"^soundfont=.*: expected an SF2 or SF3 file .*cannot be opened",
-        ),
+        ({}, "files:"),
+        ({"files": "{tmp}/none.mid"}, "files="),
+        ({"files": "{tmp}/bare"}, "files="),
+        ({"files": "{tmp}/text.mid"}, r".*text\.mid: "),
+        ({"files": "{tmp}/empty.mid"}, r".*empty\.mid: "),
+        ({"files": "{song}", "wav": False, "png": False}, "wav=false png=false"),
+        ({"files": "{song}", "wav": False, "soundfont": "{song}"}, "soundfont="),
+        ({"files": "{song}", "out": "{tmp}/text.mid"}, "out="),
+        ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, "soundfont="),
+        ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, "soundfont="),
     ],
 )
-def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song, tmp_path):
+def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, name, song, tmp_path):
     (tmp_path / "text.mid").write_text("no music")
     midi.write(Score(), tmp_path / "empty.mid")
     (tmp_path / "bare").mkdir()
@@ -105,11 +99,10 @@ def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, message, song
         k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
         for k, v in {"out": "{tmp}/new/folder", **options}.items()
     }
-    if "files" in options:
-        options["files"] = [options["files"]]
+    files = [options.pop("files")] if "files" in options else []
     before = names(tmp_path)
-    with pytest.raises(UserError, match=message):
-        run(**options)
+    with pytest.raises(UserError, match=f"^{name}"):
+        run(files=files, **options)
     assert names(tmp_path) == before
     assert names(song.parent) == [song.name]
 

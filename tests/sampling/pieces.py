@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from musictx.bundle import Bundle
 from musictx.config import GenerateConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import NOTE, Score
+from musictx.notes import Score
 from musictx.sampling import composer
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.build import build
+from tests.pieces import of
 
 #: Tokens whose notes are told while they are drawn.
 TOKENIZERS = {
@@ -69,15 +69,7 @@ def continue_music(model, tokenizer, primer=None, *, seconds=3.0, samples=1, see
     return continue_each(model, tokenizer, primers, seconds=seconds, seeds=seeds, **more)
 
 
-def score(*notes):
-    """Notes as (start, end, pitch), in seconds."""
-    table = np.zeros(len(notes), NOTE)
-    for row, (start, end, pitch) in zip(table, notes):
-        row["start"], row["end"], row["pitch"], row["velocity"] = start, end, pitch, 64
-    return Score(notes=table)
-
-
-TUNE = score(*((i * 0.25, i * 0.25 + 0.2, 60 + i % 12) for i in range(40)))
+TUNE = of(*((i * 0.25, i * 0.25 + 0.2, 60 + i % 12) for i in range(40)))
 
 
 def rows(result):

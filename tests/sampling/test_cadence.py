@@ -11,7 +11,8 @@ from musictx.sampling import cadence
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.strengths import MOST_CHORD_NOTES, STRIKE_NATS
 from musictx.tokens.build import build
-from tests.sampling.pieces import TUNE, continue_music, make, score
+from tests.pieces import of
+from tests.sampling.pieces import TUNE, continue_music, make
 
 
 @settings(
@@ -41,7 +42,7 @@ def test_no_note_is_cut_and_the_music_is_silent_in_time(seed, seconds, tracks, p
 def test_the_last_chord_stands_on_the_keynote(key):
     tokenizer = build(name="performance", low=30, high=80, velocity_bins=2)
     notes = [(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 2, 4, 5, 7, 4, 7, 0) * 2)]
-    primer = encode_primer(tokenizer, score(*notes))  # in D, which is kept by key=auto
+    primer = encode_primer(tokenizer, of(*notes))  # in D, which is kept by key=auto
     for seed in range(6):
         sampling = SamplingConfig(key=key or "auto")
         (sample,) = continue_music(

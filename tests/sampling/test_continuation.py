@@ -14,13 +14,13 @@ from musictx.sampling import composer, continuation
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
+from tests.pieces import of
 from tests.sampling.pieces import (
     TUNE,
     continuations,
     continue_music,
     make,
     rows,
-    score,
 )
 
 torch.set_num_threads(1)
@@ -134,7 +134,7 @@ def test_without_the_primer_only_the_new_notes_come_and_time_starts_at_the_seam(
 
 def test_notes_struck_at_the_very_seam_are_told_apart(piano):
     """The primer ends on a strike; the model strikes at once, the same pitch among others."""
-    primer = encode_primer(piano, score((0, 1, 60), (1, 2, 64)), seconds=1.0)
+    primer = encode_primer(piano, of((0, 1, 60), (1, 2, 64)), seconds=1.0)
     assert primer.seconds == 1.0
     model = make(piano, note_on=30.0)
     (new,) = continue_music(
@@ -146,7 +146,7 @@ def test_notes_struck_at_the_very_seam_are_told_apart(piano):
 
 def test_notes_held_at_the_cut_are_not_cut(piano):
     """A pedal point over a melody, cut in the middle: the model decides when it ends."""
-    held = score((0, 10, 48), (0, 0.5, 72), (0.5, 1.0, 74), (5.0, 6.0, 76))
+    held = of((0, 10, 48), (0, 0.5, 72), (0.5, 1.0, 74), (5.0, 6.0, 76))
     primer = encode_primer(piano, held, seconds=2.0)
     vocabulary = piano.vocabulary
     assert vocabulary.id("note_off", 48) not in primer.ids

@@ -168,14 +168,3 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         assert len(version.new) > 2
         assert told_of(told[row]) == listed(placed(version.new), "program")
     assert len({version.new.tobytes() for version in together}) == 3
-
-
-def test_what_is_raised_while_a_gap_is_filled_stops_it(monkeypatch):
-    def stop(seconds):
-        raise ZeroDivisionError
-
-    part = parts(True)
-    with pytest.raises(ZeroDivisionError):
-        composed(part, [(0, 0)], progress=stop)
-    assert len(part.new) == 0
-    assert len(composed(part, [(0, 0)])[0].new) > 0

@@ -25,8 +25,9 @@ from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import SPECIALS
+from tests.pieces import of
 from tests.sampling.engines import nats
-from tests.sampling.pieces import BARS, score
+from tests.sampling.pieces import BARS
 from tests.untrained import saved
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
@@ -124,11 +125,11 @@ def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usua
 
 def test_a_primer_counts_for_so_many_strikes_if_it_can_tell():
     notes = [(i / 4, i / 4 + 0.2, 60 + (7 if i % 4 == 3 else 0)) for i in range(16)]
-    enough = Primer(np.zeros(1, np.uint16), 4.0, score(*notes))
+    enough = Primer(np.zeros(1, np.uint16), 4.0, of(*notes))
     home = feedback.home(enough)
     assert home[[0, 7]].tolist() == [0.75 * HOME_STRIKES, 0.25 * HOME_STRIKES]
     assert home.sum() == HOME_STRIKES
-    few = Primer(np.zeros(1, np.uint16), 4.0, score(*notes[:7]))
+    few = Primer(np.zeros(1, np.uint16), 4.0, of(*notes[:7]))
     assert not feedback.home(few).any()
     assert not feedback.home(NOTHING).any()
 

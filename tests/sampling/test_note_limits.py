@@ -15,7 +15,8 @@ from musictx.sampling.primer import NOTHING, Primer
 from musictx.songs.strengths import OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
-from tests.sampling.pieces import BARS, line_ids, note_ids, score
+from tests.pieces import of
+from tests.sampling.pieces import BARS, line_ids, note_ids
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
 BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
@@ -112,7 +113,7 @@ def primer(density):
     if density is None:
         return NOTHING
     notes = [(i / density, i / density + 0.1, 60) for i in range(int(10 * density))]
-    return Primer(np.zeros(1, np.uint16), 10.0, score(*notes))
+    return Primer(np.zeros(1, np.uint16), 10.0, of(*notes))
 
 
 def test_what_is_built_follows_the_options_and_the_corpus():
@@ -155,7 +156,7 @@ def test_pieces_in_bars_get_all_of_them():
         )
         return [type(row).__name__ for one in found for row in one.rows]
 
-    repeats = ["BarRepetitionPrior", "RhythmConsistency"]
+    repeats = ["BarRepetitionPrior", "BarRepetition", "RhythmConsistency"]
     assert built(targets={}) == [*repeats, "PartDensity"]
     assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
     assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]

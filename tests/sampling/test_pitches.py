@@ -9,7 +9,8 @@ from musictx.notes import Score
 from musictx.sampling import pitches
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.tokens.build import build
-from tests.sampling.pieces import continue_music, make, score
+from tests.pieces import of
+from tests.sampling.pieces import continue_music, make
 
 
 def struck(sample):
@@ -54,11 +55,11 @@ def test_the_range_is_kept(piano):
 
 
 def test_auto_is_the_scale_of_each_primer(piano):
-    def of(*classes):
+    def primed(*classes):
         notes = [(i / 4, i / 4 + 0.2, 60 + c) for i, c in enumerate(classes * 3)]
-        return Primer(np.zeros(1, np.uint16), 5.0, score(*notes))
+        return Primer(np.zeros(1, np.uint16), 5.0, of(*notes))
 
-    rows = [of(0, 2, 4, 5, 7, 9, 11), of(2, 4, 6, 7, 9, 11, 1)]
+    rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
     found = pitches.pitch_sets(SamplingConfig(key="auto"), rows)
     assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
     assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
@@ -69,7 +70,7 @@ def test_auto_is_the_scale_of_each_primer(piano):
     assert np.array_equal(few[0], few[1])
     with pytest.raises(UserError, match="expected a primer"):
         pitches.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
-    tune = score(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
+    tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
     primer = encode_primer(piano, tune)
     sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
     (sample,) = continue_music(make(piano), piano, primer, seconds=4.0, sampling=sampling)

@@ -12,7 +12,8 @@ from musictx.sampling.primer import Primer, encode_primer
 from musictx.sampling.steer import steering
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
-from tests.sampling.pieces import TUNE, continue_each, continue_music, make, rows, score
+from tests.pieces import of
+from tests.sampling.pieces import TUNE, continue_each, continue_music, make, rows
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14])
@@ -34,7 +35,7 @@ def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
     with pytest.raises(UserError, match=r"song.mid: none of its 40 notes .*drum.*40"):
         encode_primer(piano, Score(notes=drums), name="song.mid")
     with pytest.raises(UserError, match=r"none of its 1 notes .*48\.\.84"):
-        encode_primer(piano, score((0, 1, 20)))
+        encode_primer(piano, of((0, 1, 20)))
     with pytest.raises(UserError, match="holds no notes"):
         encode_primer(piano, Score())
     from_beat_3 = Score(notes=TUNE.notes, tempos=[(0.0, 120.0)]).shifted(1.0)

@@ -54,17 +54,17 @@ def test_decoding_gives_equal_ids_over_every_cache(monkeypatch, tmp_path, capsys
     assert "cache=growing: other ids than recomputed" in capsys.readouterr().out
 
 
-def test_networks_of_one_shape_are_measured(capsys):
+def test_networks_of_one_shape_are_measured(tmp_path):
     shape = others.Shape(layers=1, width=16, heads=2, window=24, new=3)
     others.check_textbook(others.Shape(layers=1, width=16, heads=2, window=200, new=1))
     for case in ("musictx", "textbook"):
-        numbers = others.measured(case, shape, rows=1, steps=1, threads=1)
-        assert numbers["parameters"] == sum(p.numel() for p in others.ours(shape).parameters())
-        assert min(numbers["train"], numbers["decode"]) > 0
+        parameters, rate, _, decoded = others.measured(case, shape, 1, 1, 1, [1, 2])
+        assert parameters == sum(p.numel() for p in others.ours(shape).parameters())
+        assert rate > 0
+        assert [*decoded] == [1, 2]
+        assert min(map(min, decoded.values())) > 0
     ids = torch.arange(4, 16)[None]
     assert others.textbook(shape).decode(ids, 3).shape == (1, 15)
-    others.decoding(shape, [2], 5, torch.device("cpu"), "float32", budget=-1, results=None)
-    assert "musictx                2  TimeoutError: no time left" in capsys.readouterr().out
 
 
 def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
@@ -84,9 +84,8 @@ def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
 
 
 def test_a_step_of_training_is_timed(tmp_path, capsys):
-    results, cases = tmp_path / "results.csv", ["as it is", "without features", "lightning"]
+    results, cases = tmp_path / "results.csv", ["as it is", "without features"]
     training.main(rehearse=True, only=cases, results=results)
     assert [row["implementation"] for row in rows(results)] == [f"training, {x}" for x in cases]
-    *_, plain, without, lightning = capsys.readouterr().out.splitlines()
-    losses = [[float(x) for x in line.split()[-4:]] for line in (plain, without, lightning)]
-    assert losses[0] == losses[2] != losses[1]
+    *_, plain, without = capsys.readouterr().out.splitlines()
+    assert plain.split()[-4:] != without.split()[-4:]

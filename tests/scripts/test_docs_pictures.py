@@ -15,14 +15,14 @@ pytest.importorskip("matplotlib")
 
 
 def test_pictures_of_a_model_and_their_numbers_are_written_here(tmp_path, monkeypatch):
-    from scripts.docs import attention_pictures, drawing
+    from scripts.docs import attention_pictures
 
-    before = {path: path.stat().st_mtime_ns for path in drawing.IMAGES.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in attention_pictures.IMAGES.iterdir()}
     monkeypatch.chdir(tmp_path)
     attention_pictures.main(model="chorale", tokens=24)
     names = ["trained_distances.png", "trained_weights.npz", "trained_weights.png"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert {path: path.stat().st_mtime_ns for path in drawing.IMAGES.iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in attention_pictures.IMAGES.iterdir()} == before
     numbers = np.load("trained_weights.npz")
     model = musictx.load("chorale").model
     for layer, weights in enumerate(numbers["weights"]):

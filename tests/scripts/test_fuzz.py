@@ -11,17 +11,17 @@ from scripts.fuzzing import music
 
 #: Nearly all damage to a session is read past.
 FEWEST = {"sessions": 0, "weights": 0}
-CASES = {"weights": 8, "marks": 40, "sessions": 50}
+CASES = {"weights": 8, "marks": 20, "sessions": 30}
 
 
 @pytest.mark.parametrize("kind", fuzz.KINDS)
 def test_damaged_files_are_read_or_refused(kind, tmp_path):
-    n = CASES.get(kind, 150)
+    n = CASES.get(kind, 60)
     rows = fuzz.fuzz(tmp_path, kind, n, 11)
     count = Counter(outcome for outcome, _ in rows)
     assert set(count) <= {"refused", "accepted"}
     assert count.total() == n
-    assert min(count["refused"], count["accepted"]) >= FEWEST.get(kind, 8), "cases are all alike"
+    assert min(count["refused"], count["accepted"]) >= FEWEST.get(kind, 3), "cases are all alike"
 
 
 def fault(path):

@@ -7,24 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.songs.bar_copying import BarRepetitionPrior, RhythmConsistency, SectionContrast
-from musictx.songs.bar_ids import REPEATS
-from musictx.songs.repeats import FARTHEST_BARS
+from musictx.songs.bar_copying import (
+    BarRepetition,
+    BarRepetitionPrior,
+    RhythmConsistency,
+    SectionContrast,
+)
+from musictx.songs.bar_ids import REPEAT_FIELD, REPEATS
 from musictx.songs.strengths import (
-    FAR_COST,
+    FIELDS,
     LEFT_OUT,
-    NEAR_BARS,
-    NEAR_COST,
     NEW_ONSET,
+    REPEAT_GAIN,
     RETURN_GAIN,
     SAME_BAR,
     SAME_PITCH,
     SAME_ROOT,
     SECTION_BARS,
-    STAY_GAIN,
 )
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
+from musictx.tokens.tokenizer import BOS
 from tests.model.test_grouped import song
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
@@ -34,33 +37,51 @@ TABLE = BARS.vocabulary
 WIDE = build("notes", low=40, high=90, controls=True)
 
 
-@pytest.mark.parametrize("before", [0, 1, 2, 6, 7, 12, 13, FARTHEST_BARS])
-def test_bars_of_a_section_ago_are_likelier_than_nearer_and_farther_ones(before):
+def test_bars_of_a_section_ago_are_likelier_where_a_bar_line_names_one():
     state, prior = BARS.grammar([]), BarRepetitionPrior(BARS)
-    section = TABLE.id("section")
-    line = [TABLE.id("bar"), TABLE.id("numerator", 4), TABLE.id("denominator", 2)]
-    for _ in range(FARTHEST_BARS):
-        for token in (*line, section, TABLE.id("place")):
-            assert not nats(prior, state, TABLE.size)[: TABLE.range("section")[0]].any()
-            state.advance(token)
-    said = section + (REPEATS - 1 + before if before else 0)
-    for token in (*line, said, TABLE.id("place"), *line):
-        assert nats(prior, state, TABLE.size).any() == (state.written == 3)
-        state.advance(token)
     wanted = np.zeros(TABLE.size)
-    for back in range(1, FARTHEST_BARS + 1):
-        at = section + REPEATS - 1 + back
-        if back <= NEAR_BARS:
-            wanted[at] = NEAR_COST
-        if back in SECTION_BARS:
-            wanted[at] = -RETURN_GAIN
-        if back > max(SECTION_BARS):
-            wanted[at] = FAR_COST
-        if back == before and back >= min(SECTION_BARS):
-            wanted[at] -= STAY_GAIN
-    np.testing.assert_array_equal(nats(prior, state, TABLE.size), wanted)
-    state.advance(section)
-    assert not nats(prior, state, TABLE.size).any()
+    for back in SECTION_BARS:
+        wanted[TABLE.id("section") + REPEATS - 1 + back] = -RETURN_GAIN
+    for token in line_ids(4) * 2:
+        here = wanted if state.written == REPEAT_FIELD else np.zeros(TABLE.size)
+        np.testing.assert_array_equal(nats(prior, state, TABLE.size), here)
+        state.advance(token)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_a_bar_that_repeats_another_is_pulled_to_its_next_note(random):
+    """Oracle: the first note of the earlier bar that lies behind the last one here."""
+    state, repetition, ids = BARS.grammar([]), BarRepetition(BARS), [BOS]
+    bars = []
+
+    def write(token):
+        ids.append(token)
+        state.advance(token)
+
+    def pull():
+        costs = repetition(state, np.array(ids))
+        return {} if costs is None else {int(at): -costs[at] for at in np.flatnonzero(costs)}
+
+    for number in range(8):
+        back = random.choice([0, *range(1, number + 1)])
+        first, *rest = line_ids(4)
+        rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
+        for token in (first, *rest):
+            write(token)
+        earlier = bars[number - back] if back else None
+        here = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
+        for at, part in here:
+            group = note_ids(at, part)
+            last = max((one for one in here if one < (at, part)), default=None)
+            follows = [one for one in earlier or () if last is None or one > last]
+            target = note_ids(*follows[0]) if follows else [TABLE.id("bar")]
+            for field, token in enumerate(group):
+                agrees = earlier is not None and field < min(FIELDS, len(target))
+                agrees &= list(target[:field]) == list(group[:field])
+                assert pull() == ({target[field]: REPEAT_GAIN} if agrees else {})
+                write(token)
+        bars.append(here)
 
 
 ONSETS, PLACES = 4, (0, STEPS, 2 * STEPS, 3 * STEPS)

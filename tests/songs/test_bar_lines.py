@@ -16,7 +16,7 @@ from musictx.sampling.primer import encode_primer
 from musictx.tokens.build import build
 from tests.sampling.pieces import make
 
-TEMPI = range(40, 241)
+TEMPI = range(40, 241, 3)
 METERS = [(4, 4), (3, 4), (7, 8), (2, 2)]
 BARS = build("notes")
 NETWORK = make(BARS)

@@ -12,6 +12,7 @@ import musictx
 from musictx.apps.tasks import gap, under
 from musictx.chords import Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.shipped import examples
 from musictx.songs import chord_search
@@ -28,6 +29,12 @@ def tune(notes, tempo=120.0, transposed=0, begin=0.0):
         rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
         at += length
     return Score(rows, tempos=[(0.0, tempo)])
+
+
+def test_chords_of_a_piece_that_begins_within_a_half_bar_begin_with_the_piece():
+    performed = in_time(musictx.read(examples()["mozart_k545"]))
+    assert performed.beats.quarters(0.0) > 0
+    assert search(performed)[0][0] == 0.0
 
 
 def test_shares_add_up_to_one():

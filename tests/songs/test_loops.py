@@ -107,6 +107,7 @@ def test_what_cannot_loop_is_refused(song):
         musictx.generate(song, primer=loop_of(2), bars=2, loop=True)
     with pytest.raises(UserError, match="loop"):
         musictx.infill(loop_of(2), "piano", begin="1", end="1", loop=True)
-    (voices,) = musictx.harmonise("frere_jacques", particles=1, seed=0)
+    voices = [(0.0, 2 * BAR, pitch, 80, 0, False, t) for t, pitch in enumerate((72, 67, 60, 48))]
+    four = Score(voices, tempos=[(0.0, 120.0)], meters=[(0.0, 4, 4)])
     with pytest.raises(UserError, match="loop"):
-        musictx.infill(voices.score, "chorale", begin="1", end="1", loop=True)
+        musictx.infill(four, "chorale", begin="1", end="1", loop=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -12,12 +10,8 @@ from musictx.attention.positions import PositionScheme
 from musictx.model import MusicTransformer
 from musictx.model.features import Feature
 from musictx.sampling import engine
-from musictx.sampling.processors import Temperature, TopP
 from musictx.speed.step import NativeStep, why_not
-from musictx.tokens.vocab import BOS
 from tests import compiler
-from tests.sampling import engines
-from tests.sampling.engines import GREEDY
 from tests.speed.steps import V, make, of_bytes, prefilled, same
 
 pytestmark = compiler.needed
@@ -102,29 +96,6 @@ def test_weights_are_read_again_where_they_changed(change: str) -> None:
     after = logits()
     assert not torch.equal(before, after)
     assert torch.equal(logits(), after)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "rules", "context"),
-    [
-        ("huang", GREEDY, 40),
-        ("rotary", [Temperature(2.0), TopP(0.8)], 40),
-        ("learned", [Temperature(2.0), TopP(0.8)], 40),
-        ("learned", GREEDY, 10),  # read again where the window is full
-        ("sinusoidal", [], 10),
-    ],
-)
-def test_the_same_ids_are_drawn_as_over_a_growing_cache(
-    scheme: str, rules: list[Any], context: int
-) -> None:
-    model = engines.make(context=context, scheme=scheme)
-    options = {"max_tokens": 36, "seeds": [3, (1, 5), 9], "processors": rules}
-    wanted, got = (
-        torch.stack(list(engine.generate(model, [BOS, 4, 5, 9], cache=cache, **options)), 1)
-        for cache in ("growing", "native")
-    )
-    assert torch.equal(got, wanted)
-    assert len({tuple(row) for row in got.tolist()}) == (1 if rules == GREEDY else 3)
 
 
 @pytest.mark.parametrize(("scheme", "capacity"), [("huang", 6), ("two_d", 13)])

@@ -10,17 +10,13 @@ from hypothesis import strategies as st
 from musictx import pedal
 from musictx.notes import NOTE, PEDAL, Score
 from musictx.tokens.performance import PerformanceTokenizer
+from tests.pieces import of
 from tests.strategies import scores
 from tests.tokens import loops
 from tests.tokens.test_spelling import EVENTS
 
 tokenizers = st.sampled_from(EVENTS)
 quick = settings(deadline=None, max_examples=60)
-
-
-def score(*notes: tuple[float, float, int, int]) -> Score:
-    """(start, end, pitch, velocity) each."""
-    return Score(notes=[(*note, 0, False, 0) for note in notes])
 
 
 @quick
@@ -81,7 +77,7 @@ def test_ids_begin_where_the_tokenizer_says(step_ms):
 def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
     for bins in (1, 16, 32, 50, 127):
         tokenizer = PerformanceTokenizer(velocity_bins=bins)
-        piece = score(*((i * 0.5, i * 0.5 + 0.25, 60, v) for i, v in enumerate(range(1, 128))))
+        piece = of(*((i * 0.5, i * 0.5 + 0.25, 60, v) for i, v in enumerate(range(1, 128))))
         velocities = tokenizer.decode(tokenizer.encode(piece)).notes["velocity"].astype(int)
         width = -(-127 // bins)
         assert velocities.min() >= 1
