@@ -17,7 +17,6 @@ import numpy as np
 
 from musictx.beats import Beats, straight
 from musictx.notes import Pulse, Score, once
-from musictx.tracking import tracked
 
 #: Lines in a quarter note of the grids that are tried: sixteenths, triplet eighths.
 LINES = (4, 3)
@@ -102,7 +101,11 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
     if grid.kind == "shifted":
         marks = score.beats
         return replace(score, pulse=Pulse(marks.tempos, score.meters, grid.shift, grid.swing))
-    pulse = tracked(score) if tracking and grid.kind == "free" else None
+    pulse = None
+    if tracking and grid.kind == "free":
+        from musictx.tracking import tracked  # most files keep to their marks
+
+        pulse = tracked(score)
     tracked_score = replace(score, pulse=pulse)
     sure = pulse is not None and strength(tracked_score.beats.quarters(_onsets(score))) >= SURE
     return tracked_score if sure else score

@@ -3,10 +3,10 @@
     python -m scripts.kept FOLDER [FOLDER ...] [n=25] [seed=0]
 
 Of each folder ``n`` MIDI files, drawn by ``seed``. Two bars of one track of each get other notes
-(infill), then a track comes beside all (accompany); the notes are random, in place of a model's,
-and the files written are read by mido. Counted are: files whose untouched tracks came back byte for
-byte, with all other events, and the notes outside of the gap, of the written ones; those that are
-refused in a sentence; damaged ones, which are written anew. Anything else is told: exit status 1.
+(infill), then a track is added (accompany); the notes are random, in place of a model's, and the
+files written are read by mido. Counted are: files whose untouched tracks came back byte for byte,
+with all other events, and the notes outside of the gap, of the written ones; those that are refused
+in a sentence; damaged ones, which are written anew. Anything else is reported: exit status 1.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def infilled(score: Score, model: musictx.Bundle) -> str:
 
 
 def accompanied(score: Score, model: musictx.Bundle) -> str:
-    """The same of a track that came beside all."""
+    """The same of a track that was added."""
     (made,) = musictx.accompany(score, model)
     if not score.file:
         return ""
@@ -138,15 +138,15 @@ def others(made: bytes, given: bytes) -> bool:
 
 
 def messages(data: bytes) -> list[list[tuple[int, str]]]:
-    found = []
+    rows_by_track = []
     for track in mido.MidiFile(file=io.BytesIO(data), clip=True).tracks:
         now, rows = 0, []
         for message in track:
             now += message.time
             if message.type not in ("note_on", "note_off", "end_of_track"):
                 rows.append((now, str(message.copy(time=0))))
-        found.append(rows)
-    return found
+        rows_by_track.append(rows)
+    return rows_by_track
 
 
 if __name__ == "__main__":

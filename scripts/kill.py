@@ -5,7 +5,7 @@
 Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random moment of the time that
 it takes, and gives the same command again; trials go on until ``times`` of them came before the
 command's end. Its shards, its weights or its pieces must then be, byte for byte, those of a run
-that nobody disturbed, with nothing left beside them. ``signals``: the same of a training that is
+that nobody disturbed, with nothing else left. ``signals``: the same of a training that is
 sent SIGTERM or Ctrl-C, and its exit status must be 143 or 130. ``streams``: stdout and stderr are
 full, closed or a file; the pieces must be those of an undisturbed run, and the status 0.
 ``full``: training and its shards on a file system of a random size (``mount -t tmpfs``: needs
@@ -121,10 +121,10 @@ class Trials:
     def generate(self, number: int) -> bool:
         def pieces(place: Path) -> dict[str, bytes]:
             """The whole files that there are; what the killed run wrote must be among them."""
-            found = contents(place / "pieces")
-            if any(not name.endswith(".mid") for name in found):
-                raise Failed(f"left beside the pieces: {sorted(found)}")
-            return {str(n): data for n, data in enumerate(sorted(set(found.values())))}
+            written = contents(place / "pieces")
+            if any(not name.endswith(".mid") for name in written):
+                raise Failed(f"left with the pieces: {sorted(written)}")
+            return {str(n): data for n, data in enumerate(sorted(set(written.values())))}
 
         return self._killed(number, self._composing, pieces)
 
@@ -135,10 +135,10 @@ class Trials:
         place, size = self.folder / str(number), round(10 ** self.rng.uniform(4.5, 6.6))
         with small_disk(place, size):
             status = musictx(self._training(place), self.folder / "log")
-            said = (self.folder / "log").read_text(errors="replace")
-            sentences = [line for line in said.splitlines() if line.startswith("musictx: ")]
-            if status and (status != 1 or len(sentences) != 1 or "Traceback" in said):
-                raise Failed(f"{size} bytes: status {status}: {said[-400:]}")
+            text = (self.folder / "log").read_text(errors="replace")
+            sentences = [line for line in text.splitlines() if line.startswith("musictx: ")]
+            if status and (status != 1 or len(sentences) != 1 or "Traceback" in text):
+                raise Failed(f"{size} bytes: status {status}: {text[-400:]}")
             mount("-o", "remount,size=64m", str(place))
             if musictx(self._training(place), self.folder / "log") or weights(place) != self.right:
                 raise Failed(f"{size} bytes: {(self.folder / 'log').read_text()[-400:]}")

@@ -18,8 +18,8 @@ def lowest() -> list[str]:
     text = (Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     extras = (one for name in EXTRAS for one in project["optional-dependencies"][name])
-    found = (re.match(r"([\w-]+)>=([\w.]+)", one) for one in (*project["dependencies"], *extras))
-    return sorted({f"{one[1]}=={one[2]}" for one in found if one})
+    bounds = (re.match(r"([\w-]+)>=([\w.]+)", one) for one in (*project["dependencies"], *extras))
+    return sorted({f"{one[1]}=={one[2]}" for one in bounds if one})
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
         out=musictx/chorale/models
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
-        [ahead=1] [returns=1] [out=musictx/models]
+        [ahead=1] [temperature=1] [out=musictx/models]
 
 Writes OUT/NAME: weights in float16, or as scripts/ships/NAME.yaml says (``dtype``), attention=auto,
 and a card with what that file says of it, the numbers measured here of the weights as stored, and
@@ -11,17 +11,15 @@ the command it was made by with the folders taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
-known ahead to this share (``Conditions.soften``), ``returns`` the scores of what stood some bars
-ago, ``temperature`` divides all logits (scripts/LOG.md, 2026-11-25 and 26). The folder is whole
-before the first number is measured, and its card grows with each; the last say how well it follows
-what it is asked for.
+given ahead to this share (``Conditions.soften``), ``temperature`` divides all logits
+(scripts/LOG.md, 2026-11-25 and 26). The folder is whole before the first number is measured. For a
+model that takes controls the card says how well it follows them.
 """
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,6 @@ from musictx.evaluate.note_limits import of_corpus
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress
-from musictx.songs.features.bars import Bars
 from scripts.harness import run
 from scripts.reproduce import steering
 
@@ -76,10 +73,10 @@ def described(name: str) -> dict[str, Any]:
     """scripts/ships/NAME.yaml."""
     path = ROOT / "scripts" / "ships" / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {known}")
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+        names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        raise UserError(f"name={name}: no {path.name} in scripts/ships; there are {names}")
+    text: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return text
 
 
 @torch.no_grad()
@@ -102,30 +99,30 @@ def rows(
         there = [split for split in ("validation", "test") if shards.pieces(split)]
         return {split: {"split": split, "window": window} for split in there}
     composes_in = model.config.context
-    found: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
+    ways: dict[str, dict[str, Any]] = {f"windows of {window}": {"window": window}}
     if composes_in != window:
-        found[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
+        ways[f"windows of {composes_in}, as it composes"] = {"window": composes_in}
     if not rehearsal:
-        found[f"windows of {window}, a quarter apart"] = {
+        ways[f"windows of {window}, a quarter apart"] = {
             "window": window,
             "stride": window // SLIDE,
         }
-    return found
+    return ways
 
 
 def numbers(
     model: MusicTransformer, shards: Shards, kind: str, ways: dict[str, dict[str, Any]], **few: Any
-) -> Iterator[dict[str, Any]]:
-    """The card's entry as far as it is known, so that a stopped measurement is not lost."""
-    found: dict[str, Any] = {}
+) -> dict[str, Any]:
+    """The card's entry."""
+    entry: dict[str, Any] = {"protocol": PROTOCOLS[kind]}
     for name, way in ways.items():
         with progress(name, "windows") as tell:
             row = evaluate(model, shards, **way, **few, progress=tell)
         print(f"{name}: {row.nats_per_token:.4f} nats/token", flush=True)
         if kind == "chorales":
-            found[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
+            entry[f"{name}, nats per token (note-wise)"] = round(row.nats_per_token, 4)
         else:
-            found[name] = {
+            entry[name] = {
                 "nats per token": round(row.nats_per_token, 4),
                 "nats per note": row.nats_per_note and round(row.nats_per_note, 4),
                 "bits per second of music": row.bits_per_second and round(row.bits_per_second, 2),
@@ -135,8 +132,9 @@ def numbers(
         measured = f"{row.pieces} pieces, {row.tokens:,} tokens, {row.notes:,} notes"
         if not row.complete:
             measured = f"A REHEARSAL: {row.windows} windows of {measured}"
-        told = {"measured on": f"the {row.split} split, {measured}"} if kind != "chorales" else {}
-        yield found | told | {"protocol": PROTOCOLS[kind]}
+        if kind != "chorales":
+            entry["measured on"] = f"the {row.split} split, {measured}"
+    return entry
 
 
 def main(
@@ -145,12 +143,11 @@ def main(
     corpus: str = "",
     windows: int = 0,
     ahead: float = 1,
-    returns: float = 1,
     temperature: float = 1,
     out: Path = ROOT / "musictx" / "models",
     **more: str,
 ) -> Path:
-    for option, value in (("temperature", temperature), ("ahead", ahead), ("returns", returns)):
+    for option, value in (("temperature", temperature), ("ahead", ahead)):
         if not 0 < value < math.inf:
             raise UserError(f"{option}={value:g}: expected a number above 0")
     card, source = described(name), bundle.load(model)
@@ -173,9 +170,6 @@ def main(
         if isinstance(feature, Conditions) and ahead != 1:
             feature.soften(ahead)
             card["known ahead, share of its strength"] = ahead
-        if isinstance(feature, Bars) and returns != 1:
-            feature.scores.data.mul_(returns)
-            card["bars ago, share of their strength"] = returns
     if temperature != 1:
         divide_logits(network, temperature)
         card["logits divided by"] = temperature
@@ -191,8 +185,8 @@ def main(
     stored = bundle.load(folder).model  # as rounded in the file
     few = {"windows": windows} if windows else {}
     ways = rows(stored, shards, measure["kind"], measure["window"], bool(few))
-    for card["numbers"] in numbers(stored, shards, measure["kind"], ways, **few):
-        save()
+    card["numbers"] = numbers(stored, shards, measure["kind"], ways, **few)
+    save()
     if "steer" in dict(about.get("tasks") or {}).get("shares", {}):
         samples, seconds = (8, 4) if few else (32, 12)
         card["steering"] = steering.main(str(folder), samples, seconds)

@@ -60,26 +60,26 @@ def annotation(field: dataclasses.Field) -> str:
 def options(name: str, taken: set[str]) -> dict[str, str]:
     """The options of the function ``name`` and their types, but those that it takes itself."""
     every = known_options(COMMANDS[FUNCTIONS[name]].name)
-    found = {}
+    types = {}
     for option, field in every.items():
         group, _, short = option.rpartition(".")
         if group == "sampling":
-            found.setdefault("sampling", "TokenSampling | Mapping[str, Any] | str | None")
+            types.setdefault("sampling", "TokenSampling | Mapping[str, Any] | str | None")
         elif group == "corpus":
-            found.setdefault("corpus", "CorpusConfig | Mapping[str, Any] | str | None")
+            types.setdefault("corpus", "CorpusConfig | Mapping[str, Any] | str | None")
         if group in ("", "sampling"):
-            found.setdefault(short, annotation(field))
+            types.setdefault(short, annotation(field))
         elif option == "model.path":
-            found["model"] = annotation(field)
+            types["model"] = annotation(field)
     out = set()
     if name not in ("evaluate", "compare"):
         out = {"model", "seed", "device", "limits", "repeats", "out", "render", "primer", "file"}
     if name == "stream":
-        own = {"seconds", "primer_seconds", "sampling"}
+        kept = {"seconds", "primer_seconds", "sampling"}
         sampling = {option[9:] for option in every if option.startswith("sampling.")}
-        out |= {*found} - own - sampling
+        out |= {*types} - kept - sampling
     return {
-        name: kind for name, kind in found.items() if name not in {*taken, *out, "begin", "limits"}
+        name: kind for name, kind in types.items() if name not in {*taken, *out, "begin", "limits"}
     }
 
 

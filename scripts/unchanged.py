@@ -181,56 +181,57 @@ def made(number: int) -> str:
 
 
 def notes() -> dict[str, str]:
-    found = {}
+    hashes = {}
     for number, line in lines():
         printed, out = io.StringIO(), f"out-{number}"
-        told = f"{line} out={out}" if " out=" not in line else line.replace(" out=", f" out={out}/")
+        named = " out=" in line
+        words = line.replace(" out=", f" out={out}/") if named else f"{line} out={out}"
         prints = line.split()[0] in PRINTING
-        told += f" seed={number}" * (line.split()[0] not in SEEDLESS)
-        failed = failure(line if prints else told, printed)
+        words += f" seed={number}" * (line.split()[0] not in SEEDLESS)
+        failed = failure(line if prints else words, printed)
         text = printed.getvalue().replace(sys.path[0], "")  # where the models lie
-        found[line] = failed or (digest(text) if prints else made(number))
-    return found
+        hashes[line] = failed or (digest(text) if prints else made(number))
+    return hashes
 
 
 def shards() -> dict[str, str]:
-    found = {}
+    hashes = {}
     for number, line in lines("prepare"):
         folder = Path(f"shards-{number}")
         failed = failure(f"{line} corpus.shards={folder} corpus.workers=1", io.StringIO())
         files = [f for f in sorted(folder.rglob("*")) if f.suffix in (".bin", ".jsonl", ".json")]
         plain = {f: re.sub(PLACE, b"", f.read_bytes()) for f in files}
-        found |= {f"{line}: {f.relative_to(folder)}": digest(data) for f, data in plain.items()}
-        found |= {line: failed} if failed else {}
-    return found
+        hashes |= {f"{line}: {f.relative_to(folder)}": digest(data) for f, data in plain.items()}
+        hashes |= {line: failed} if failed else {}
+    return hashes
 
 
 def logits() -> dict[str, str]:
-    found = {}
+    hashes = {}
     for name in ("piano", "song", "chorale"):
         model = bundle.load(name).model
         size = model.config.vocab_size
         draws = random.Random(3)
         ids = torch.tensor([[1, *draws.choices(range(4, size), k=95)] for _ in range(2)])
         with torch.inference_mode():
-            found[f"{name}, all at once"] = digest(model(ids).numpy().tobytes())
+            hashes[f"{name}, all at once"] = digest(model(ids).numpy().tobytes())
         for cache in ("growing", "native"):
             seen: list[bytes] = []
             keep = lambda past, now, seen=seen: seen.append(now.numpy().tobytes()) or now  # noqa: E731
             list(engine.generate(model, ids[:, :40], max_tokens=60, seeds=[1, 2],
                                  context=64, cache=cache, processors=[keep]))  # fmt: skip
-            found[f"{name}, {cache} cache"] = digest(b"".join(seen))
-    return found
+            hashes[f"{name}, {cache} cache"] = digest(b"".join(seen))
+    return hashes
 
 
 def help_() -> dict[str, str]:
-    found = {}
+    hashes = {}
     for words in (["--help"], *([c, f] for c in COMMANDS for f in ("--help", "--help=all"))):
-        told = io.StringIO()
-        with redirect_stdout(told), redirect_stderr(told):
+        text = io.StringIO()
+        with redirect_stdout(text), redirect_stderr(text):
             cli.main(words)
-        found[" ".join(words)] = told.getvalue()
-    return found
+        hashes[" ".join(words)] = text.getvalue()
+    return hashes
 
 
 @contextmanager
@@ -250,7 +251,7 @@ def process(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def studio() -> dict[str, str]:
-    found = {}
+    hashes = {}
     with process("studio", "folder=pieces", "port=0", "browser=false") as running:
         assert running.stdout is not None
         address = next(a[0] for line in running.stdout if (a := re.search(r"http://[^\s/]+", line)))
@@ -262,13 +263,13 @@ def studio() -> dict[str, str]:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.read()
 
-        found["models"] = digest(asked("GET", "/models"))
+        hashes["models"] = digest(asked("GET", "/models"))
         for number, line in lines("studio"):
             try:
-                found[line] = _taken(number, line, asked)
+                hashes[line] = _taken(number, line, asked)
             except urllib.error.HTTPError as error:
-                found[line] = f"status {error.code}: {error.read().decode()}"
-    return found
+                hashes[line] = f"status {error.code}: {error.read().decode()}"
+    return hashes
 
 
 def _taken(number: int, line: str, asked: Callable[..., bytes]) -> str:
@@ -306,12 +307,12 @@ def mcp() -> dict[str, str]:
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "musictx", "mcp", "out=."], env=environment
     )
-    found = {}
+    hashes = {}
 
     async def talk() -> None:
         async with Client(server) as client:
             for tool in (await client.list_tools()).tools:
-                found[f"tool {tool.name}"] = digest(tool.model_dump_json())
+                hashes[f"tool {tool.name}"] = digest(tool.model_dump_json())
             for number, line in lines("mcp"):
                 _, name, given = line.split(maxsplit=2)
                 arguments = {"out": f"out-{number}", **json.loads(given)}
@@ -319,10 +320,10 @@ def mcp() -> dict[str, str]:
                     arguments = {"seed": number, **arguments}
                 answer = await client.call_tool(name, arguments)
                 text = "".join(part.text for part in answer.content).replace(os.getcwd(), "")
-                found[line] = text if answer.is_error else digest(text + made(number))
+                hashes[line] = text if answer.is_error else digest(text + made(number))
 
     anyio.run(talk)
-    return found
+    return hashes
 
 
 CHECKS = dict(zip(PARTS, (logits, help_, shards, notes, studio, mcp)))

@@ -17,6 +17,7 @@ from musictx.apps.results import (
     fresh_seed,
     new_notes,
     notice_of_beats,
+    on_beats,
     progress_of,
     read_music,
     report,
@@ -173,16 +174,16 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
     work = Work.of(config, name, notice, on_beats=beats, done="continued")
     bundle = work.bundle
     primer = primer_of(bundle, score, config, name or "")
-    if primer.score is not None and (bundle.tokenizer.beats or config.quantise != "none"):
+    if primer.score is not None and on_beats(bundle, config):
         notice_of_beats(primer.score, notice)
     if score is None and config.quantise != "none":
         raise UserError(
             f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
         )
-    free = not bundle.tokenizer.beats and config.quantise == "none"
-    on_beats = not free and (score is None or formats.has_notation(score))
+    free = not on_beats(bundle, config)
+    notated = not free and (score is None or formats.has_notation(score))
     instead = "give a primer that keeps to its beats, with quantise=16"
-    check_notation(config.out, on_beats, instead)
+    check_notation(config.out, notated, instead)
     if free and score is not None and timeline.on_grid(score):
         notice(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
@@ -226,7 +227,7 @@ def primer_of(
             f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
             + "".join(f"; did you mean `musictx {c} {name}`?" for c in _commands(tokenizer))
         )
-    if tokenizer.beats or request.quantise != "none":
+    if on_beats(bundle, request):
         music = in_time(music)
     score = parts.as_trained(bundle, music, parts.lent(bundle, music))
     name = name if name == "primer" else f"primer={name}"

@@ -19,6 +19,7 @@ from musictx.apps.results import (
     check_notation,
     new_notes,
     notice_of_beats,
+    on_beats,
     progress_of,
     read_music,
     report,
@@ -79,7 +80,7 @@ class Filler:
         if not has_controls(bundle.tokenizer):
             raise UserError(f"model: {unable(bundle.tokenizer)}")
         self.bundle, self.request, self.values = bundle, request, controls_of(request)
-        in_time = bundle.tokenizer.beats or request.quantise != "none"
+        in_time = on_beats(bundle, request)
         self.task = task.in_time() if in_time else task
         self.check()
 
@@ -340,7 +341,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
-    beats = work.bundle.tokenizer.beats or config.quantise != "none"
+    beats = on_beats(work.bundle, config)
     if beats:
         task = task.in_time()
         notice_of_beats(task.score, notice)

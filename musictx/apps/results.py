@@ -15,7 +15,7 @@ import numpy as np
 
 from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
-from musictx.config.composing import Composing, Written
+from musictx.config.composing import Composing, Steered, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
@@ -92,6 +92,11 @@ def read_music(
     if line := formats.not_played(path, repairs):
         notice(line)
     return score
+
+
+def on_beats(bundle: Bundle, request: Steered) -> bool:
+    """Whether new music keeps to beats: by its tokens, or because ``request`` asks for a grid."""
+    return bundle.tokenizer.beats or request.quantise != "none"
 
 
 def check_notation(out: str, beats: bool, instead: str) -> None:

@@ -16,13 +16,15 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_inf
 from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
-from musictx.data.event_tasks import EventTasks
 from musictx.data.shards import Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
+
+#: The class that arranges windows of events as tasks, and of any tokens that have no other.
+EVENTS = "musictx.data.event_tasks:EventTasks"
 
 
 class MusicDataModule(pl.LightningDataModule):
@@ -75,8 +77,7 @@ class MusicDataModule(pl.LightningDataModule):
                     f"data.tasks={dict(tasks)}: expected tokenizer.controls=true with it, and "
                     "tokenizer=performance or magenta or ensemble or notes"
                 )
-            path = registry.ARRANGED.get(tokenizer.name)
-            kind: type[Tasks] = registry.load(path) if path else EventTasks
+            kind: type[Tasks] = registry.load(registry.ARRANGED.get(tokenizer.name, EVENTS))
             arranged = kind(tokenizer, tasks, melody)
         self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)
         self.shorter = [

@@ -18,7 +18,6 @@ from musictx.options import request
 from musictx.render import audio, pianoroll
 from musictx.render.config import RenderConfig
 from musictx.render.soundfont import SoundFont
-from musictx.songs.chord_sheet import voiced
 
 #: Samples of sound a second.
 RATE = 44_100
@@ -62,7 +61,10 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
             score = read(source, limits=config.limits, repairs=repairs)
             if line := not_played(source, repairs):
                 notice(line)
-            score = voiced(score) if is_chart(score) else score
+            if is_chart(score):
+                from musictx.songs.chord_sheet import voiced  # which reads charts
+
+                score = voiced(score)
             if not len(score):
                 raise UserError(f"{source}: nothing to render, the file has no notes")
             given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}

@@ -40,6 +40,7 @@ from musictx.songs import bar_ids
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
 from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
+from musictx.songs.chord_recognition import recognised
 from musictx.tokens.clock import Clock
 from musictx.tokens.spelling import Spelling
 from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
@@ -199,7 +200,7 @@ class BarTokenizer(Spelling):
 
     def _chords(self, score: Score, bars: Bars, first: int, last: int) -> np.ndarray:
         """The chord at each line from ``first`` to ``last``, and those that begin between."""
-        chords = harmony.annotated(score) or harmony.recognised(score)
+        chords = harmony.annotated(score) or recognised(score)
         steps = bars.place(np.array([time for time, _ in chords]))[0]
         begins = {int(step): chord for step, (_, chord) in zip(steps, chords)}
         lines = set(bars.lines[first : last + 1].tolist())

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from musictx.chords import NAMES, Chord, halves
+from musictx.chords import NAMES, Chord
 from musictx.notes import Score
+from musictx.songs.chord_recognition import halves
 
 #: How many independent observations a quarter note of melody counts as.
 PER_QUARTER = 2.0

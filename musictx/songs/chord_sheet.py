@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import changes, is_chart, name_of, recognised, spelled, symbol_of
+from musictx.chords import changes, is_chart, name_of, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
+from musictx.songs.chord_recognition import recognised
 from musictx.songs.chord_search import search
 
 Bar = list[str]

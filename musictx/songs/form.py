@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
-from musictx.chords import annotated, marked, named, recognised
+from musictx.chords import annotated, marked, named
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
@@ -32,6 +32,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
+from musictx.songs.chord_recognition import recognised
 from musictx.songs.sections import ALIKE, whole_likeness
 
 #: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.

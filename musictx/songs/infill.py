@@ -12,7 +12,7 @@ from musictx.apps.infill import Filler, sample
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.card import Habit
-from musictx.chords import annotated, recognised
+from musictx.chords import annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import Score
 from musictx.sampling.events import OnEvent
@@ -20,6 +20,7 @@ from musictx.sampling.sample import Sample
 from musictx.songs import charts, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.chord_recognition import recognised
 
 #: A melody and its accompaniment are so loud for the melody alone: the median of 40 songs
 #: (scripts/LOG.md).

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi
+from musictx import midi, registry
 from musictx.beats import Beats
-from musictx.chords import is_chart, recognised
+from musictx.chords import is_chart
 from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.document import ANY
 from musictx.midi.names import part_names
@@ -164,7 +164,12 @@ def lines_of(document: Document) -> str:
 
 
 def chords_of(document: Document) -> list[tuple[float, str]]:
-    """The chords that its notes imply, as markers name them: seconds and name of each change."""
+    """The chords that its notes imply, as markers name them: seconds and name of each change; none
+    where the component that finds them is missing."""
+    if not registry.is_present("musictx.songs"):
+        return []
+    from musictx.songs.chord_recognition import recognised
+
     return [(time, str(chord)) for time, chord in recognised(score_of(document))]
 
 

@@ -135,23 +135,23 @@ def ours(name: str, pieces: Tensor | None = None) -> Candidate:
 
 
 def candidates(shape: Shape, only: Sequence[str], dense_limit: float) -> dict[str, Candidate]:
-    found: dict[str, Candidate] = {"textbook": textbook}
+    every: dict[str, Candidate] = {"textbook": textbook}
     if shape.device == "cuda":
-        found["compiled"] = torch.compile(textbook, dynamic=False)
-        found["flex"] = flex(shape.length, shape.device)
-        found |= {name: ours(name) for name in ("triton", "cuda")}
+        every["compiled"] = torch.compile(textbook, dynamic=False)
+        every["flex"] = flex(shape.length, shape.device)
+        every |= {name: ours(name) for name in ("triton", "cuda")}
     else:
-        found |= {name: ours(name) for name in ("reference", "chunked")}
+        every |= {name: ours(name) for name in ("reference", "chunked")}
         probe = torch.zeros(1, 1, 1, shape.size, dtype=getattr(torch, shape.dtype))
         if reason := why_not("native", terms_of(probe[0]), q=probe):
             print(f"without native: {reason}")
         else:
-            found["native"] = ours("native")
-    found["sdpa"] = plain
+            every["native"] = ours("native")
+    every["sdpa"] = plain
     fits = 4e-6 * shape.batch * shape.heads * shape.length**2 <= dense_limit
     return {
         name: one
-        for name, one in found.items()
+        for name, one in every.items()
         if (fits or name not in DENSE) and (not only or name in only)
     }
 
@@ -159,9 +159,9 @@ def candidates(shape: Shape, only: Sequence[str], dense_limit: float) -> dict[st
 def step(attention: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[Tensor]:
     """The output, and the gradients of q, k, v and table."""
     out = attention(*tensors)
-    found = torch.autograd.grad(out, tensors, upstream, allow_unused=True)
-    gradients = (torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found))
-    return [out.detach(), *gradients]
+    gradients = torch.autograd.grad(out, tensors, upstream, allow_unused=True)
+    wholes = (torch.zeros_like(t) if g is None else g for t, g in zip(tensors, gradients))
+    return [out.detach(), *wholes]
 
 
 # ------------------------------------------------------------------------------ right, then timed
@@ -177,7 +177,7 @@ def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
     dense = step(textbook, tensors, upstream)
     packed = torch.randint(0, 3, (2, length), device=shape.device).sort(1)[0]
     allowed: list[float] = []
-    found = []
+    errors = []
     for pieces in (None, packed):
         exact = step(ours("reference", pieces), doubles, upstream.double())
         eps = 8 * torch.finfo(dense[0].dtype).eps
@@ -195,8 +195,8 @@ def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
                 continue
             for part, x, y, most in zip(("out", "dq", "dk", "dv", "dtable"), got, exact, allowed):
                 if not far(x, y) <= most:
-                    found.append(f"{name}, {part}: error {far(x, y):.2e}, allowed {most:.2e}")
-    return found
+                    errors.append(f"{name}, {part}: error {far(x, y):.2e}, allowed {most:.2e}")
+    return errors
 
 
 def far(x: Tensor, exact: Tensor) -> float:
@@ -208,18 +208,18 @@ def in_turns(
 ) -> dict[str, list[float]]:
     """Sorted milliseconds of each, ``repeats`` times in turns; a first turn warms up. What raises
     is left out."""
-    found: dict[str, list[float]] = {name: [] for name in functions}
+    times_of: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(repeats + 1):
-        for name in list(found):
+        for name in list(times_of):
             try:
                 took = milliseconds_of(functions[name], device)
             except Exception as error:
                 say(f"without {name}: {short(error)}")
-                del found[name]
+                del times_of[name]
                 continue
             if turn:
-                found[name].append(took)
-    return {name: sorted(times) for name, times in found.items() if times}
+                times_of[name].append(took)
+    return {name: sorted(times) for name, times in times_of.items() if times}
 
 
 def milliseconds_of(function: Callable[[], object], device: torch.device) -> float:

@@ -7,14 +7,10 @@
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
-The prompt is the model's own music, and rows continue it with seeds of their own, as the samples of
+The prompt is the model's music, and rows continue it with a seed each, as the samples of
 ``musictx generate`` do. Before anything is printed the ids are compared with those drawn without a
 cache; where the step rounds keys and values, of models in bytes, and draws other ids, its logits
 along them are. Printed are medians of single steps, drawing included.
-
-GB/s are the bytes of weights, tables and cache by the time of a step, beside what this machine
-reads at most (measured on the CPU; an H200's elsewhere). Small models are read from the processor's
-cache, which is faster.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from musictx.sampling import engine
 from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
 from musictx.training import network
-from scripts.bench.common import milliseconds, record, spread, wait
+from scripts.bench.common import record, spread, wait
 from scripts.harness import run
 
 #: The step in C++ rounds keys and values of models in bytes: so far may its logits be from those of
@@ -44,7 +40,6 @@ from scripts.harness import run
 ROUNDED = 0.03
 #: Tokens that are drawn without a cache: each costs about the same.
 FEW = 8
-H200_BYTES = 4.8e12
 
 
 class NeverEnd(Constraint):
@@ -123,25 +118,6 @@ def error_along(model: MusicTransformer, ids: torch.Tensor, cache: str) -> float
     return float((torch.stack(logits, 1) - want).norm() / want.norm())
 
 
-def read_bytes(model: MusicTransformer, rows: int, position: int) -> int:
-    """Bytes of weights, tables and cache that a step must read; some weights are bytes there."""
-    size = model.embedding.weight.element_size()
-    weights = 0
-    for parameter in model.parameters():
-        short = parameter.is_cpu and parameter.dim() > 1 and in_bytes(parameter)[1] is not None
-        weights += parameter.numel() * (1 if short else size)
-    tokens = 2 * model.config.layers * rows * position
-    return weights + (1 if rounds(model) else size) * tokens * model.config.width
-
-
-def bandwidth(device: torch.device) -> float:
-    """Bytes a second that the CPU's threads read from memory; of other devices an H200's."""
-    if device.type != "cpu":
-        return H200_BYTES
-    much = torch.ones(2**26)
-    return 4e3 * len(much) / min(milliseconds(much.sum, device) for _ in range(10))
-
-
 def build_model(name: str, position: str) -> MusicTransformer:
     if name in shipped.models():
         return bundle.load(name).model
@@ -173,14 +149,12 @@ def main(
     shape = net.config
     if prompt + tokens > shape.context:
         raise UserError(f"prompt + tokens: {prompt + tokens} exceed context {shape.context}")
-    most = bandwidth(place)
     print(f"{model} on {place}, {dtype}, prompt {prompt}, {tokens} tokens, "
-          f"{torch.get_num_threads()} threads, reading {most / 1e9:.1f} GB/s")  # fmt: skip
-    print("rows  cache          ms a step (quartiles)     tokens/s  x recomputed  "
-          "x growing    GB/s")  # fmt: skip
+          f"{torch.get_num_threads()} threads")  # fmt: skip
+    print("rows  cache          ms a step (quartiles)     tokens/s  x recomputed  x growing")
     begin = torch.full((1, 1), engine.BOS, device=place)
-    own, _ = cached(net, begin, prompt - 1, "auto", 1)
-    given = torch.cat([begin, own.to(place)], dim=1)
+    opening, _ = cached(net, begin, prompt - 1, "auto", 1)
+    given = torch.cat([begin, opening.to(place)], dim=1)
     for count in rows:
         wanted, slow = recomputed(net, given.expand(count, -1), min(tokens, FEW))
         times = {"recomputed": slow}
@@ -196,11 +170,10 @@ def main(
         growing = spread(times.get("growing", slow))[1]
         for name, each in times.items():
             low, middle, high = spread(each)
-            rate = read_bytes(net, count, prompt) / middle * 1e3
             print(
                 f"{count:4}  {name:12} {middle:9.3f} ({low:.3f}-{high:.3f})".ljust(46)
                 + f"{1e3 * count / middle:10.1f} {spread(slow)[1] / middle:13.1f} "
-                f"{growing / middle:10.1f} {rate / 1e9:7.1f} ({rate / most:.0%})",
+                f"{growing / middle:10.1f}",
                 flush=True,
             )
             record(

@@ -1,4 +1,4 @@
-"""musictx beside other ways to get a music transformer: training step, memory, decoding.
+"""musictx and other ways to get a music transformer: training step, memory, decoding.
 
     pip install x-transformers transformers          # not needed by musictx itself
     python -m scripts.bench.others                   # a table; nothing else should run meanwhile
@@ -95,9 +95,9 @@ def musictx(shape: Shape) -> Network:
 
     def decode(prompt: Tensor, new: int) -> object:
         options = {"max_tokens": new, "seeds": range(len(prompt)), "processors": [endless]}
-        found = list(engine.generate(model.eval(), prompt[0].cpu(), **options))
-        assert len(found) == new
-        return found
+        ids = list(engine.generate(model.eval(), prompt[0].cpu(), **options))
+        assert len(ids) == new
+        return ids
 
     return Network(model, model, decode)
 

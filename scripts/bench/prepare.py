@@ -1,4 +1,4 @@
-"""How fast files of MIDI become tokens, beside MidiTok on the same files and core.
+"""How fast files of MIDI become tokens, and MidiTok on the same files and core.
 
     python -m scripts.bench.prepare FOLDER [files=30] [repeats=3] [seed=0]
     python -m scripts.bench.prepare FOLDER rehearse=true      # two files, once
@@ -67,7 +67,7 @@ def main(
     for _ in range(repeats + 1):
         for name, work in ways.items():
             rates[name].append(len(items) / seconds(work))
-    median = {name: statistics.median(found[1:]) for name, found in rates.items()}  # 1: warm-up
+    median = {name: statistics.median(some[1:]) for name, some in rates.items()}  # 1: warm-up
     for name, rate in median.items():
         print(f"{name:<22} {rate:8.1f} files/s")
     print(f"musictx / MidiTok REMI  {median['musictx'] / median['MidiTok REMI']:7.1f}")
@@ -101,12 +101,12 @@ def same_notes(path: str) -> bool:
         for track in symusic.Score(path, ttype="Second").tracks
         for note in track.notes
     ]
-    mine = np.stack([ours[name].astype(float) for name in ("start", "end", "pitch", "velocity")], 1)
+    read = np.stack([ours[name].astype(float) for name in ("start", "end", "pitch", "velocity")], 1)
     other = np.array(theirs, float).reshape(-1, 4)
-    mine, other = (table[np.lexsort(table.T[[1, 3, 0, 2]])] for table in (mine, other))
-    same = mine.shape == other.shape and bool(np.abs(mine - other).max(initial=0.0) < 2e-3)
+    read, other = (table[np.lexsort(table.T[[1, 3, 0, 2]])] for table in (read, other))
+    same = read.shape == other.shape and bool(np.abs(read - other).max(initial=0.0) < 2e-3)
     if not same and not repairs:
-        raise AssertionError(f"{path}: {len(mine)} notes, symusic reads {len(other)}")
+        raise AssertionError(f"{path}: {len(read)} notes, symusic reads {len(other)}")
     return same
 
 

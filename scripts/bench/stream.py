@@ -31,21 +31,21 @@ def main(
     every, until = (3.6, 7.2) if rehearse else (3600 * every, 3600 * hours)
     bundle, began = musictx.load(model), time.monotonic()
     sounding: dict[tuple[int, int], float] = {}
-    faults, notes, longest, now, told = 0, 0, 0.0, 0.0, every
+    faults, notes, longest, now, reported = 0, 0, 0.0, 0.0, every
 
-    def tell() -> None:
+    def report() -> None:
         rate, took = notes / every, time.monotonic() - began
         print(
-            f"{told / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
+            f"{reported / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
             f"{longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, {took:.0f} s",
             flush=True,
         )
 
     with musictx.stream(bundle, seconds=until, seed=seed) as stream:
         for event in stream:
-            while event.seconds >= told:
-                tell()
-                notes, longest, told = 0, 0.0, told + every
+            while event.seconds >= reported:
+                report()
+                notes, longest, reported = 0, 0.0, reported + every
             faults, now = faults + (event.seconds < now), event.seconds
             key = event.track, event.pitch
             faults += event.on == (key in sounding)
@@ -53,9 +53,9 @@ def main(
                 sounding[key], notes = now, notes + 1
             else:
                 longest = max(longest, now - sounding.pop(key, now))
-        while told <= until:  # its last note came before the hour was over
-            tell()
-            notes, longest, told = 0, 0.0, told + every
+        while reported <= until:  # its last note came before the hour was over
+            report()
+            notes, longest, reported = 0, 0.0, reported + every
     print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
     return int(bool(faults or sounding))
 

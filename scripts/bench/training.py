@@ -15,7 +15,6 @@ are, as far as ``only=`` names them:
     graph          the whole step as one CUDA graph
     all            compiled, features, graph
     rows           twice as many windows a step
-    lightning      as it is, by Lightning's loop
 
 Then one step by torch.profiler: the kernels that take longest, and when none ran. What raises is
 left out, with a line; nothing new begins after ``budget`` seconds. The table comes last; its losses
@@ -25,13 +24,10 @@ of the first steps must be alike, but for cases with other data, features or dro
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
@@ -42,11 +38,9 @@ from musictx.data.shards import Shards
 from musictx.data.windows import Batch
 from musictx.model.features.base import Feature
 from musictx.tokens.build import build
-from musictx.training.callbacks import Ema
 from musictx.training.lit import SCALE, LitMusicTransformer, batch_seed
 from musictx.training.network import build_model
 from musictx.training.optimizer import build_optimizer
-from musictx.training.trainer import build_trainer, quiet
 from scripts.bench.common import milliseconds, record, say, seconds, short, spread
 from scripts.harness import run
 
@@ -54,7 +48,7 @@ SMALL = ["model.layers=2", "model.width=64", "model.heads=2", "model.feedforward
          "model.context=96", "position.max_distance=32"]  # fmt: skip
 LR, KEEP = 5e-3, 0.995
 CASES = ("as it is", "without features", "compiled", "graph", "features", "all", "rows",
-         "without dropout", "lightning")  # fmt: skip
+         "without dropout")  # fmt: skip
 #: Batches that are drawn; steps timed at once, and compared.
 BATCHES, STEPS = 4, 4
 
@@ -159,28 +153,6 @@ def drawn(config: Any, tokenizer: Any, shards: Path | None, rows: int) -> list[B
     return [windows.make(number) for number in range(BATCHES)]
 
 
-def by_lightning(case: Case, config: Any, turns: int) -> float:
-    """Milliseconds a step of ``case`` by Lightning's loop, everything included but the loader."""
-    moments, last = [], STEPS * (1 + turns)
-
-    class Clock(pl.Callback):
-        def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-            if trainer.global_step in (STEPS, last):
-                moments.append(milliseconds(lambda: None, case.device) + 1e3 * time.perf_counter())
-
-    flags = {**config.trainer.flags, "enable_progress_bar": False}
-    accelerator = "gpu" if case.device.type == "cuda" else "cpu"
-    settings = dataclasses.replace(
-        config.trainer, max_steps=last, max_time=None, flags=flags,
-        accelerator=accelerator, precision="bf16-mixed",
-    )  # fmt: skip
-    trainer = build_trainer(settings, callbacks=[Ema(KEEP), Clock()], loggers=False)
-    batches = list(itertools.islice(itertools.cycle(case.batches), last + 1))
-    with quiet():
-        trainer.fit(case.lit, torch.utils.data.DataLoader(batches, batch_size=None))
-    return (moments[1] - moments[0]) / (last - STEPS)
-
-
 def profile(case: Case, trace: Path | None) -> None:
     """Prints the kernels of one step that take longest, and how long any ran."""
     from torch.profiler import ProfilerActivity
@@ -240,17 +212,13 @@ def main(
             say(f"{name}: {short(error)}")
 
     def ready(name: str) -> None:
-        case = Case(name, config, tokenizer, batches)
-        if name == "lightning":
-            case.times = [by_lightning(case, config, turns)]
-        cases[name] = case
+        cases[name] = Case(name, config, tokenizer, batches)
 
     for name in only:
         attempt(name, lambda name=name: ready(name))
     for _ in range(turns):
         for name, case in cases.items():
-            if name != "lightning":
-                attempt(f"a turn of {name}", case.turn)
+            attempt(f"a turn of {name}", case.turn)
     if "as it is" in cases:
         attempt("profile", lambda: profile(cases["as it is"], trace))
     print(f"\n{'':18} {'ms a step':>22} {'tokens/s':>12}  losses of the first steps")

@@ -36,14 +36,14 @@ def movie(score: Score, path: Path, *, title: str = "", seam: float | None = Non
         roll, wav = Path(folder, "roll.png"), Path(folder, "sound.wav")
         page.save(roll)
         audio.write(score, wav, sample_rate=44100)
-        with atomic(path) as beside:
+        with atomic(path) as place:
             command = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-y"]
             command += ["-loop", "1", "-framerate", str(FRAMES), "-i", str(roll), "-i", str(wav)]
             command += ["-filter_complex", _playhead(layout), "-map", "[out]", "-map", "1:a"]
             command += ["-c:v", "libx264", "-preset", "veryfast", "-crf", "26"]
             command += ["-tune", "animation", "-c:a", "aac"]
             command += ["-ac", "1", "-b:a", f"{KILOBITS}k", "-pix_fmt", "yuv420p", "-shortest"]
-            subprocess.run([*command, "-movflags", "+faststart", "-f", "mp4", beside], check=True)
+            subprocess.run([*command, "-movflags", "+faststart", "-f", "mp4", place], check=True)
     return path
 
 

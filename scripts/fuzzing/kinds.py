@@ -187,7 +187,7 @@ def _work(session: Session) -> object:
     """What a page does with a session: it shows it, accepts, adds, goes back and forth, exports. A
     refusal of one thing keeps no other from being tried."""
     takes = [take.json() for take in Takes(session.folder).all]
-    found: list[Any] = [takes]
+    answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
         *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
@@ -197,13 +197,13 @@ def _work(session: Session) -> object:
     ]
     for step in steps:
         with contextlib.suppress(UserError):
-            found.append(step(session.document.revision))
-        found.append(session.json())
+            answers.append(step(session.document.revision))
+        answers.append(session.json())
     score = exchange.score_of(session.document)
     for write in (midi.to_bytes, musicxml.to_bytes):
         with contextlib.suppress(UserError):
             write(score)
-    return json.dumps(found, allow_nan=False)
+    return json.dumps(answers, allow_nan=False)
 
 
 def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:

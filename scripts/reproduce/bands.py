@@ -1,7 +1,7 @@
 """Songs as a band plays them: a drummer laid under by bars, and the lowest line given to a bass.
 
-Groove's drummers play alone, and few bands are free, so that a model would hardly hear drums and a
-bass beside other parts. Of a song's own notes none is moved, and which songs get what follows from
+Groove's drummers play alone, and few bands are free, so a model would hardly learn drums and a bass
+with other parts. None of a song's notes is moved, and which songs get what follows from
 their names.
 """
 
@@ -112,12 +112,12 @@ def with_bass(song: Score, program: int) -> Score:
     one begins below :data:`BELOW` and none of that program sounds lower. Each ends where the next
     one begins at the latest."""
     notes = song.notes.copy()
-    mine = np.flatnonzero((notes["program"] == program) & ~notes["drum"])
+    piano = np.flatnonzero((notes["program"] == program) & ~notes["drum"])
     line: list[int] = []
-    for at in mine.tolist():
+    for at in piano.tolist():
         note = notes[at]
-        sounding = mine[(notes["start"][mine] <= note["start"] + 0.02)
-                        & (notes["end"][mine] > note["start"] + 0.02)]  # fmt: skip
+        sounding = piano[(notes["start"][piano] <= note["start"] + 0.02)
+                        & (notes["end"][piano] > note["start"] + 0.02)]  # fmt: skip
         if note["pitch"] < BELOW and note["pitch"] <= notes["pitch"][sounding].min(initial=127):
             line.append(at)
     notes["program"][line] = BASS

@@ -90,7 +90,7 @@ def main(
 
 
 def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTransformer:
-    """``model`` with a calibration (in the place of its own, if it has one) of the values that
+    """``model`` with a calibration (in the place of the one that it has, if any) of the values that
     :func:`fit` found; weights are shared."""
     arguments = {"voices": _voices(model), "phases": PHASES}
     values = {f"{Calibration.name}.{name}": value for name, value in fitted.items()}
@@ -100,7 +100,7 @@ def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTrans
 def _with(
     model: MusicTransformer, calibration: list[FeatureConfig], values: dict[str, Tensor]
 ) -> MusicTransformer:
-    """A copy of ``model`` with this calibration, or none, instead of its own."""
+    """A copy of ``model`` with this calibration, or none."""
     others = [one for one in model.config.features if one.name != Calibration.name]
     config = replace(model.config, features=(*others, *calibration))
     new = MusicTransformer(**config.plain())
@@ -119,20 +119,20 @@ def fit(
     Raises ``UserError`` for a model whose tokens are not voices in turn, and for an empty split.
     """
     logits, seen, targets = _read(model, shards, split, window)
-    found = _calibration(model).double()
-    best = torch.optim.LBFGS(found.parameters(), max_iter=200, line_search_fn="strong_wolfe")
+    calibration = _calibration(model).double()
+    best = torch.optim.LBFGS(calibration.parameters(), max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         best.zero_grad()
-        scored = found.score(logits, logits, seen)[0]
-        apart = found.scale - found.scale.mean()
-        prior = sum(part.square().sum() for part in (apart, found.hold, found.end))
+        scored = calibration.score(logits, logits, seen)[0]
+        apart = calibration.scale - calibration.scale.mean()
+        prior = sum(part.square().sum() for part in (apart, calibration.hold, calibration.end))
         total = F.cross_entropy(scored, targets, reduction="sum") + PRIOR * prior
         (total / len(targets)).backward()
         return total.detach() / len(targets)
 
     best.step(loss)
-    return {name: value.detach().float() for name, value in found.named_parameters()}
+    return {name: value.detach().float() for name, value in calibration.named_parameters()}
 
 
 @torch.no_grad()
@@ -144,14 +144,14 @@ def _read(
     context = model.config.context if window is None else window
     rows = EvaluationWindows(shards, split, context, score_eos=True)
     reader, plain = _calibration(model), _with(model, [], {}).eval()
-    found = []
+    windows = []
     for i in range(len(rows)):
         ids, targets = collate([rows[i]])[:2]
         seen = reader.read(ids, ids[:, :0], torch.arange(ids.shape[1])[None])
         logits = plain(ids.to(next(model.parameters()).device)).cpu().double()
         scored = (targets != UNSCORED)[0]
-        found.append([x[0, scored] for x in (logits, *seen, targets)])
-    logits, kind, last, targets = (torch.cat(parts) for parts in zip(*found))
+        windows.append([x[0, scored] for x in (logits, *seen, targets)])
+    logits, kind, last, targets = (torch.cat(parts) for parts in zip(*windows))
     return logits[None], Next(kind[None], last[None]), targets
 
 

@@ -4,7 +4,7 @@
 
 SONGS is a folder of songs with their chords as markers and their melody on program 73, as
 ``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
-``musictx/songs/chord_table.json``, which ``chord_search.py`` beside it reads.
+``musictx/songs/chord_table.json``, which ``chord_search.py`` reads.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Each folder is optional: POP909 on its beats (tracks MELODY, BRIDGE, PIANO), OpenScore Lieder and
 String Quartets, Freedoom's bands, OpenEWLD's lead sheets, Groove's drummers, the classical scores
 of Mutopia (folders by licence, then by kind; by-sa is left out); MIDI or MusicXML.
-Writes MIDI files with one program for each part, told apart as below, tempo marks, meters and
+Writes MIDI files with one program for each part, by the rules below, tempo marks, meters and
 chords as they were, and split.csv: POP909 780 and later, and a few of each of the others by the
 hash of their names, are held out. Some of POP909's songs become bands (bands.py): in 40 of 100 one
 of Groove's drummers of the same split plays along, in 35 of 100 the piano's lowest line is a bass.
@@ -80,12 +80,12 @@ def classical(notes: np.ndarray, kind: str) -> np.ndarray:
     # LilyPond's default instrument is a piano, for voices too: a piano has chords in a track.
     chords = [_struck_together(notes[notes["track"] == track]) for track in tracks]
     voices = [track for track, share in zip(tracks, chords) if share < 0.1]
-    found = np.full(len(notes), PIANO)
-    found[np.isin(notes["track"], voices)] = STRINGS
+    assigned = np.full(len(notes), PIANO)
+    assigned[np.isin(notes["track"], voices)] = STRINGS
     if voices:
         highest = max(voices, key=lambda track: notes["pitch"][notes["track"] == track].mean())
-        found[notes["track"] == highest] = MELODY
-    return found
+        assigned[notes["track"] == highest] = MELODY
+    return assigned
 
 
 def _struck_together(notes: np.ndarray) -> float:
@@ -95,15 +95,15 @@ def _struck_together(notes: np.ndarray) -> float:
 
 def runs(score: Score) -> set[bytes]:
     """Runs of :data:`RUN` intervals of each track in the order of time and pitch."""
-    found: set[bytes] = set()
+    several: set[bytes] = set()
     for track in np.unique(score.notes["track"]):
         notes = score.notes[score.notes["track"] == track]
         notes = notes[np.lexsort((notes["pitch"], notes["start"]))]
         steps = np.diff(notes["pitch"].astype(np.int8))
         if len(steps) >= RUN:
             windows = np.lib.stride_tricks.sliding_window_view(steps, RUN)
-            found |= {window.tobytes() for window in windows if len(np.unique(window)) > 3}
-    return found
+            several |= {window.tobytes() for window in windows if len(np.unique(window)) > 3}
+    return several
 
 
 def split(source: str, name: str) -> str:
@@ -131,12 +131,12 @@ def arranged(source: str, name: str, score: Score, drummers: Drummers) -> Score:
 
 def drummers_of(folder: str) -> Drummers:
     """Split -> the performances of Groove that can be laid under songs."""
-    found: Drummers = {}
+    drummers: Drummers = {}
     for path in sorted(Path(folder).rglob("*.mid")) if folder else ():
         one = bands.performance(path.stem, musictx.read(path))
         if one is not None:
-            found.setdefault(split("groove", path.stem), []).append(one)
-    return found
+            drummers.setdefault(split("groove", path.stem), []).append(one)
+    return drummers
 
 
 def prepared(
@@ -193,8 +193,8 @@ def main(
             if len(score) < FEWEST_NOTES:
                 continue
             if source == "mutopia":
-                mine = runs(score)
-                if mine and len(mine & music) > SAME * len(mine):
+                these = runs(score)
+                if these and len(these & music) > SAME * len(these):
                     print(f"left out, another folder has it: {path.name}", flush=True)
                     continue
             elif source in ("lieder", "quartets", "leadsheets"):

@@ -1,11 +1,12 @@
-"""How well a model does what its controls ask for: rank correlation of asked and heard.
+"""How well a model follows its controls: rank correlation of requested and measured.
 
     python -m scripts.reproduce.steering [model=piano] [samples=64] [seconds=20] [guidance=1]
         [seed=0] [controls=density,loudness,register,polyphony]
 
-For each control, ``samples`` free pieces are asked for at eight values, spread over its levels; the
+For each control, ``samples`` free pieces are requested at eight values, spread over its levels; the
 value of what comes out is measured as it was in training (``musictx.tokens.controls.measured``).
-Prints, by control, the mean heard at each value, and Spearman's rank correlation over all pieces.
+Prints, by control, the mean measured at each value, and Spearman's rank correlation over all
+pieces.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from musictx.errors import UserError
 from musictx.tokens.controls import CONTROLS, measured
 from scripts.harness import run
 
-#: Values asked for of each control.
+#: Values requested of each control.
 VALUES = 8
 
 
@@ -43,10 +44,10 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def heard(
+def requests(
     name: str, model: str, samples: int, seconds: float, guidance: float, seed: int
 ) -> Iterator[tuple[float, float]]:
-    """(asked, heard) of each piece."""
+    """(requested, measured) of each piece."""
     for number, value in enumerate(values(name)):
         pieces = musictx.generate(
             model,
@@ -57,9 +58,9 @@ def heard(
             **{name: value},
         )
         for piece in pieces:
-            found = measured(piece.score.notes, seconds).get(name)
-            if found is not None:
-                yield value, found
+            result = measured(piece.score.notes, seconds).get(name)
+            if result is not None:
+                yield value, result
 
 
 def main(
@@ -74,12 +75,15 @@ def main(
     for name in controls:
         if name not in CONTROLS:
             raise UserError(f"controls={name}: expected some of " + ", ".join(CONTROLS))
-        asked, found = np.array(list(heard(name, model, samples, seconds, guidance, seed))).T
-        results[name] = rank_correlation(asked, found)
+        pairs = list(requests(name, model, samples, seconds, guidance, seed))
+        requested, values_measured = np.array(pairs).T
+        results[name] = rank_correlation(requested, values_measured)
         print(f"{name} ({CONTROLS[name].unit})")
-        print("  asked " + "".join(f"{value:7.1f}" for value in np.unique(asked)))
-        print("  heard " + "".join(f"{found[asked == v].mean():7.1f}" for v in np.unique(asked)))
-        print(f"  rank correlation {results[name]:.3f} over {len(asked)} pieces", flush=True)
+        levels = np.unique(requested)
+        means = (values_measured[requested == level].mean() for level in levels)
+        print("  requested " + "".join(f"{level:7.1f}" for level in levels))
+        print("  measured  " + "".join(f"{mean:7.1f}" for mean in means))
+        print(f"  rank correlation {results[name]:.3f} over {len(requested)} pieces", flush=True)
     return {name: round(value, 3) for name, value in results.items()}
 
 

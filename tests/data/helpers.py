@@ -13,7 +13,7 @@ from musictx.data.report import Report
 from musictx.data.writer import Writer
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
-from musictx.tokens.vocab import Tokenizer
+from musictx.tokens.tokenizer import Tokenizer
 
 TOKENIZER = build(name="performance")
 

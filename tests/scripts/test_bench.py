@@ -84,9 +84,8 @@ def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
 
 
 def test_a_step_of_training_is_timed(tmp_path, capsys):
-    results, cases = tmp_path / "results.csv", ["as it is", "without features", "lightning"]
+    results, cases = tmp_path / "results.csv", ["as it is", "without features"]
     training.main(rehearse=True, only=cases, results=results)
     assert [row["implementation"] for row in rows(results)] == [f"training, {x}" for x in cases]
-    *_, plain, without, lightning = capsys.readouterr().out.splitlines()
-    losses = [[float(x) for x in line.split()[-4:]] for line in (plain, without, lightning)]
-    assert losses[0] == losses[2] != losses[1]
+    *_, plain, without = capsys.readouterr().out.splitlines()
+    assert plain.split()[-4:] != without.split()[-4:]

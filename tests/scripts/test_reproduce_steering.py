@@ -19,22 +19,22 @@ def test_ranks_and_their_correlation():
 
 
 @pytest.mark.parametrize("follows", [True, False])
-def test_each_control_is_asked_and_heard(follows, monkeypatch, capsys):
-    """Of a model that plays the pitch that is asked for, or its mirror image about 60."""
-    asked = []
+def test_each_control_is_requested_and_measured(follows, monkeypatch, capsys):
+    """Of a model that plays the pitch that is requested, or its mirror image about 60."""
+    requested = []
 
     def generate(model, *, samples, register, **options):
-        asked.append((samples, register))
+        requested.append((samples, register))
         pitch = round(register if follows else 120 - register)
         rows = [(0.25 * i, 0.25 * i + 0.2, pitch, 80, 0, False, 0) for i in range(12)]
         return [SimpleNamespace(score=Score(rows))] * samples
 
     monkeypatch.setattr(steering.musictx, "generate", generate)
     found = steering.main(samples=16, seconds=3, controls=["register"])
-    assert asked == [(2, value) for value in steering.values("register")]
+    assert requested == [(2, value) for value in steering.values("register")]
     assert found == {"register": 1.0 if follows else -1.0}
     lines = capsys.readouterr().out.splitlines()
-    heard = np.array(lines[2].split()[1:], float)
+    measured = np.array(lines[2].split()[1:], float)
     wanted = np.array(steering.values("register"))
-    assert heard == pytest.approx(wanted if follows else 120 - wanted, abs=0.6)
+    assert measured == pytest.approx(wanted if follows else 120 - wanted, abs=0.6)
     assert "over 16 pieces" in lines[3]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import shlex
 import shutil
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import musictx
@@ -19,16 +17,13 @@ from musictx import cli, shipped
 from musictx.compose import compose
 from musictx.config import ModelFolder
 from musictx.errors import UserError
-from musictx.sampling.events import Event
-from musictx.studio import exchange, inputs
+from musictx.studio import inputs
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.models import TASKS, Models
-from musictx.studio.performing import TakeEvents
 from musictx.studio.request import Request, command_line, parse
-from musictx.studio.takes import Proposal, Take
-from tests.studio.composers import finished, rounded, song
+from tests.studio.composers import finished, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
 
@@ -182,90 +177,27 @@ def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny):
     assert min(outcomes["taken"], outcomes["refused"]) > 5, outcomes
 
 
-def a(*values):
-    return st.sampled_from(values)
-
-
-@settings(max_examples=8)
-@given(
-    st.fixed_dictionaries(
-        {"task": a("new", "continue", "replace", "accompany", "harmonise"), "begin": a(0.0, 1.25)},
-        optional={
-            "samples": st.integers(1, 8),
-            "seed": st.integers(0, 2**31 - 1),
-            "guidance": a(0.0, 1.0, 2.5),
-            "quantise": a("none", "8t", "16"),
-            "tracks": a([0], [0, 1], [1]),
-            "seconds": st.floats(0.1, 300),
-            "controls": st.dictionaries(a("density", "loudness", "register"), a(0, 7.3, 66)),
-            "sampling": st.fixed_dictionaries(
-                {},
-                optional={
-                    "temperature": st.floats(0, 2),
-                    "top_p": a(None, 0.1, 1.0, 1),
-                    "key": a("auto", "F#m", "Bb"),
-                    "low": a("C2", "36"),
-                    "high": a("C7", "96"),
-                },
-            ),
-        },
-    )
-)
-def test_the_command_of_a_request_means_what_it_is_composed_with(tiny, tmp_path_factory, wish):
-    """Whatever the options are, through the words of the command line and Hydra."""
-    wish.pop("controls" if wish["task"] == "harmonise" else "", None)
-    request, model, seed = parse(wish, Models(StudioConfig()), 9.0)
-    source = inputs.prepare(exchange.document_of(song()), request, model, seed or 0)
-    folder = tmp_path_factory.mktemp("takes")
-    file = None if source.data is None else "0001.mid"
-    if file is not None:
-        (folder / file).write_bytes(source.data)
-        request.name_file(source.config, file)
-    verb, *words = shlex.split(command_line(request, source.config))[1:]
-    with contextlib.chdir(folder):
-        assert compose("generate" if verb == "continue" else verb, words) == source.config
-
-
 def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_path, monkeypatch):
+    def asked_of(config):
+        there = Models(config)
+        wish, model, _ = parse({"task": "new", "seconds": 1}, there, 0.0)
+        return there, command_line(wish, wish.config(model, 1, seconds=1.0))
+
+    def path_in(line):
+        return compose("generate", shlex.split(line)[2:]).model.path
+
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")
-    there = Models(StudioConfig())
+    (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
+    there, line = asked_of(StudioConfig())
     assert there.default == "mine"
     assert [one["name"] for one in there.json()] == ["mine", *tiny]
-    wish, model, _ = parse({"task": "new", "seconds": 1}, there, 0.0)
-    (tmp_path / "studio" / "x" / "takes").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "studio" / "x" / "takes")
-    words = shlex.split(command_line(wish, wish.config(model, 1, seconds=1.0)))
-    assert compose("generate", words[2:]).model.path == "../../../runs/mine/model"
+    assert path_in(line) == "../../../runs/mine/model"
     (tmp_path / "away").mkdir()
     monkeypatch.chdir(tmp_path / "away")
-    elsewhere = StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine")))
-    wish, model, _ = parse({"task": "new", "seconds": 1}, Models(elsewhere), 0.0)
-    line = command_line(wish, wish.config(model, 1, seconds=1.0))
+    _, line = asked_of(StudioConfig(model=ModelFolder(str(tmp_path / "runs" / "mine"))))
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
-    words = shlex.split(line.replace("PATH/TO", str(tmp_path / "runs")))
-    path = compose("generate", words[2:]).model.path
+    path = path_in(line.replace("PATH/TO", str(tmp_path / "runs")))
     assert shipped.locate(path) == tmp_path / "runs" / "mine" / "model"
-
-
-@given(st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.integers(60, 62)), max_size=30))
-def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played):
-    """What it is given at first is what was published until then."""
-    take = Take(1, "new", "", 0, "", 0, 0, None, {}, "", None, proposals=[Proposal(1)])
-    begins = SimpleNamespace(placed=lambda seconds: seconds)
-    track = SimpleNamespace(of=lambda key: key)
-    session = SimpleNamespace(id="s")
-    job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
-    published: list = []
-    events_of_take = TakeEvents(None, job, lambda _, kind, data: published.extend(data["events"]))
-    for seconds, on, pitch in played:
-        events_of_take.event(0, Event(seconds / 10, on, pitch, 80, 0))
-        begun = [(at, pitch) for kind, at, pitch, *_ in published if kind == "on"]
-        assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
-    events_of_take._flush()
-    open_ = [pitch for _, end, pitch, *_ in take.proposals[0].notes if end is None]
-    counted = Counter()
-    for kind, _, pitch, *_ in published:
-        counted[pitch] = counted[pitch] + 1 if kind == "on" else max(0, counted[pitch] - 1)
-    assert Counter(open_) == +counted
