@@ -29,9 +29,9 @@ import symusic
 
 from musictx import formats
 from musictx.config import CorpusConfig
-from musictx.data.encode import encode_item, read_file
+from musictx.data.corpora import Folder, read_file
+from musictx.data.encode import encode_item
 from musictx.data.prepare import prepare
-from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.tokens.build import build
 from scripts.harness import run

@@ -70,7 +70,7 @@ class Client(threading.Thread):
     def run(self) -> None:
         made = self.ask("POST", "/api/sessions?name=soak&example=mozart_k545")
         self.session, self.revision = f"/api/sessions/{made['id']}", made["revision"]
-        while time.monotonic() < self.until:
+        while True:
             try:
                 self.take()
                 there = self.ask("GET", "")
@@ -80,6 +80,8 @@ class Client(threading.Thread):
                 )
             except OSError as error:
                 self.faults.append(f"{self.session}: {error}")
+            if time.monotonic() > self.until:
+                break
         self.document = self.ask("GET", "")
 
     def take(self) -> None:
@@ -109,7 +111,7 @@ class Client(threading.Thread):
     def lost(self) -> list[str]:
         """What a restarted server does not have as before."""
         again = self.ask("GET", "")
-        return [f"{self.session}: {name} differs" for name in KEPT
+        return [f"{self.session}: {name} are not as before" for name in KEPT
                 if self.document[name] != again[name]]  # fmt: skip
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from musictx.data.shards import Shards
-from musictx.data.writer import Writer
+from musictx import bundle, cli
+from musictx.data.shards import Shards, new_shards
 from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import BOS
+from scripts.reproduce import calibrate
 from scripts.reproduce.calibrate import calibrated, fit
 
 VOICES, VOCAB, STEPS = 4, 12, 60
@@ -42,7 +44,7 @@ def written_by(model: MusicTransformer, pieces: int) -> list[np.ndarray]:
 
 
 def shards_of(folder: Path, pieces: list[np.ndarray]) -> Shards:
-    with Writer(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
+    with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
         for number, ids in enumerate(pieces):
             told = {"name": f"{number:03d}", "split": "validation", "notes": 9, "seconds": 9.0}
             writer.add(ids.astype(np.uint16), ends=False, **told)
@@ -66,3 +68,25 @@ def test_what_wrote_the_pieces_is_found(tmp_path: Path) -> None:
     # What is calibrated already is fitted as if it were not.
     again = fit(right, shards)
     assert torch.allclose(again["scale"], found["scale"], atol=1e-3)
+
+
+def test_a_model_is_calibrated_on_pieces_that_its_sibling_has_not_seen(tmp_path, monkeypatch):
+    random = np.random.default_rng(5)
+    pieces = [random.integers([62, 57, 50, 40], [79, 72, 67, 60], (n, 4)).tolist()
+              for n in random.integers(8, 20, 30)]  # fmt: skip
+    path = tmp_path / "chorales.json"
+    path.write_text(json.dumps({"train": pieces[:28], "valid": pieces[28:]}))
+    monkeypatch.setattr(calibrate, "musictx", lambda *words: cli.main([*words]))
+    small = {"trainer.max_steps": 4, "trainer.val_check_interval": 4, "model.width": 32}
+    small |= {"model.heads": 2, "model.feedforward": 32, "model.layers": 2}
+    words = [f"{name}={value}" for name, value in small.items()]
+    shards = f"corpus.shards={tmp_path / 'shards'}"
+    run = tmp_path / "run"
+    cli.main(["train", "experiment=jsb/best", f"corpus.path={path}", shards, f"out={run}", *words])
+    (folder,) = calibrate.main(path, [str(run / "model")], runs=tmp_path / "runs", held=3, **small)
+    made = bundle.load(folder)
+    assert made.model.config.feature("calibration")
+    assert "3 training pieces" in made.card["calibration"]
+    aside = json.loads((tmp_path / "runs" / "aside-0.json").read_text())
+    assert sorted(aside["train"] + aside["valid"]) == sorted(pieces[:28])
+    assert len(aside["valid"]) == 3

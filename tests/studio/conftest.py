@@ -7,6 +7,7 @@ import torch
 
 from musictx import shipped
 from tests.studio.composers import composing, models
+from tests.studio.studios import opened
 
 torch.set_num_threads(1)
 
@@ -25,3 +26,15 @@ def only_tiny(tiny, monkeypatch):
 def studio(tmp_path):
     with composing(tmp_path / "studio") as studio:
         yield studio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+async def client(tmp_path, request):
+    """Of a studio that composes nothing, with the options of an indirect parameter."""
+    async with opened(tmp_path, **getattr(request, "param", {})) as client:
+        yield client

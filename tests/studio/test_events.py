@@ -3,11 +3,15 @@
 import asyncio
 import json
 
+import pytest
+
 from musictx import shipped
 from musictx.studio import app as routes
-from tests.studio.studios import asked, made, opened, take, with_studio
+from tests.studio.studios import asked, made, opened, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
+
+pytestmark = pytest.mark.anyio
 
 
 async def events(stream, count: int) -> list[tuple[str, object]]:
@@ -22,46 +26,39 @@ async def events(stream, count: int) -> list[tuple[str, object]]:
     return received
 
 
-def test_pages_are_told_what_happens_from_any_thread(tmp_path):
-    async def script(client):
-        session = (await made(client, ODE))["id"]
-        path = f"/api/sessions/{session}"
-        client.composer.all[session] = [take(1, [])]
-        async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
-            assert one.headers["Content-Type"] == "text/event-stream"
-            for page in (one, two):
-                ((kind, takes),) = await events(page, 1)
-                assert (kind, takes[0]["id"]) == ("takes", 1)
-            await asked(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
-            publish = client.composer.publish
-            await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
-            await asyncio.to_thread(publish, "another", "note", {})
-            await asyncio.to_thread(publish, session, "take", {"id": 1})
-            for page in (one, two):
-                assert await events(page, 3) == [
-                    ("document", {"revision": 1}),
-                    ("note", {"take": 1, "text": "a\nb"}),
-                    ("take", {"id": 1}),
-                ]
-
-    with_studio(tmp_path, script)
+async def test_pages_are_told_what_happens_from_any_thread(client):
+    session = (await made(client, ODE))["id"]
+    path = f"/api/sessions/{session}"
+    client.composer.all[session] = [take(1, [])]
+    async with client.get(f"{path}/events") as one, client.get(f"{path}/events") as two:
+        assert one.headers["Content-Type"] == "text/event-stream"
+        for page in (one, two):
+            ((kind, takes),) = await events(page, 1)
+            assert (kind, takes[0]["id"]) == ("takes", 1)
+        await asked(client, "POST", f"{path}/ops", json={"revision": 0, "remove": [0]})
+        publish = client.composer.publish
+        await asyncio.to_thread(publish, session, "note", {"take": 1, "text": "a\nb"})
+        await asyncio.to_thread(publish, "another", "note", {})
+        await asyncio.to_thread(publish, session, "take", {"id": 1})
+        for page in (one, two):
+            assert await events(page, 3) == [
+                ("document", {"revision": 1}),
+                ("note", {"take": 1, "text": "a\nb"}),
+                ("take", {"id": 1}),
+            ]
 
 
-def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(tmp_path, monkeypatch):
+async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.events.MOST_WAITING", 5)
-
-    async def script(client):
-        session = (await made(client, ODE))["id"]
-        deaf = await client.get(f"/api/sessions/{session}/events")
-        await events(deaf, 1)
-        for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
-            client.composer.publish(session, "take", {"id": 1})
-        async with asyncio.timeout(5):
-            await deaf.content.read()  # the stream ends; the page connects again
-        async with client.get(f"/api/sessions/{session}/events") as again:
-            assert (await events(again, 1))[0][0] == "takes"
-
-    with_studio(tmp_path, script)
+    session = (await made(client, ODE))["id"]
+    deaf = await client.get(f"/api/sessions/{session}/events")
+    await events(deaf, 1)
+    for _ in range(6):  # in one turn of the loop: nothing is sent meanwhile
+        client.composer.publish(session, "take", {"id": 1})
+    async with asyncio.timeout(5):
+        await deaf.content.read()  # the stream ends; the page connects again
+    async with client.get(f"/api/sessions/{session}/events") as again:
+        assert (await events(again, 1))[0][0] == "takes"
 
 
 def test_streams_show_life_and_end_with_the_studio(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from yarl import URL
 
 from musictx.errors import UserError, WriteError
@@ -48,6 +49,8 @@ SENDERS = [
     ({"Origin": "http://{}", "Sec-Fetch-Site": "cross-site"}, False),
 ]
 
+pytestmark = pytest.mark.anyio
+
 
 async def with_headers(client, method, path, headers) -> int:
     """The status of a request with exactly these headers."""
@@ -61,46 +64,41 @@ async def with_headers(client, method, path, headers) -> int:
         return answer.status
 
 
-def test_only_requests_to_its_own_names_are_answered(tmp_path):
-    async def script(client):
-        for host, good in HOSTS.items():
-            headers = {"Host": host.format(*[client.port] * 2)}
-            for path in ("/", "/page/index.html", "/api/sessions"):
-                status = await with_headers(client, "GET", path, headers)
-                assert (status == 200) == good, (host, path)
-                assert good or status in (400, 421), host
-
-    with_studio(tmp_path, script, host="192.168.7.7")
+@pytest.mark.parametrize("client", [{"host": "192.168.7.7"}], indirect=True)
+async def test_only_requests_to_its_own_names_are_answered(client):
+    for host, good in HOSTS.items():
+        headers = {"Host": host.format(*[client.port] * 2)}
+        for path in ("/", "/page/index.html", "/api/sessions"):
+            status = await with_headers(client, "GET", path, headers)
+            assert (status == 200) == good, (host, path)
+            assert good or status in (400, 421), host
 
 
-def test_only_its_own_page_may_change_anything(tmp_path):
-    async def script(client):
-        session = (await made(client))["id"]
-        host = f"127.0.0.1:{client.port}"
-        for headers, good in SENDERS:
-            headers = {name: value.format(host) for name, value in headers.items()}
-            for method, path in (
-                ("POST", "/api/sessions"),
-                ("POST", f"/api/sessions/{session}/takes/1/accept"),
-                ("DELETE", f"/api/sessions/{session}/takes/1"),
-                ("PUT", f"/api/sessions/{session}"),
-                ("OPTIONS", "/api/sessions"),
-            ):
-                status = await with_headers(client, method, path, headers)
-                assert (status != 403) == good, (headers, method)
-            for site, path, wanted in (
-                ("cross-site", "/", 200),  # a link to the page
-                ("cross-site", "/api/sessions", 403),
-                ("same-site", f"/api/sessions/{session}/export/x.mid", 403),
-                ("none", "/api/sessions", 200),  # typed into the browser
-            ):
-                assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
-            for origin, wanted in ((f"http://{host}", 200), ("http://evil.example", 403)):
-                # Of browsers that send no Sec-Fetch-Site.
-                sent = {"Origin": origin}
-                assert await with_headers(client, "GET", "/api/sessions", sent) == wanted
-
-    with_studio(tmp_path, script)
+async def test_only_its_own_page_may_change_anything(client):
+    session = (await made(client))["id"]
+    host = f"127.0.0.1:{client.port}"
+    for headers, good in SENDERS:
+        headers = {name: value.format(host) for name, value in headers.items()}
+        for method, path in (
+            ("POST", "/api/sessions"),
+            ("POST", f"/api/sessions/{session}/takes/1/accept"),
+            ("DELETE", f"/api/sessions/{session}/takes/1"),
+            ("PUT", f"/api/sessions/{session}"),
+            ("OPTIONS", "/api/sessions"),
+        ):
+            status = await with_headers(client, method, path, headers)
+            assert (status != 403) == good, (headers, method)
+        for site, path, wanted in (
+            ("cross-site", "/", 200),  # a link to the page
+            ("cross-site", "/api/sessions", 403),
+            ("same-site", f"/api/sessions/{session}/export/x.mid", 403),
+            ("none", "/api/sessions", 200),  # typed into the browser
+        ):
+            assert await with_headers(client, "GET", path, {"Sec-Fetch-Site": site}) == wanted
+        for origin, wanted in ((f"http://{host}", 200), ("http://evil.example", 403)):
+            # Of browsers that send no Sec-Fetch-Site.
+            sent = {"Origin": origin}
+            assert await with_headers(client, "GET", "/api/sessions", sent) == wanted
 
 
 def test_listening_everywhere_takes_addresses_but_no_names():
@@ -116,17 +114,13 @@ NOWHERE = """/page/../app.py /page/%2e%2e/app.py /page/..%2f..%2fbundle.py /page
 /api/sessions/x/export/x.py /api/none"""
 
 
-def test_nothing_else_of_the_machine_is_served(tmp_path):
+async def test_nothing_else_of_the_machine_is_served(client, tmp_path):
     (tmp_path / "deleted").mkdir()
-
-    async def script(client):
-        for path in NOWHERE.split():
-            url = URL(f"http://127.0.0.1:{client.port}{path}", encoded=True)
-            async with client.session.get(url) as answer:
-                assert answer.status in (403, 404), path
-                assert set(await answer.json()) == {"error"}
-
-    with_studio(tmp_path, script)
+    for path in NOWHERE.split():
+        url = URL(f"http://127.0.0.1:{client.port}{path}", encoded=True)
+        async with client.session.get(url) as answer:
+            assert answer.status in (403, 404), path
+            assert set(await answer.json()) == {"error"}
 
 
 def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):

@@ -7,6 +7,7 @@ import re
 from urllib.parse import quote
 
 import mido
+import pytest
 from yarl import URL
 
 from musictx import midi, musicxml, shipped
@@ -15,6 +16,8 @@ from musictx.studio.config import StudioLimits
 from tests.studio.studios import asked, made, take, with_studio
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
+
+pytestmark = pytest.mark.anyio
 
 
 def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
@@ -109,27 +112,25 @@ REFUSED = [
 ]
 
 
-def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(tmp_path):
+@pytest.mark.parametrize("client", [{"limits": StudioLimits(notes=1000)}], indirect=True)
+async def test_a_file_that_is_no_music_or_too_much_gets_a_sentence(client, tmp_path):
     async def pieces(data):
         for i in range(0, len(data), 1 << 20):
             yield data[i : i + (1 << 20)]
 
-    async def script(client):
-        for data, status, sentence in REFUSED:
-            for body in (io.BytesIO(data), pieces(data)):  # with its length, or without
-                query = {"name": "x.mid"}
-                async with client.post("/api/sessions", params=query, data=body) as answer:
-                    assert answer.status == status
-                    error = (await answer.json())["error"]
-                assert re.search(sentence, error)
-                assert status == 413 or error.startswith('"x": ')
-                assert str(tmp_path) not in error
-                assert "\n" not in error
-        assert await asked(client, "GET", "/api/sessions") == []
-        assert [path.name for path in tmp_path.iterdir()] == []
-        assert len((await made(client, pieces(ODE)))["notes"]) == 62
-
-    with_studio(tmp_path, script, limits=StudioLimits(notes=1000))
+    for data, status, sentence in REFUSED:
+        for body in (io.BytesIO(data), pieces(data)):  # with its length, or without
+            query = {"name": "x.mid"}
+            async with client.post("/api/sessions", params=query, data=body) as answer:
+                assert answer.status == status
+                error = (await answer.json())["error"]
+            assert re.search(sentence, error)
+            assert status == 413 or error.startswith('"x": ')
+            assert str(tmp_path) not in error
+            assert "\n" not in error
+    assert await asked(client, "GET", "/api/sessions") == []
+    assert [path.name for path in tmp_path.iterdir()] == []
+    assert len((await made(client, pieces(ODE)))["notes"]) == 62
 
 
 CUE = (
@@ -140,34 +141,28 @@ CUE = (
 )
 
 
-def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(tmp_path):
-    async def script(client):
-        damaged = "The file is damaged (truncated track)."
-        plain = "Not played as it is written: cue notes left out."
-        for data, remark in ((ODE, None), (ODE[:-60], damaged), (CUE, plain)):
-            async with client.post("/api/sessions", data=data) as answer:
-                piece = await answer.json()
-            assert piece["notes"]
-            assert (piece["remark"] or "").startswith(remark or "")
-            assert (piece["remark"] is None) == (remark is None)
-
-    with_studio(tmp_path, script)
+async def test_a_file_that_is_damaged_in_part_is_opened_and_said_to_be(client):
+    damaged = "The file is damaged (truncated track)."
+    plain = "Not played as it is written: cue notes left out."
+    for data, remark in ((ODE, None), (ODE[:-60], damaged), (CUE, plain)):
+        async with client.post("/api/sessions", data=data) as answer:
+            piece = await answer.json()
+        assert piece["notes"]
+        assert (piece["remark"] or "").startswith(remark or "")
+        assert (piece["remark"] is None) == (remark is None)
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path, monkeypatch):
+async def test_a_body_that_does_not_arrive_is_not_waited_for(client, monkeypatch):
     monkeypatch.setattr("musictx.studio.app.BODY_SECONDS", 0.1)
 
-    async def script(client):
-        async def slow():
-            yield b"MThd"
-            await asyncio.sleep(0.4)
-            yield b""
+    async def slow():
+        yield b"MThd"
+        await asyncio.sleep(0.4)
+        yield b""
 
-        async with client.post("/api/sessions", data=slow()) as answer:
-            assert answer.status == 408
-            assert "within 0.1 seconds" in (await answer.json())["error"]
-
-    with_studio(tmp_path, script)
+    async with client.post("/api/sessions", data=slow()) as answer:
+        assert answer.status == 408
+        assert "within 0.1 seconds" in (await answer.json())["error"]
 
 
 HOSTILE = [
@@ -208,65 +203,62 @@ def test_hostile_names_become_neither_paths_nor_headers(tmp_path):
     assert all(name.isascii() and len(name) < 50 for name in folders)
 
 
-def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(tmp_path):
-    async def script(client):
-        session = await made(client, ODE)
-        path = f"/api/sessions/{session['id']}"
+async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, tmp_path):
+    session = await made(client, ODE)
+    path = f"/api/sessions/{session['id']}"
 
-        async def file(name, status=200, headers=None, **query):
-            where = f"{path}/export/{name}"
-            async with client.get(where, params=query, headers=headers) as answer:
-                assert answer.status == status, await answer.text()
-                return await answer.read(), answer.headers
+    async def file(name, status=200, headers=None, **query):
+        where = f"{path}/export/{name}"
+        async with client.get(where, params=query, headers=headers) as answer:
+            assert answer.status == status, await answer.text()
+            return await answer.read(), answer.headers
 
-        data, headers = await file("my tune.mid")
-        assert midi.read(data) == midi.read(ODE)
-        assert headers["Content-Type"] == "audio/midi"
-        assert headers["Content-Disposition"].startswith('attachment; filename="my tune.mid"')
-        part = midi.read((await file("x.mid", begin="2.4", end="4.8"))[0])
-        assert part.notes["pitch"].tolist() == [74, 72, 71, 69]
-        assert part.notes["start"][0] == 0
-        notes = musicxml.read((await file("x.musicxml"))[0]).notes
-        assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
-        picture, _ = await file("x.png", end="2.4")
-        assert picture.startswith(b"\x89PNG")
-        drawn = list((tmp_path / ".exports").glob("*/*.png"))
-        assert [path.stem for path in drawn] == [session["name"]]  # the heading of the picture
-        sound, headers = await file("x.wav", end="0.6")
-        assert sound.startswith(b"RIFF")
-        piece, ranged = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
-        assert piece == sound[4:12]
-        assert ranged["ETag"] == headers["ETag"]  # the same file, made once
+    data, headers = await file("my tune.mid")
+    assert midi.read(data) == midi.read(ODE)
+    assert headers["Content-Type"] == "audio/midi"
+    assert headers["Content-Disposition"].startswith('attachment; filename="my tune.mid"')
+    part = midi.read((await file("x.mid", begin="2.4", end="4.8"))[0])
+    assert part.notes["pitch"].tolist() == [74, 72, 71, 69]
+    assert part.notes["start"][0] == 0
+    notes = musicxml.read((await file("x.musicxml"))[0]).notes
+    assert notes["pitch"].tolist() == midi.read(ODE).notes["pitch"].tolist()
+    picture, _ = await file("x.png", end="2.4")
+    assert picture.startswith(b"\x89PNG")
+    drawn = list((tmp_path / ".exports").glob("*/*.png"))
+    assert [path.stem for path in drawn] == [session["name"]]  # the heading of the picture
+    sound, headers = await file("x.wav", end="0.6")
+    assert sound.startswith(b"RIFF")
+    piece, ranged = await file("x.wav", 206, {"Range": "bytes=4-11"}, end="0.6")
+    assert piece == sound[4:12]
+    assert ranged["ETag"] == headers["ETag"]  # the same file, made once
 
-        client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
-        with_take, _ = await file("x.mid", take="5", proposal="1")
-        assert midi.read(with_take).notes["pitch"].tolist()[:1] == [30]
-        assert len(midi.read(with_take)) == 3
-        assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)  # not accepted
+    client.composer.all[session["id"]] = [take(5, [[0, 1, 30, 80, 0]], removes=range(60))]
+    with_take, _ = await file("x.mid", take="5", proposal="1")
+    assert midi.read(with_take).notes["pitch"].tolist()[:1] == [30]
+    assert len(midi.read(with_take)) == 3
+    assert midi.read((await file("x.mid"))[0]) == midi.read(ODE)  # not accepted
 
-        for query, sentence in (
-            ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
-            ({"begin": "x"}, "begin='x': expected a valid number"),
-            ({"end": "nan"}, "end='nan': expected a finite number"),
-            ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
-            ({"take": "five"}, "take='five': expected a valid integer"),
-            ({"from": "1", "to": "2"}, "from: there is no such part"),
-        ):
-            error, _ = await file("x.mid", 400, **query)
-            assert sentence in json.loads(error)["error"]
-        await file("x.mid", 404, take="6")
-        notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
-        slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
-        free = await made(client, midi.to_bytes(slow))
-        path = f"/api/sessions/{free['id']}"
-        error = json.loads((await file("x.musicxml", 400))[0])["error"]
-        assert error.endswith("has no notation; quantise it, or export it as MIDI")
-        nothing = await made(client)
-        path = f"/api/sessions/{nothing['id']}"
-        assert len(midi.read((await file("x.mid"))[0])) == 0
-        assert "there are no notes here" in json.loads((await file("x.wav", 400))[0])["error"]
-
-    with_studio(tmp_path, script)
+    for query, sentence in (
+        ({"begin": "5", "end": "4"}, "begin=5 end=4: expected an end after the begin"),
+        ({"begin": "x"}, "begin='x': expected a valid number"),
+        ({"end": "nan"}, "end='nan': expected a finite number"),
+        ({"begin": "100"}, "begin=100 end=38.4: expected an end"),
+        ({"take": "five"}, "take='five': expected a valid integer"),
+        ({"from": "1", "to": "2"}, "from: there is no such part"),
+    ):
+        error, _ = await file("x.mid", 400, **query)
+        assert sentence in json.loads(error)["error"]
+    await file("x.mid", 404, take="6")
+    notes = [(i * 0.317 + i * i * 0.0091, 12.0, 60, 80, 0, False, 0) for i in range(20)]
+    slow = Score(notes=notes, tempos=[(0, 30)], ticks_per_quarter=480)
+    free = await made(client, midi.to_bytes(slow))
+    path = f"/api/sessions/{free['id']}"
+    error = json.loads((await file("x.musicxml", 400))[0])["error"]
+    assert error.endswith("has no notation; quantise it, or export it as MIDI")
+    nothing = await made(client)
+    path = f"/api/sessions/{nothing['id']}"
+    assert len(midi.read((await file("x.mid"))[0])) == 0
+    assert "there are no notes here" in json.loads((await file("x.wav", 400))[0])["error"]
 
 
 def of_two_programs() -> bytes:
@@ -284,37 +276,34 @@ def of_two_programs() -> bytes:
     return out.getvalue()
 
 
-def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(tmp_path):
+async def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(client):
     data = of_two_programs()
 
-    async def script(client):
-        async def file(path):
-            async with client.get(f"{path}/export/x.mid") as answer:
-                return await answer.read()
+    async def file(path):
+        async with client.get(f"{path}/export/x.mid") as answer:
+            return await answer.read()
 
-        path = f"/api/sessions/{(await made(client, data))['id']}"
-        assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
-        assert await file(path) == data
-        lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
-        await asked(client, "POST", f"{path}/ops", json=lyric)
-        sung = await file(path)
-        kinds = [message.type for message in mido.MidiFile(file=io.BytesIO(sung)).tracks[0]]
-        assert kinds.count("lyrics") == 1
-        kinds.remove("lyrics")
-        assert kinds == [message.type for message in mido.MidiFile(file=io.BytesIO(data)).tracks[0]]
-        part = await asked(client, "GET", f"{path}/losses?begin=0&end=1")
-        (sentence,) = part["losses"]
-        assert sentence.endswith("without its controllers, bends, release velocities")
-        await asked(client, "GET", f"{path}/losses?bar=1", 400)
+    path = f"/api/sessions/{(await made(client, data))['id']}"
+    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+    assert await file(path) == data
+    lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
+    await asked(client, "POST", f"{path}/ops", json=lyric)
+    sung = await file(path)
+    kinds = [message.type for message in mido.MidiFile(file=io.BytesIO(sung)).tracks[0]]
+    assert kinds.count("lyrics") == 1
+    kinds.remove("lyrics")
+    assert kinds == [message.type for message in mido.MidiFile(file=io.BytesIO(data)).tracks[0]]
+    part = await asked(client, "GET", f"{path}/losses?begin=0&end=1")
+    (sentence,) = part["losses"]
+    assert sentence.endswith("without its controllers, bends, release velocities")
+    await asked(client, "GET", f"{path}/losses?bar=1", 400)
 
-        path = f"/api/sessions/{(await made(client, data[:-12]))['id']}"  # damaged
-        assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
-        assert await file(path) == data[:-12]
-        await asked(client, "POST", f"{path}/ops", json=lyric)
-        (sentence,) = (await asked(client, "GET", f"{path}/losses"))["losses"]
-        assert "damaged" in sentence
-
-    with_studio(tmp_path, script)
+    path = f"/api/sessions/{(await made(client, data[:-12]))['id']}"  # damaged
+    assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
+    assert await file(path) == data[:-12]
+    await asked(client, "POST", f"{path}/ops", json=lyric)
+    (sentence,) = (await asked(client, "GET", f"{path}/losses"))["losses"]
+    assert "damaged" in sentence
 
 
 def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
@@ -339,74 +328,64 @@ def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
     with_studio(tmp_path, script)
 
 
-def test_a_proposal_is_accepted_once_undone_and_known(tmp_path):
-    async def script(client):
-        session = await made(client, ODE)
-        path = f"/api/sessions/{session['id']}"
-        asks = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
-        waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
-        assert waiting["state"] == "waiting"
-        many = asks | {"samples": 9}
-        error = await asked(client, "POST", f"{path}/takes", 400, json=many)
-        assert error["error"].startswith("samples=9: expected")
-        await asked(client, "DELETE", f"{path}/takes/1", 204)
-        assert client.composer.cancelled == [(session["id"], 1)]
+async def test_a_proposal_is_accepted_once_undone_and_known(client):
+    session = await made(client, ODE)
+    path = f"/api/sessions/{session['id']}"
+    asks = {"task": "replace", "begin": 0, "end": 1, "revision": 0}
+    waiting = await asked(client, "POST", f"{path}/takes", 202, json=asks)
+    assert waiting["state"] == "waiting"
+    many = asks | {"samples": 9}
+    error = await asked(client, "POST", f"{path}/takes", 400, json=many)
+    assert error["error"].startswith("samples=9: expected")
+    await asked(client, "DELETE", f"{path}/takes/1", 204)
+    assert client.composer.cancelled == [(session["id"], 1)]
 
-        client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
-        for proposal in (2, "x", None, {}):
-            asks = {"proposal": proposal, "revision": 0}
-            async with client.post(f"{path}/takes/1/accept", json=asks) as answer:
-                assert answer.status in (400, 404)
-        asks = {"proposal": 1, "revision": 0}
-        await asked(client, "POST", f"{path}/takes/1/accept", 409, json=asks | {"revision": 7})
-        done = await asked(client, "POST", f"{path}/takes/1/accept", json=asks)
-        assert done["revision"] == 1
-        assert [n[0] for n in done["notes"]][:2] == [62, 2]
-        assert (await asked(client, "GET", path))["takes"][0]["proposals"][0]["accepted"]
-        undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
-        assert undone["notes"] == session["notes"]
-        again = await asked(client, "GET", path)
-        assert not again["takes"][0]["proposals"][0]["accepted"]
-
-    with_studio(tmp_path, script)
+    client.composer.all[session["id"]] = [take(1, [[0.0, 0.5, 50, 80, 0]], removes=[0, 1])]
+    for proposal in (2, "x", None, {}):
+        asks = {"proposal": proposal, "revision": 0}
+        async with client.post(f"{path}/takes/1/accept", json=asks) as answer:
+            assert answer.status in (400, 404)
+    asks = {"proposal": 1, "revision": 0}
+    await asked(client, "POST", f"{path}/takes/1/accept", 409, json=asks | {"revision": 7})
+    done = await asked(client, "POST", f"{path}/takes/1/accept", json=asks)
+    assert done["revision"] == 1
+    assert [n[0] for n in done["notes"]][:2] == [62, 2]
+    assert (await asked(client, "GET", path))["takes"][0]["proposals"][0]["accepted"]
+    undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
+    assert undone["notes"] == session["notes"]
+    again = await asked(client, "GET", path)
+    assert not again["takes"][0]["proposals"][0]["accepted"]
 
 
-def test_a_body_that_is_no_operation_gets_a_sentence(tmp_path):
-    async def script(client):
-        path = f"/api/sessions/{(await made(client, ODE))['id']}"
-        for body in (b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"remove": 1}'):
-            for word in ("ops", "undo", "redo", "takes/1/accept"):
-                async with client.post(f"{path}/{word}", data=body) as answer:
-                    assert 400 <= answer.status < 500
-                    assert (await answer.json())["error"]
-        assert (await asked(client, "GET", path))["revision"] == 0
-
-    with_studio(tmp_path, script)
+async def test_a_body_that_is_no_operation_gets_a_sentence(client):
+    path = f"/api/sessions/{(await made(client, ODE))['id']}"
+    for body in (b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"remove": 1}'):
+        for word in ("ops", "undo", "redo", "takes/1/accept"):
+            async with client.post(f"{path}/{word}", data=body) as answer:
+                assert 400 <= answer.status < 500
+                assert (await answer.json())["error"]
+    assert (await asked(client, "GET", path))["revision"] == 0
 
 
-def test_twenty_clients_at_once_lose_nothing(tmp_path):
+async def test_twenty_clients_at_once_lose_nothing(client):
     """Each adds notes to its own piece and to one that all share, and tries again on a conflict."""
+    shared = (await made(client, ODE))["id"]
 
-    async def script(client):
-        shared = (await made(client, ODE))["id"]
+    async def one(number):
+        alone = (await made(client, name=str(number)))["id"]
+        for name in (alone, shared):
+            path = f"/api/sessions/{name}"
+            for _ in range(2):
+                while True:
+                    now = await asked(client, "GET", path)
+                    note = [now["next_id"], 0, 1, number, 80, now["tracks"][0]["id"]]
+                    asks = {"revision": now["revision"], "add": [note]}
+                    async with client.post(f"{path}/ops", json=asks) as answer:
+                        if answer.status == 200:
+                            break
+                        assert answer.status == 409
+        return len((await asked(client, "GET", f"/api/sessions/{alone}"))["notes"])
 
-        async def one(number):
-            alone = (await made(client, name=str(number)))["id"]
-            for name in (alone, shared):
-                path = f"/api/sessions/{name}"
-                for _ in range(2):
-                    while True:
-                        now = await asked(client, "GET", path)
-                        note = [now["next_id"], 0, 1, number, 80, now["tracks"][0]["id"]]
-                        asks = {"revision": now["revision"], "add": [note]}
-                        async with client.post(f"{path}/ops", json=asks) as answer:
-                            if answer.status == 200:
-                                break
-                            assert answer.status == 409
-            return len((await asked(client, "GET", f"/api/sessions/{alone}"))["notes"])
-
-        assert await asyncio.gather(*map(one, range(20))) == [2] * 20
-        notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]
-        assert sorted(n[3] for n in notes if n[0] >= 62) == sorted([*range(20)] * 2)
-
-    with_studio(tmp_path, script)
+    assert await asyncio.gather(*map(one, range(20))) == [2] * 20
+    notes = (await asked(client, "GET", f"/api/sessions/{shared}"))["notes"]
+    assert sorted(n[3] for n in notes if n[0] >= 62) == sorted([*range(20)] * 2)

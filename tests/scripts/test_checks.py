@@ -1,0 +1,77 @@
+"""The checks that maintainers run, small: each passes, and reports what it is there to notice."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from scripts import kept, kill, lowest
+from scripts.studio import soak
+from tests.browser.served import Served
+from tests.data.helpers import write_songs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_files_are_kept_and_changed_notes_are_reported(tmp_path, monkeypatch, capsys):
+    folder = write_songs(tmp_path / "midi", range(2), notes=30)
+    assert kept.main(str(folder), n=2) == 0
+    assert capsys.readouterr().out.splitlines()[2] == "| midi | 2 | 2 | 2 | 0 | 0 |"
+    right = kept.formats.to_bytes
+    lost = lambda made: right(made.score.with_notes(made.score.notes[1:]))  # noqa: E731
+    monkeypatch.setattr(kept.formats, "to_bytes", lost)
+    assert kept.main(str(folder), n=2) == 1
+    assert "notes outside of the gap have changed" in capsys.readouterr().out
+
+
+def test_a_killed_preparation_ends_as_an_undisturbed_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(kill, "PIECES", 12)
+    assert kill.main(tmp_path / "trials", times=1, what=["prepare"]) == 0
+    assert re.search(r"\| prepare \| \d+ \| [01] \| 0 \|", capsys.readouterr().out)
+    draws = iter(range(99))
+    monkeypatch.setattr(kill, "contents", lambda folder: {"a": str(next(draws)).encode()})
+    assert kill.main(tmp_path / "trials", times=1, what=["prepare"]) == 1
+    assert "prepare 0: not what an undisturbed run gives" in capsys.readouterr().out
+
+
+def test_the_lowest_versions_are_those_of_the_project():
+    lines = lowest.lowest()
+    text = (ROOT / "pyproject.toml").read_text()
+    assert {"torch", "numpy", "mido"} <= {line.partition("==")[0] for line in lines}
+    assert all(line.replace("==", ">=") in text for line in lines)
+
+
+def test_what_has_changed_is_reported_by_its_line(tmp_path):
+    def unchanged(option):
+        command = [sys.executable, "-m", "scripts.unchanged", option, "only=help"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    file = tmp_path / "before.json"
+    assert unchanged(f"write={file}").returncode == 0
+    hashes = json.loads(file.read_text())
+    assert hashes["help"]["train --help"]
+    hashes["help"]["train --help"] += "."
+    file.write_text(json.dumps(hashes))
+    answer = unchanged(f"against={file}")
+    assert answer.returncode == 1
+    assert answer.stdout == f"1 of {len(hashes['help'])} differ\nhelp: train --help\n"
+
+
+def test_nothing_acknowledged_is_lost_by_a_studio_that_is_killed(tmp_path):
+    pytest.importorskip("aiohttp")
+    served = Served(tmp_path / "studio").start()
+    try:
+        client = soak.Client(served.url, Random(0), {"chorale"}, until=0.0)
+        client.run()
+        assert client.takes == 1
+        served.kill()
+        client.url = served.start().url
+        assert client.faults + client.lost() == []
+        client.document["notes"].pop()
+        assert client.lost() == [f"{client.session}: notes are not as before"]
+    finally:
+        served.stop()
