@@ -124,9 +124,9 @@ def cannot_write(what: str | Path, error: OSError) -> UserError:
 def atomic_folder(folder: str | Path) -> Iterator[Path]:
     """A hidden folder beside ``folder`` to fill; when the block ends it takes its place.
 
-    An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder is
-    removed and the old one stays; so is what a killed process left of the same folder. Raises
-    :class:`WriteError` where the machine cannot write.
+    An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder and
+    the parents that were made for it are removed and the old one stays; what a killed process left
+    of the same folder is removed too. Raises :class:`WriteError` where the machine cannot write.
     """
     folder = Path(folder)
     for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
@@ -135,6 +135,7 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
         if dead:
             shutil.rmtree(left, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
+    new = [parent for parent in folder.parents if not parent.exists()]
     try:
         partial.mkdir(parents=True)
         with _locked(partial):
@@ -144,6 +145,9 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
         raise cannot_write(folder, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        for parent in new:
+            with suppress(OSError):  # not empty: the new folder stands in it
+                parent.rmdir()
 
 
 @contextmanager

@@ -21,6 +21,8 @@ _HERE = Path(__file__).resolve().parent
 #: Which of the models is used where nothing has been trained yet, and which for music that keeps
 #: to the beats of its file.
 DEFAULT, ON_BEATS = "piano", "song"
+#: Those whose weights, and the music that they write, are under CC BY-NC-SA 4.0.
+NON_COMMERCIAL = ("piano",)
 #: Which of the examples are openings to continue; the others are melodies.
 OPENINGS = ("mozart_k545",)
 

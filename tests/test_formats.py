@@ -14,7 +14,7 @@ from musictx import formats, midi
 from musictx.config import Limits
 from musictx.errors import MidiError, MusicXmlError, ReadError, UserError
 from musictx.notes import Score
-from tests.midi.midi_bytes import END, chunk, file
+from tests.midi.midi_bytes import END, file
 from tests.test_musicxml import GOOD, mxl
 
 ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
@@ -98,38 +98,34 @@ def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_p
             formats.find(wrong)
 
 
-def _pedals(count: int) -> bytes:
-    return chunk(b"\0\xb0\x40\x7f" * count + b"\0\xff\x2f\0")
+EMPTY, NOTE = b"\0\xff\x2f\0", bytes([0, 0x90, 60, 64, 96, 60, 0]) + b"\0\xff\x2f\0"
 
 
-def _note(channel: int = 0) -> bytes:
-    return chunk(bytes([0, 0x90 | channel, 60, 64, 96, 60, 0, 0, 0xFF, 0x2F, 0]))
+def many(*tracks: bytes) -> bytes:
+    """A file of many tracks, of which it can state 65,535."""
+    return file(*tracks, count=min(len(tracks), 65535))
 
 
-def _head(kind: int, tracks: int) -> bytes:
-    return (
-        b"MThd\0\0\0\6"
-        + kind.to_bytes(2, "big")
-        + min(tracks, 65535).to_bytes(2, "big")
-        + b"\1\xe0"
-    )
+def test_many_small_tracks_are_read() -> None:
+    """Empty ones, of a note each, and of pedals of every channel."""
+    pedals = b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16))
+    assert len(midi.read(many(*[EMPTY] * 60_000))) == 0
+    assert len(midi.read(many(*[NOTE] * 65_000))) == 65_000
+    assert len(midi.read(many(*[pedals] * 30_000, NOTE))) == 1
 
 
-def test_many_small_tracks_are_read_and_what_would_fill_the_memory_is_refused() -> None:
-    """Empty ones, of a note each, and of pedals of every channel; too many tracks, and the pedals
-    of one without notes, for a thousand parts."""
-    empty = chunk(b"\0\xff\x2f\0")
-    pedals = chunk(b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16)))
-    assert len(midi.read(_head(1, 60_000) + empty * 60_000)) == 0
-    assert len(midi.read(_head(1, 65_000) + _note() * 65_000)) == 65_000
-    assert len(midi.read(_head(1, 30_001) + pedals * 30_000 + _note())) == 1
-    for data, limit in (
-        (_head(1, 65535) + empty * 100_000, "limits.tracks=65534"),
-        (_head(1, 1001) + _pedals(100_000) + _note() * 1000, "limits.events=4000000"),
-    ):
-        with pytest.raises(MidiError, match=limit) as caught:
-            midi.read(data)
-        assert caught.value.reason == "too large"
+@pytest.mark.parametrize(
+    ("data", "limit"),
+    [  # tracks; the pedals of one without notes, for a thousand parts
+        (many(*[EMPTY] * 100_000), "limits.tracks=65534"),
+        (many(b"\0\xb0\x40\x7f" * 100_000 + EMPTY, *[NOTE] * 1000), "limits.events=4000000"),
+    ],
+    ids=["tracks", "pedals"],
+)
+def test_what_would_fill_the_memory_is_refused(data: bytes, limit: str) -> None:
+    with pytest.raises(MidiError, match=limit) as caught:
+        midi.read(data)
+    assert caught.value.reason == "too large"
 
 
 def test_more_parts_than_a_file_can_have_are_refused() -> None:

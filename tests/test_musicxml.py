@@ -108,17 +108,6 @@ def test_notes_sound_as_they_are_written(what):
     assert read(*parts) == notes
 
 
-def test_parts_stay_together_where_one_leaves_a_measure_empty_or_short():
-    first = [HEAD.format(1) + note(C, 4), note(C, 4), note(C, 4)]
-    second = [HEAD.format(1) + note(E, 4), "", forward(1) + note(E, 1)]
-    third = [HEAD.format(1) + note(G, 2), note(G, 4)]
-    found = read(first, second, third)
-    assert [n[:2] for n in found if n[3] == 1] == [(0, 4), (9, 10)]
-    assert [n[:2] for n in found if n[3] == 2] == [(0, 2), (4, 8)]
-    assert [n[:2] for n in read(second, third, first) if n[3] == 0] == [(0, 4), (9, 10)]
-    assert [n[:2] for n in read(third, first) if n[3] == 0] == [(0, 2), (4, 8)]
-
-
 def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
     for fifths, chromatic in product(range(-7, 8), range(-12, 13)):
         key = f"<key><fifths>{fifths}</fifths><mode>minor</mode></key>"
@@ -298,14 +287,14 @@ ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000
     [
         (whole(part(PRIMES[: PRIMES.index(b"<measure>", 30_000)])), "divisions"),
         (whole(part(PRIMES)), "limits.divisions=1000"),
-        (whole(b"<a/>" * 4_000_001), "limits.xml_tags=4000000"),
-        (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(4_000_000)) + b"/>"), "xml_tags"),
-        (whole(b"<part/>" * 70_000), "limits.tracks=65534"),
+        (whole(b"<a/>" * 300_001), "limits.xml_tags=300000"),
+        (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(300_000)) + b"/>"), "xml_tags"),
+        (whole(b"<part/>" * 1001), "limits.tracks=1000"),
         (whole(b'<x xmlns="' + b"u" * 5_000_000 + b'">' + b"<a/>" * 9 + b"</x>"), "attribute"),
         (b"<!--" + b"x" * 30_000_000 + b"-->" + GOOD, "comment"),
         (b"<?x " + b"x" * 30_000_000 + b"?>" + GOOD, "comment"),
         (b'<score-partwise a="' + b"x" * 30_000_000 + b'"/>', "attribute"),
-        (whole(b"".join(b"<a%d/>" % n for n in range(300_000))), "10000 different names"),
+        (whole(b"".join(b"<a%d/>" % n for n in range(20_000))), "10000 different names"),
         (mxl({str(n): b"" for n in range(10_001)}), "10000 files"),
         (ATTLIST + whole(part(b"<measure/>" * 20_000)), "document type"),
         ((ATTLIST + GOOD[GOOD.index(b"<score") :]).decode().encode("utf-16"), "document type"),
@@ -314,7 +303,7 @@ ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000
 )
 def test_bombs_are_refused(data, message):
     with pytest.raises(MusicXmlError, match=message):
-        musicxml.read(data)
+        musicxml.read(data, limits=Limits(xml_tags=300_000, tracks=1000))
 
 
 def test_what_only_looks_like_one_is_read():

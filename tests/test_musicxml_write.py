@@ -173,13 +173,6 @@ def test_a_performance_is_refused_and_leaves_no_file(tmp_path, bpm):
     assert not list(tmp_path.iterdir())
 
 
-def test_sixteenths_as_a_player_has_them_are_written():
-    off = np.random.default_rng(0).uniform(-0.011, 0.011, 60)
-    starts = 1 + np.arange(60) / 8 + off
-    score = replace(piece(*((s, s + 0.1, 60) for s in starts)), tempos=[(0.0, 120.0)])
-    assert len(musicxml.read(musicxml.to_bytes(score))) == 60
-
-
 def test_a_tempo_of_microseconds_is_refused_before_millions_of_bars_are_written():
     marks = np.array([(0.0, 6e7)], TEMPO)
     score = piece((0, 100, 60), (300, 301, 62))

@@ -106,7 +106,9 @@ def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, 
     run_of("chorale")
     assert taken(harmonising)[0] == Path("runs/chorale/model")
     (tmp_path / "runs").rename(tmp_path / "elsewhere")
-    assert taken(GenerateConfig())[0] == shipped.find_latest() == shipped.default()
+    where, line = taken(GenerateConfig())
+    assert where == shipped.find_latest() == shipped.default()
+    assert "not for commercial use" in line
     as_asked = GenerateConfig(model=ModelFolder("chorale"))
     assert taken(as_asked) == (chorale, "")
     with pytest.raises(UserError, match="nothing-of-the-kind"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from musictx.config import PrepareConfig
-from musictx.data.prepare import prepare
-from musictx.data.report import Report
+from musictx.data.prepare import Report, prepare
 from musictx.tokens.build import build
 
 

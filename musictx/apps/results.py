@@ -130,7 +130,8 @@ def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> P
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
     more = f" (or {', '.join(others)})" if others and config.tokenizer is None else ""
     why = " and counts in beats, as this file does" if ours[where] == shipped.ON_BEATS else ""
-    notice(f"model: {ours[where]}, which comes with musictx{why}{more}")
+    terms = ", not for commercial use" if ours[where] in shipped.NON_COMMERCIAL else ""
+    notice(f"model: {ours[where]}, which comes with musictx{why}{terms}{more}")
     return where
 
 

@@ -6,12 +6,10 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx import formats
 from musictx.config import CorpusConfig, Limits
 from musictx.data.corpora import Item, Reader
 from musictx.data.shards import checked
@@ -25,35 +23,39 @@ from musictx.tokens.tokenizer import Tokenizer
 VERSION = 4
 #: Pieces of fewer notes are left out.
 FEWEST_NOTES = 2
-NO_IDS = np.empty(0, np.uint16)
 
 
-@dataclass
-class Outcome:
-    """What became of one piece. ``reason`` is empty if it can be used; else ``detail`` explains.
+class Encoded(NamedTuple):
+    """A piece as tokens.
 
     ids      (n,) uint16;  hash  ``Score.content_hash()`` of what was read
     notes    notes that the ids hold;  seconds  from 0 to the end of the last note (keys, not pedal)
     lossy    what was repaired in reading or left out in writing: label -> number
     """
 
+    ids: np.ndarray
+    hash: str
+    notes: int
+    seconds: float
+    lossy: dict[str, int]
+
+
+class LeftOut(NamedTuple):
+    """A piece that is not in the shards: ``reason`` is a short label, ``detail`` a sentence."""
+
     name: str
-    ids: np.ndarray = field(default_factory=lambda: NO_IDS)
-    hash: str = ""
-    notes: int = 0
-    seconds: float = 0.0
-    lossy: dict[str, int] = field(default_factory=dict)
-    reason: str = ""
-    detail: str = ""
+    reason: str
+    detail: str
 
 
 def encode_item(
     item: Item, *, read: Reader, config: str, fingerprint: str, corpus: CorpusConfig
-) -> Outcome:
+) -> Encoded | LeftOut:
     """Read and encode one item. ``config`` is the tokenizer's, as JSON.
 
-    Whatever goes wrong with the item is its outcome, but for ``MemoryError``, which is raised, as
-    is ``ValueError`` if the tokenizer built from ``config`` is not the one of ``fingerprint``.
+    Whatever goes wrong with the item is the reason why it is left out, but for ``MemoryError``,
+    which is raised, as is ``ValueError`` if the tokenizer built from ``config`` is not the one of
+    ``fingerprint``.
     """
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
@@ -65,25 +67,28 @@ def encode_item(
         if corpus.programs:
             score = programmed(score, corpus.programs)
         reason = "not encodable"
-        return _encoded(item.name, score, ids, tokenizer, repairs)
+        return _encoded(score, ids, tokenizer, repairs)
     except MemoryError:
         raise
+    except ReadError as error:
+        return LeftOut(item.name, error.reason, str(error))
+    except UserError as error:
+        return LeftOut(item.name, reason, str(error))
     except Exception as error:
-        reason = error.reason if isinstance(error, ReadError) else reason
-        return Outcome(item.name, reason=reason, detail=_sentence(error))
+        return LeftOut(item.name, reason, f"{type(error).__name__}: {error}".rstrip(": "))
 
 
-def failed(item: Item, error: BaseException, limits: Limits) -> Outcome:
-    """The outcome of an item that passed a limit or crashed its process, see ``workers.run``."""
+def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
+    """Why an item is left out that passed a limit or crashed its process, see ``workers.run``."""
     if isinstance(error, TimeoutError):
         seconds = f"{limits.read_seconds:g}"
         detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
-        return Outcome(item.name, reason="took too long", detail=detail)
+        return LeftOut(item.name, "took too long", detail)
     if isinstance(error, MemoryError):
         detail = f"it needs more memory than corpus.limits.read_mb={limits.read_mb}"
-        return Outcome(item.name, reason="too large", detail=detail)
+        return LeftOut(item.name, "too large", detail)
     detail = "the process that read it died; please report this file"
-    return Outcome(item.name, reason="crashed the reader", detail=detail)
+    return LeftOut(item.name, "crashed the reader", detail)
 
 
 def programmed(score: Score, programs: Mapping[str, int]) -> Score:
@@ -105,55 +110,36 @@ def _tokenizer(config: str) -> Tokenizer:
 
 
 def _encoded(
-    name: str,
-    score: Score,
-    ids: np.ndarray | None,
-    tokenizer: Tokenizer,
-    repairs: Counter[str],
-) -> Outcome:
-    """``ids``: those that the corpus gives, if any."""
+    score: Score, ids: np.ndarray | None, tokenizer: Tokenizer, repairs: Counter[str]
+) -> Encoded:
+    """``ids``: those that the corpus gives, if any. Raises ``ReadError`` for what is no use."""
     if len(score) < FEWEST_NOTES:
         repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
-        detail = f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}"
-        return Outcome(name, reason="too short", detail=detail)
+        raise ReadError(
+            f"{len(score)} notes, expected at least {FEWEST_NOTES}{repaired}", "too short"
+        )
     if tokenizer.beats:
         score = in_time(score)
         if without_beats(score):
-            detail = "it keeps to no beats that could be found; tokenizer=performance reads it"
-            return Outcome(name, reason="no beats", detail=detail)
+            raise ReadError(
+                "it keeps to no beats that could be found; tokenizer=performance reads it",
+                "no beats",
+            )
         repairs["beats that its notes tell, not its marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
     ids = checked(written if ids is None else ids, tokenizer.size)
     kept = max(len(score) - sum(left_out.values()), 0)
     if not len(ids) or not kept:
         lost = ", ".join(f"{n} {label}" for label, n in left_out.items()) or f"{len(score)} notes"
-        detail = f"nothing in it that tokenizer={tokenizer.name} can write ({lost})"
-        return Outcome(name, reason="no notes for this tokenizer", detail=detail)
+        raise ReadError(
+            f"nothing in it that tokenizer={tokenizer.name} can write ({lost})",
+            "no notes for this tokenizer",
+        )
     if kept < FEWEST_NOTES:
         detail = f"{kept} notes that can be written, expected at least {FEWEST_NOTES}"
-        return Outcome(name, reason="too short", detail=detail)
+        raise ReadError(detail, "too short")
     changed = repairs + Counter(left_out)
     changed["tracks merged with another"] = tokenizer.merged(score)
     changed["notes moved to the grid"] = tokenizer.moved(score)
-    lossy = {str(label): int(n) for label, n in changed.items() if n}
-    return Outcome(
-        name,
-        ids,
-        score.content_hash(),
-        kept,
-        float(score.duration),
-        dict(sorted(lossy.items())),
-    )
-
-
-def read_file(
-    path: str, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
-) -> tuple[Score, None]:
-    """The :data:`~musictx.data.corpora.Reader` of MIDI and MusicXML files."""
-    return formats.read(path, limits=limits, repairs=repairs), None
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, UserError):
-        return str(error)
-    return f"{type(error).__name__}: {error}".rstrip(": ")
+    lossy = {str(label): int(n) for label, n in sorted(changed.items()) if n}
+    return Encoded(ids, score.content_hash(), kept, float(score.duration), lossy)

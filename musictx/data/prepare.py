@@ -1,9 +1,13 @@
-"""A corpus -> token shards: in parallel, every piece accounted for.
+"""A corpus -> token shards, in one pass: in parallel, every piece accounted for.
 
 Everything that decides the result makes a key: the corpus's identity, fingerprint of the tokenizer,
 options. Shards with the same key are up to date and nothing is read. Otherwise each piece is
 encoded once, in the order of the corpus, and its ids are written at once; the table of pieces, with
 splits and without duplicates, at the end. The bytes are the same whatever the number of workers.
+
+The split of a piece follows from its notes (``Score.content_hash``), not from its name or its
+place in the list: adding files never moves the others. Where a published table gives a piece a
+split, that has priority.
 """
 
 from __future__ import annotations
@@ -12,7 +16,9 @@ import contextlib
 import dataclasses
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,17 +26,21 @@ from typing import Any
 from musictx import progress as bars
 from musictx.config import CorpusConfig, Limits
 from musictx.data import corpora, encode, shards, workers
-from musictx.data.assemble import Assembly
 from musictx.data.corpora import Corpus, Item, digest
-from musictx.data.encode import Outcome
-from musictx.data.report import Report
-from musictx.data.shards import Shards
-from musictx.data.writer import Writer
+from musictx.data.encode import Encoded, LeftOut
+from musictx.data.shards import Piece, Shards, Totals, Writer, by_split
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
+#: The file of the shard folder that holds the report.
+JSON = "report.json"
 #: Without ``corpus.workers``, a further process is started for so many files each.
 FILES_PER_WORKER = 16
+#: Fewest tokens held out of a corpus of one piece, if it has twice as many.
+FEWEST_HELD_OUT = 8
+#: Of pieces with the same notes the one whose published split (none: "") comes first here is kept:
+#: so that no piece of a published test or validation split ever trains.
+PRIORITY = ("test", "validation", "train", "")
 
 
 def prepare(
@@ -40,7 +50,7 @@ def prepare(
     *,
     progress: bool = True,
 ) -> Report:
-    """Write the shards of ``corpus`` unless they are there already; say what became of each piece.
+    """Write the shards of ``corpus`` unless they are there already, and report on every piece.
 
     out       the shard folder; default ``corpus.shards``, else data/shards/NAME-KEY under the
               current folder
@@ -51,70 +61,48 @@ def prepare(
     """
     tokenizer = tokenizer.events
     place = out or corpus.shards
-    if place is not None and corpus.path is None and shards.is_shards(Path(place).expanduser()):
-        ready = Shards(Path(place).expanduser())
+    folder = None if place is None else Path(place).expanduser()
+    if folder is not None and corpus.path is None and shards.is_shards(folder):
+        ready = Shards(folder)
         if corpus.name == "folder" or ready.corpus.get("kind") == corpus.name:
             ready.check(tokenizer)
             return Report.of(ready)
     source = corpora.find(corpus)
     key = _key(corpus, tokenizer, source)
-    folder = Path(place).expanduser() if place is not None else _default(source.label, key)
-    up_to_date = _up_to_date(folder, key)
-    if up_to_date is not None:
-        return up_to_date
-    description = {
-        "name": source.label,
-        "kind": corpus.name,
-        "validation": corpus.validation,
-        "test": corpus.test,
-    }
-    new = [parent for parent in folder.parents if not parent.exists()]
-    with (
-        _removed_on_failure(new),
-        Writer(
-            folder,
-            fingerprint=tokenizer.fingerprint,
-            tokenizer_config=tokenizer.to_config(),
-            vocabulary=tokenizer.size,
-            corpus=description,
-            key=key,
-        ) as writer,
-    ):
-        assembly = Assembly(source, corpus, writer)
-        outcomes = _outcomes(source, corpus, tokenizer, progress)
-        with contextlib.closing(outcomes):  # no worker outlives a Ctrl-C
-            for item, outcome in outcomes:
-                assembly.add(outcome, item.split)
-        return assembly.finish()
-
-
-def _outcomes(
-    source: Corpus, corpus: CorpusConfig, tokenizer: Tokenizer, progress: bool
-) -> Generator[tuple[Item, Outcome], None, None]:
-    """Every piece, encoded, in the order of the corpus; ``progress``: show it."""
-    count = corpus.workers or min(workers.cores(), -(-len(source) // FILES_PER_WORKER))
-    running = workers.run(
-        partial(
-            encode.encode_item,
-            read=source.read,
-            config=json.dumps(tokenizer.to_config(), sort_keys=True),
-            fingerprint=tokenizer.fingerprint,
-            corpus=corpus,
-        ),
-        source.items(),
-        partial(encode.failed, limits=corpus.limits),
-        limits=corpus.limits,
-        workers=0 if corpus.workers == 1 else count,
-    )
-    quiet = contextlib.nullcontext(lambda done: None)
-    bar = bars.progress("reading MIDI", "files", len(source)) if progress else quiet
-    with bar as show, contextlib.closing(running):
-        for done, (item, outcome) in enumerate(running, 1):
-            yield item, outcome
-            show(done)
-
-
-# ------------------------------------------------------------------------------------ key and place
+    if folder is None:
+        safe = re.sub(r"[^A-Za-z0-9._-]+", "-", source.label).strip("-._") or "corpus"
+        folder = Path("data", "shards", f"{safe}-{key[:8]}")
+    with contextlib.suppress(UserError, OSError):
+        if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
+            return Report.of(ready)
+    shares = {"validation": corpus.validation, "test": corpus.test}
+    with shards.new_shards(
+        folder,
+        fingerprint=tokenizer.fingerprint,
+        tokenizer_config=tokenizer.to_config(),
+        vocabulary=tokenizer.size,
+        corpus={"name": source.label, "kind": corpus.name} | shares,
+        key=key,
+    ) as writer:
+        outcomes = workers.run(
+            partial(
+                encode.encode_item,
+                read=source.read,
+                config=json.dumps(tokenizer.to_config(), sort_keys=True),
+                fingerprint=tokenizer.fingerprint,
+                corpus=corpus,
+            ),
+            source.items(),
+            partial(encode.failed, limits=corpus.limits),
+            limits=corpus.limits,
+            workers=_processes(corpus, len(source)),
+        )
+        quiet = contextlib.nullcontext(lambda done: None)
+        bar = bars.progress("reading MIDI", "files", len(source)) if progress else quiet
+        with contextlib.closing(outcomes), bar as show:  # no worker outlives a Ctrl-C
+            report = _write(outcomes, source, corpus, folder, writer, show)
+        writer.write_text(JSON, report.to_json())
+    return report
 
 
 def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
@@ -126,26 +114,250 @@ def _key(corpus: CorpusConfig, tokenizer: Tokenizer, source: Corpus) -> str:
     return digest([shards.FORMAT, encode.VERSION, options, source.identity()])
 
 
-def _default(label: str, key: str) -> Path:
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-._") or "corpus"
-    return Path("data", "shards", f"{safe}-{key[:8]}")
+def _processes(corpus: CorpusConfig, files: int) -> int:
+    """How many worker processes read so many files; 0: this process does."""
+    if corpus.workers:
+        return 0 if corpus.workers == 1 else corpus.workers
+    return min(workers.cores(), -(-files // FILES_PER_WORKER))
 
 
-def _up_to_date(folder: Path, key: str) -> Report | None:
-    """The report of the shards in ``folder`` if they are those of ``key`` and undamaged."""
-    with contextlib.suppress(UserError, OSError):
-        if shards.is_shards(folder) and (ready := Shards(folder)).key == key:
-            return Report.of(ready)
-    return None
+def _write(
+    outcomes: Iterable[tuple[Item, Encoded | LeftOut]],
+    source: Corpus,
+    corpus: CorpusConfig,
+    folder: Path,
+    writer: Writer,
+    show: Callable[[int], None],
+) -> Report:
+    """Write the ids of each piece as it comes, then the table of those that are kept.
+
+    Of pieces with the same notes the one that is first by :data:`PRIORITY` is kept, then the
+    first of the corpus. The ids of one that is replaced later stay in the file, unused. Raises
+    ``UserError`` if no piece can be used.
+    """
+    kept: dict[str, Piece] = {}  # by content; split: the published one, "" for none
+    lossy: dict[str, dict[str, int]] = {}
+    copies: list[Piece] = []
+    left_out: list[LeftOut] = []
+    files = 0
+    for files, (item, outcome) in enumerate(outcomes, 1):
+        show(files)
+        if isinstance(outcome, LeftOut):
+            left_out.append(outcome)
+            continue
+        # In a published corpus every piece counts, those with equal notes too.
+        content = digest([item.name, outcome.hash]) if source.published else outcome.hash
+        row = Piece(
+            0, item.name, item.split or "", content,
+            writer.tokens, len(outcome.ids), outcome.notes, outcome.seconds,
+        )  # fmt: skip
+        if (earlier := kept.get(content)) is not None:
+            if PRIORITY.index(earlier.split) <= PRIORITY.index(row.split):
+                copies.append(row)
+                continue
+            copies.append(kept.pop(content))
+        writer.append(outcome.ids, item.name)
+        kept[content], lossy[content] = row, outcome.lossy
+    if not kept:
+        raise UserError(_nothing_usable(corpus, left_out))
+    writer.rows, remarks = _with_splits(list(kept.values()), source.published, corpus)
+    if moved := sum(copy.split not in ("", kept[copy.hash].split) for copy in copies):
+        remarks.append(
+            f"{moved} pieces appear in more than one official split; kept in the held-out one"
+        )
+    for copy in copies:
+        detail = f"the same notes as {kept[copy.hash].name}"
+        left_out.append(LeftOut(copy.name, "duplicate", detail))
+    changed = sum((Counter(lossy[content]) for content in kept), Counter())
+    totals = by_split(writer.rows)
+    return Report(
+        folder,
+        source.label,
+        files,
+        totals,
+        sorted(left_out),
+        dict(sorted(changed.items())),
+        remarks,
+    )
 
 
-@contextlib.contextmanager
-def _removed_on_failure(new: list[Path]) -> Iterator[None]:
-    """The folders ``new``, the innermost first, are removed again if the block fails."""
-    try:
-        yield
-    except BaseException:
-        for folder in new:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
+def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
+    """One sentence: how many were rejected, why, and an example of each reason."""
+    examples: dict[str, LeftOut] = {}
+    for item in left_out:
+        examples.setdefault(item.reason, item)
+    counts = Counter(item.reason for item in left_out)
+    why = "; ".join(
+        f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
+        for reason, n in counts.most_common()
+    )
+    where = f"corpus={corpus.name}" if corpus.path is None else f"corpus.path={corpus.path}"
+    return f"{where}: none of its {len(left_out)} files can be used: {why}"
+
+
+# ------------------------------------------------------------------------------------------- splits
+
+
+def _with_splits(
+    rows: list[Piece], published: bool, corpus: CorpusConfig
+) -> tuple[list[Piece], list[str]]:
+    """The rows of the table, each with its split, and remarks on how it came about."""
+    if published:
+        return [row._replace(split=row.split or "train") for row in rows], []
+    if len(rows) == 1 and not rows[0].split and corpus.validation > 0:
+        remark = "a single piece: its end is held out as validation"
+        return _cut(rows[0], corpus.validation), [remark]
+    splits, remarks = divide(
+        [row.hash for row in rows],
+        [row.split or None for row in rows],
+        validation=corpus.validation,
+        test=corpus.test,
+    )
+    return [row._replace(split=s) for row, s in zip(rows, splits, strict=True)], remarks
+
+
+def by_content(content: str, validation: float, test: float) -> str:
+    """The split of a piece by its hash (32 hexadecimal digits): a number in [0, 1) from the first
+    13 digits, below ``validation`` -> validation, below their sum -> test, else train."""
+    number = int(content[:13], 16) / 2.0**52  # 52 bits: exact
+    if number < validation:
+        return "validation"
+    return "test" if number < validation + test else "train"
+
+
+def divide(
+    hashes: Sequence[str], published: Sequence[str | None], *, validation: float, test: float
+) -> tuple[list[str], list[str]]:
+    """(split of each piece, remarks) of pieces with different hashes.
+
+    ``published`` holds the split that a table gives each piece, or None. Otherwise the hash decides
+    (:func:`by_content`). Then, so that small corpora work:
+
+    - if validation is asked for and the published split leaves it empty, published training pieces
+      are split by content;
+    - if train is empty, the piece with the largest hash to which no table gives a split goes there;
+    - if validation is still empty, the piece of train with the smallest hash goes there (if train
+      has but one, an unpublished one of test).
+    """
+    given, remarks = list(published), []
+    splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
+    if validation > 0 and "validation" not in splits and any(given):
+        for i, split in enumerate(given):
+            if split == "train":
+                splits[i] = by_content(hashes[i], validation, 0.0)
+        if "validation" in splits:
+            remarks.append("no file of the official validation split is here: split by content")
+    order = sorted(range(len(hashes)), key=hashes.__getitem__)
+    free = [i for i in order if given[i] is None]
+    if free and "train" not in splits:
+        splits[free[-1]] = "train"
+        remarks.append("the training split was empty, so one held-out piece was moved to it")
+    donors = [i for i in order if splits[i] == "train"]
+    if len(donors) < 2:
+        donors = [i for i in free if splits[i] == "test"]
+    if validation > 0 and donors and "validation" not in splits:
+        donor = splits[donors[0]]
+        splits[donors[0]] = "validation"
+        remarks.append(f"the validation split was empty, so one {donor} piece was moved to it")
+    return splits, remarks
+
+
+def _cut(row: Piece, held_out: float) -> list[Piece]:
+    """A corpus of one piece: its end, the share ``held_out`` of its tokens, is for validation.
+
+    At least a few tokens and at most half. The two parts share notes and seconds in proportion to
+    their tokens. The second does not begin a piece, the first does not end one.
+    """
+    count = max(round(row.tokens * held_out), FEWEST_HELD_OUT)
+    tokens = row.tokens - min(count, row.tokens // 2)
+    notes = round(row.notes * tokens / row.tokens)
+    seconds = row.seconds * tokens / row.tokens
+    head = row._replace(split="train", tokens=tokens, notes=notes, seconds=seconds, ends=False)
+    tail = row._replace(
+        split="validation",
+        offset=row.offset + tokens,
+        tokens=row.tokens - tokens,
+        notes=row.notes - notes,
+        seconds=row.seconds - seconds,
+        begins=False,
+    )
+    return [head, tail]
+
+
+# ------------------------------------------------------------------------------------------- report
+
+
+@dataclass
+class Report:
+    """What became of every file of a corpus: kept, or left out and why, and what was lost.
+
+    folder      where the shards are;  up_to_date  they were already there, nothing was read
+    source      the corpus in words;  files  how many files (or chorales) it has
+    splits      totals by split;  left_out  every file that is not in the shards
+    lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
+    remarks     how the split came about where it was not the usual way
+    """
+
+    folder: Path
+    source: str
+    files: int
+    splits: dict[str, Totals] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    lossy: dict[str, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    up_to_date: bool = False
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of files left out, the most frequent first."""
+        counts = Counter(item.reason for item in self.left_out)
+        return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def total(self) -> Totals:
+        """Pieces, tokens, notes and seconds of all splits."""
+        columns = zip(*self.splits.values()) if self.splits else ()
+        return Totals(*map(sum, columns))
+
+    def __str__(self) -> str:
+        """A few lines for the terminal."""
+        lines = [f"{self.source}: {self.files:,} files, {self.total()}"]
+        lines += [f"  {split:<11}{t}" for split, t in self.splits.items() if t.pieces]
+        if self.left_out:
+            counted = ", ".join(f"{n:,} {reason}" for reason, n in self.reasons.items())
+            lines.append(f"  left out   {counted} (each one in {self.folder / JSON})")
+        if self.lossy:
+            counted = ", ".join(f"{label}: {n:,}" for label, n in self.lossy.items())
+            lines.append(f"  changed    {counted}")
+        lines += [f"  note       {remark}" for remark in self.remarks]
+        state = "up to date" if self.up_to_date else "written"
+        return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
+
+    def to_json(self) -> str:
+        """Everything but where it lies and when it was made, so that equal shards are equal."""
+        data = {
+            "source": self.source,
+            "found": self.files,
+            "splits": {split: t._asdict() for split, t in self.splits.items()},
+            "reasons": self.reasons,
+            "left_out": [item._asdict() for item in self.left_out],
+            "lossy": self.lossy,
+            "remarks": self.remarks,
+        }
+        return json.dumps(data, indent=1) + "\n"
+
+    @classmethod
+    def of(cls, ready: Shards) -> Report:
+        """The report of shards that are there already; where its file is gone or damaged, no more
+        than the totals."""
+        report = cls(
+            ready.folder, ready.corpus.get("name", ""), len(ready), by_split(ready.pieces())
+        )
+        report.up_to_date = True
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
+            files, lossy = data["found"] + 0, dict(sorted(Counter(data["lossy"]).items()))
+            left_out = sorted(LeftOut(**item) for item in data["left_out"])
+            remarks = [str(remark) for remark in data["remarks"]]
+            report.files, report.lossy = files, lossy
+            report.left_out, report.remarks = left_out, remarks
+        return report

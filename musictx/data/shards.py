@@ -20,13 +20,16 @@ when the piece is looked at; another change within a file of the right size is n
 from __future__ import annotations
 
 import json
+import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from musictx import files
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -85,14 +88,22 @@ class Totals(NamedTuple):
         pieces = f"{self.pieces:,} piece" + ("" if self.pieces == 1 else "s")
         return f"{pieces}, {time}, {self.notes:,} notes, {self.tokens:,} tokens"
 
-    def plus(self, other: Totals | Piece) -> Totals:
-        pieces = other.pieces if isinstance(other, Totals) else 1
-        return Totals(
-            self.pieces + pieces,
-            self.tokens + other.tokens,
-            self.notes + other.notes,
-            self.seconds + other.seconds,
-        )
+
+def total(pieces: Iterable[Piece]) -> Totals:
+    """Sums over ``pieces``."""
+    count = tokens = notes = 0
+    seconds = 0.0
+    for piece in pieces:
+        count += 1
+        tokens += piece.tokens
+        notes += piece.notes
+        seconds += piece.seconds  # one by one: sum() rounds otherwise from Python 3.12 on
+    return Totals(count, tokens, notes, seconds)
+
+
+def by_split(pieces: Sequence[Piece]) -> dict[str, Totals]:
+    """Sums over the pieces of each split."""
+    return {split: total(p for p in pieces if p.split == split) for split in SPLITS}
 
 
 def is_shards(folder: Path) -> bool:
@@ -171,14 +182,6 @@ class Shards:
         self.vocabulary = min(self.vocabulary, tokenizer.size)
 
 
-def total(pieces: Iterable[Piece]) -> Totals:
-    """Sums over ``pieces``."""
-    sums = Totals()
-    for piece in pieces:
-        sums = sums.plus(piece)
-    return sums
-
-
 _HEADER = {
     "key": str,
     "fingerprint": str,
@@ -248,3 +251,100 @@ def _read_table(folder: Path, header: dict[str, Any]) -> list[Piece]:
 def damaged(folder: Path, what: str) -> UserError:
     """The sentence for shards that are not as they were written."""
     return UserError(f"{folder}: damaged token shards, {what}; delete the folder and prepare again")
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+class Writer:
+    """Takes the pieces of a new shard folder.
+
+    tokens  how many ids are written so far;  rows  the table, in the order of the offsets
+    """
+
+    def __init__(self, folder: Path, file: BinaryIO, vocabulary: int) -> None:
+        self.tokens = 0
+        self.rows: list[Piece] = []
+        self._folder, self._file, self._vocabulary = folder, file, vocabulary
+
+    def append(self, ids: np.ndarray, name: str) -> None:
+        """Write ``ids`` (n,) of the vocabulary, of the piece ``name``."""
+        self._file.write(checked(ids, self._vocabulary, f"ids of {name}").tobytes())
+        self.tokens += len(ids)
+
+    def add(self, ids: np.ndarray, *, name: str, split: str, hash: str = "", **fields: Any) -> None:
+        """Write a piece and its row; ``fields``: the others of ``Piece``."""
+        fields = {"notes": 0, "seconds": 0.0} | fields
+        row = Piece(len(self.rows), name, split, hash, self.tokens, len(ids), **fields)
+        self.append(ids, name)
+        self.rows.append(row)
+
+    def write_text(self, name: str, text: str) -> None:
+        """A further file of the folder, such as a report."""
+        path = self._folder / name
+        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+@contextmanager
+def new_shards(
+    folder: str | Path,
+    *,
+    fingerprint: str,
+    tokenizer_config: Mapping[str, Any],
+    corpus: Mapping[str, Any],
+    key: str = "",
+    vocabulary: int = 2**16,
+) -> Iterator[Writer]:
+    """A new shard folder, whole or not at all. ``vocabulary``: the size of the tokenizer's.
+
+    When the block ends the folder takes its place (an older shard folder there goes); if the block
+    raises, what was written is removed. The bytes depend on the arguments alone. Raises
+    ``UserError`` if the place holds something else or cannot be written.
+    """
+    folder = Path(folder)
+    _check_place(folder)
+    with (
+        files.atomic_folder(folder) as temporary,
+        (temporary / TOKENS).open("wb") as tokens,
+        (temporary / PIECES).open("wb") as table,
+    ):
+        writer = Writer(temporary, tokens, vocabulary)
+        yield writer
+        crc = 0
+        for row in writer.rows:
+            if row.split not in SPLITS:
+                raise ValueError(f"split {row.split!r}: expected one of {', '.join(SPLITS)}")
+            # ASCII, so that any file name the system can hold, also one that is no text, is written
+            line = json.dumps({f: getattr(row, f) for f in Piece._fields[1:]}).encode() + b"\n"
+            table.write(line)
+            crc = zlib.crc32(line, crc)
+        header = {
+            "format": FORMAT,
+            "key": key,
+            "fingerprint": fingerprint,
+            "tokenizer": dict(tokenizer_config),
+            "vocabulary": vocabulary,
+            "corpus": dict(corpus),
+            "pieces": len(writer.rows),
+            "tokens": writer.tokens,
+            "splits": {split: t._asdict() for split, t in by_split(writer.rows).items()},
+            "crc": crc,
+        }
+        writer.write_text(HEADER, json.dumps(header, indent=1) + "\n")
+        for file in (tokens, table):
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _check_place(folder: Path) -> None:
+    """Raise ``UserError`` if ``folder`` is a file, holds something other than shards, or cannot be
+    written."""
+    if folder.is_dir():
+        if any(folder.iterdir()) and not is_shards(folder):
+            raise UserError(
+                f"{folder}: there is something else in this folder; give a new or empty one for "
+                "the token shards"
+            )
+    elif folder.exists():
+        raise UserError(f"{folder}: this is a file; give the name of a folder for the token shards")
+    files.check_writable(folder.parent, "corpus.shards")

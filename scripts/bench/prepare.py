@@ -1,7 +1,6 @@
 """How fast files of MIDI become tokens, and MidiTok on the same files and core.
 
     python -m scripts.bench.prepare FOLDER [files=30] [repeats=3] [seed=0]
-    python -m scripts.bench.prepare FOLDER rehearse=true      # two files, once
 
 Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musictx prepare`` does -
 notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
@@ -29,20 +28,17 @@ import symusic
 
 from musictx import formats
 from musictx.config import CorpusConfig
-from musictx.data.encode import encode_item, read_file
+from musictx.data.corpora import Folder, read_file
+from musictx.data.encode import encode_item
 from musictx.data.prepare import prepare
-from musictx.data.sources import Folder
 from musictx.errors import UserError
 from musictx.tokens.build import build
 from scripts.harness import run
 
 
-def main(
-    *folder: str, files: int = 30, repeats: int = 3, seed: int = 0, rehearse: bool = False
-) -> None:
+def main(*folder: str, files: int = 30, repeats: int = 3, seed: int = 0) -> None:
     if len(folder) != 1:
         raise UserError("FOLDER: missing, expected a folder with MIDI files")
-    files, repeats = (2, 1) if rehearse else (files, repeats)
     items = list(Folder(folder[0]).items())
     random.Random(seed).shuffle(items)
     items = items[:files]
@@ -79,9 +75,8 @@ def main(
             (corpus / f"{number}-{Path(item.source).name}").symlink_to(Path(item.source).resolve())
         config = CorpusConfig(path=str(corpus), workers=1)
         out = Path(temporary, "out")
-        for name in ("musictx prepare", "again, up to date"):
-            rate = len(items) / seconds(lambda: prepare(config, tokenizer, out, progress=False))
-            print(f"{name:<22} {rate:8.1f} files/s, from files to shards")
+        rate = len(items) / seconds(lambda: prepare(config, tokenizer, out, progress=False))
+    print(f"{'musictx prepare':<22} {rate:8.1f} files/s, from files to shards")
 
 
 def seconds(work: Callable[[], object]) -> float:

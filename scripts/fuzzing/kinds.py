@@ -20,8 +20,7 @@ from musictx.apps.generate import generate
 from musictx.chorale import jsb
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import HEADER, PIECES, Shards
-from musictx.data.writer import Writer
+from musictx.data.shards import HEADER, PIECES, Shards, new_shards
 from musictx.errors import UserError
 from musictx.shipped import OLD_CONFIG
 from musictx.studio import exchange
@@ -84,7 +83,7 @@ def _load_and_generate(path: Path) -> object:
 
 def _write_shards(folder: Path) -> None:
     ids = TOKENIZER.encode(song(0))
-    with Writer(
+    with new_shards(
         folder / "shards", fingerprint=TOKENIZER.fingerprint,
         tokenizer_config=TOKENIZER.to_config(), corpus={"name": "x"},
     ) as writer:  # fmt: skip

@@ -166,6 +166,13 @@ class Desk:
         assert found["state"] == "done", found["error"]
         return found
 
+    def continued(self, bars: int, proposals: int = 1) -> dict[str, Any]:
+        """A take of so many bars, composed."""
+        self.task("Continue")
+        self.set_slider("Length", bars)
+        self.proposals(proposals)
+        return self.composed(self.compose())
+
     def take(self, number: int) -> dict[str, Any]:
         return next(take for take in self.server()["takes"] if take["id"] == number)
 

@@ -53,10 +53,7 @@ def compose(desk: Desk) -> None:
 
 def proposals(desk: Desk) -> None:
     desk.open_example("Ode to joy")
-    desk.task("Continue")
-    desk.set_slider("Length", 1)
-    desk.proposals(1)
-    desk.composed(desk.compose())
+    desk.continued(1)
     desk.page.get_by_role("tab", name="History").click()
     desk.button("As asked").first.wait_for()
 
@@ -83,10 +80,7 @@ def words(desk: Desk) -> None:
 
 def mixing(desk: Desk) -> None:
     desk.open_example("Ode to joy")
-    desk.task("Continue")
-    desk.set_slider("Length", 2)
-    desk.proposals(2)
-    desk.composed(desk.compose())
+    desk.continued(2, 2)
     for _ in range(2):
         desk.page.keyboard.press("Alt+n")
     desk.button("Mix 1 and 2").click()

@@ -270,10 +270,7 @@ def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
     desk.open_file(tmp_path / "hymn.musicxml")
     desk.until("window.musictx?.piece?.notes.size === 70")
     before, page = desk.notes(), desk.page
-    desk.task("Continue")
-    desk.set_slider("Length", 2)
-    desk.proposals(2)
-    take = desk.composed(desk.compose())
+    take = desk.continued(2, 2)
     desk.button("Proposal 2:").first.click()
     for shown in (1, 2, 1):
         page.keyboard.press("Alt+b")

@@ -8,9 +8,8 @@ import numpy as np
 
 from musictx import midi
 from musictx.config import CorpusConfig
-from musictx.data.prepare import prepare
-from musictx.data.report import Report
-from musictx.data.writer import Writer
+from musictx.data.prepare import Report, prepare
+from musictx.data.shards import new_shards
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
@@ -48,7 +47,7 @@ def write_shards(
 ) -> Path:
     """Shards with these pieces; ``flags``: whether they begin, and end, whole."""
     config = tokenizer.to_config()
-    with Writer(
+    with new_shards(
         folder, fingerprint=tokenizer.fingerprint, tokenizer_config=config, corpus={"name": "test"}
     ) as writer:
         for split, pieces in (("train", train), ("validation", validation or [])):

@@ -9,8 +9,7 @@ from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
-from musictx.data.shards import Shards
-from musictx.data.writer import Writer
+from musictx.data.shards import Shards, new_shards
 from musictx.tokens.vocab import BOS, CUT, EOS
 
 TOKENIZER = ChoraleTokenizer()
@@ -21,7 +20,7 @@ def shards(tmp_path):
     """Pieces in which every token tells its place: token p of a piece is the pitch 60 + p // 4 mod
     20 for the soprano, and so on, so a window's start can be read off its first tokens."""
     config = TOKENIZER.to_config()
-    with Writer(
+    with new_shards(
         tmp_path / "shards",
         fingerprint=TOKENIZER.fingerprint,
         tokenizer_config=config,

@@ -9,8 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from musictx.data.shards import FORMAT, Shards
-from musictx.data.writer import Writer
+from musictx.data.shards import FORMAT, Shards, new_shards
 from musictx.errors import UserError
 from tests.data.helpers import TOKENIZER, write_shards
 
@@ -18,7 +17,7 @@ PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
 
 
 def writer(folder):
-    return Writer(
+    return new_shards(
         folder,
         fingerprint="f" * 16,
         tokenizer_config={"name": "x", "params": {"a": [1]}},
@@ -178,9 +177,11 @@ def test_an_unknown_split_is_named(folder):
 
 
 def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
-    small = Writer(tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10)
-    with small, pytest.raises(ValueError, match="ids of b"):
-        small.add(np.array([10]), name="b", split="train")
+    small = new_shards(
+        tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10
+    )
+    with small as out, pytest.raises(ValueError, match="ids of b"):
+        out.add(np.array([10]), name="b", split="train")
     shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])]))
     shards.check(TOKENIZER)
     assert shards.tokens(1).tolist() == [1]

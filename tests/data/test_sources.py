@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data import corpora
-from musictx.data.sources import Folder, Maestro
+from musictx.data.corpora import Folder, Maestro
 from musictx.errors import UserError
 from tests.data.helpers import write_songs
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import CorpusConfig
-from musictx.data.assemble import by_content, divide
 from musictx.data.corpora import Item
-from musictx.data.prepare import prepare
+from musictx.data.prepare import by_content, divide, prepare
 from musictx.data.shards import Shards
 from tests.data.helpers import TOKENIZER, run, song, write_songs
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from musictx.bundle import Bundle
-from musictx.data.shards import Shards
-from musictx.data.writer import Writer
+from musictx.data.shards import Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.nll import evaluate, lengths, log_likelihood
 from musictx.model.transformer import MusicTransformer
@@ -22,7 +21,7 @@ V = 20
 
 def shards_of(folder, pieces, split="validation"):
     """A shard folder of lists of ids; notes and seconds are made up."""
-    with Writer(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
+    with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
         for i, ids in enumerate(pieces):
             writer.add(
                 np.asarray(ids, np.uint16),

@@ -184,29 +184,27 @@ def test_a_file_is_timed_by_the_clock(tmp_path):
 
 
 def test_without_ports_the_error_names_what_to_do(monkeypatch):
-    def none():
-        raise ModuleNotFoundError("No module named 'rtmidi'")
+    def raises(error):
+        def ask():
+            raise error
 
-    monkeypatch.setattr(mido, "get_output_names", none)
+        return ask
+
+    monkeypatch.setattr(mido, "get_output_names", raises(ModuleNotFoundError("rtmidi")))
     with pytest.raises(UserError, match=r"pip install 'musictx\[live\]'"):
         ports.open_output(None, Clock.now)
-
-    def no_sequencer():
-        raise RuntimeError("MidiInAlsa::initialize: error creating ALSA sequencer client object")
-
-    monkeypatch.setattr(mido, "get_input_names", no_sequencer)
-    with pytest.raises(UserError, match=r"^input: this system offers no MIDI ports .*ALSA"):
+    monkeypatch.setattr(mido, "get_input_names", raises(RuntimeError("error creating ALSA client")))
+    with pytest.raises(UserError, match=r"^input: .*ALSA"):
         ports.open_input(None)
     monkeypatch.setattr(mido, "get_input_names", lambda: ["Keystation 49"])
-    with pytest.raises(UserError, match="input=Organ: the ports are Keystation 49"):
-        ports.open_input("Organ")
     monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
     assert ports.open_input("keystation") == "<Keystation 49>"
-    with pytest.raises(UserError, match="nobody listens there"):
-        ports.open_output("socket:127.0.0.1:1", Clock.now)
-    for wrong in ("9080", "localhost:99999", "localhost:\u0661", "localhost:" + "9" * 5000):
-        with pytest.raises(UserError, match="expected socket:HOST:PORT"):
-            ports.open_input(f"socket:{wrong}")
+    wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "nobody listens there"}
+    for address in ("9080", "localhost:99999", "localhost:\u0661", "localhost:" + "9" * 5000):
+        wrong[f"socket:{address}"] = "expected socket:HOST:PORT"
+    for name, words in wrong.items():
+        with pytest.raises(UserError, match=words):
+            ports.open_input(name)
 
 
 def test_the_command_plays_into_a_file(tmp_path, monkeypatch, capsys):

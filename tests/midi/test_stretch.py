@@ -56,7 +56,7 @@ class Never(Stretches):
         self.due = len(chunk)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(tracks)
 def test_a_stretch_is_its_events_one_by_one(track):
     file = b"MThd\0\0\0\6\0\0\0\1\1\0MTrk" + len(track).to_bytes(4, "big") + track

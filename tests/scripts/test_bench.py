@@ -70,7 +70,7 @@ def test_networks_of_one_shape_are_measured(tmp_path):
 def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
     for number in range(2):
         midi.write(song(number), tmp_path / f"{number}.mid")
-    prepare.main(str(tmp_path), rehearse=True)
+    prepare.main(str(tmp_path), files=2, repeats=1)
     said = capsys.readouterr().out
     assert "2 files" in said
     assert "musictx / MidiTok REMI" in said

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from musictx import bundle, cli
-from musictx.data.shards import Shards
-from musictx.data.writer import Writer
+from musictx.data.shards import Shards, new_shards
 from musictx.evaluate.nll import evaluate
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.vocab import BOS
@@ -45,7 +44,7 @@ def written_by(model: MusicTransformer, pieces: int) -> list[np.ndarray]:
 
 
 def shards_of(folder: Path, pieces: list[np.ndarray]) -> Shards:
-    with Writer(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
+    with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
         for number, ids in enumerate(pieces):
             told = {"name": f"{number:03d}", "split": "validation", "notes": 9, "seconds": 9.0}
             writer.add(ids.astype(np.uint16), ends=False, **told)

@@ -11,12 +11,9 @@ import pytest
 import torch
 
 from musictx import bundle, shipped
-from musictx.attention.terms import Terms
 from musictx.errors import UserError
-from musictx.speed import native
 from musictx.speed.native import build, library
 from scripts import wheels
-from tests.attention import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,37 +43,37 @@ def calls(folder: Path) -> int:
     return len(notes.read_text().splitlines()) if notes.exists() else 0
 
 
-def test_no_compiler_is_said_with_what_to_do(unbuilt, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    q = torch.randn(1, 1, 4, 4)
-    with pytest.raises(UserError, match=r"no C\+\+ compiler .*CXX.*attention=chunked"):
-        cases.directly(native)(q, q, q, Terms(0.5))
-    monkeypatch.setenv("CXX", "nonesuch -O3")
-    monkeypatch.setattr(library, "_outcome", None)
-    with pytest.raises(UserError, match="CXX=nonesuch -O3 is not installed"):
-        library.load()
+WRITES = 'while [ "$1" != -o ]; do shift; done; echo {} > "$2"'
+FAILS = 'echo "kernel.cpp:1: error: no such flag" >&2; echo "compilation ended." >&2; exit 1'
 
 
-def test_a_failed_build_is_said_in_one_sentence_and_not_tried_again(unbuilt, monkeypatch, tmp_path):
-    script = 'echo "kernel.cpp:1: error: no such flag" >&2; echo "compilation ended." >&2; exit 1'
-    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
-    for _ in range(3):
-        with pytest.raises(
-            UserError, match=r"failed \(kernel.cpp:1: error: no such flag\)"
-        ) as info:
-            library.load()
-        assert "\n" not in str(info.value)
-    assert calls(tmp_path) == 1
-    assert [p.suffix for p in unbuilt.iterdir()] == [".lock"], "nothing half-written stays"
-
-
-def test_a_cache_that_cannot_be_written_is_named(unbuilt, monkeypatch, tmp_path):
-    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, "exit 1")))
+@pytest.mark.parametrize(
+    ("script", "environment", "words", "compilations"),
+    [
+        (None, {"PATH": "{tmp}"}, r"no C\+\+ compiler .*CXX.*attention=chunked", 0),
+        (None, {"CXX": "nonesuch -O3"}, "CXX=nonesuch -O3 is not installed", 0),
+        (FAILS, {}, r"failed \(kernel.cpp:1: error: no such flag\)", 1),
+        (FAILS, {"MUSICTX_CACHE": "{tmp}/file/cache"}, r"file/cache .*MUSICTX_CACHE", 0),
+        (WRITES.format("rubbish"), {}, r"cannot load .*kernel-.*\.so .* delete it", 1),
+    ],
+    ids=["no compiler", "not installed", "failed", "no cache", "does not load"],
+)
+def test_what_cannot_be_built_is_one_sentence_and_is_not_tried_again(
+    script, environment, words, compilations, unbuilt, monkeypatch, tmp_path
+):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("MUSICTX_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match=r"file/cache .*MUSICTX_CACHE"):
-        library.load()
+    monkeypatch.delenv("CXX", raising=False)
+    if script:
+        monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(tmp=tmp_path))
+    for _ in range(3):
+        with pytest.raises(UserError, match=words) as caught:
+            library.load()
+        assert "\n" not in str(caught.value)
+    assert calls(tmp_path) == compilations
+    if script == FAILS and compilations:
+        assert [p.suffix for p in unbuilt.iterdir()] == [".lock"], "nothing half-written stays"
 
 
 def test_what_came_along_for_this_cpu_is_taken_unless_told_to_compile(monkeypatch, tmp_path):
@@ -122,18 +119,10 @@ def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):
     assert build.compiler() == ["c++"]
 
 
-def test_a_library_that_does_not_load_is_named(unbuilt, monkeypatch, tmp_path):
-    script = 'while [ "$1" != -o ]; do shift; done; echo rubbish > "$2"'
-    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
-    with pytest.raises(UserError, match=r"cannot load .*kernel-.*\.so .* delete it"):
-        library.load()
-
-
 def test_what_is_built_is_kept_for_this_source_compiler_and_cpu_only(
     unbuilt, monkeypatch, tmp_path
 ):
-    script = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
-    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, script)))
+    monkeypatch.setenv("CXX", str(compiler_that(tmp_path, WRITES.format("built"))))
     source = tmp_path / "some.cpp"
     source.write_text("one")
     first = build.built(source)
@@ -160,8 +149,7 @@ print(build.built(pathlib.Path(sys.argv[2])).read_text())
 
 
 def test_two_processes_at_once_build_once(unbuilt, tmp_path):
-    script = 'sleep 1; while [ "$1" != -o ]; do shift; done; echo built > "$2"'
-    compiler = compiler_that(tmp_path, script)
+    compiler = compiler_that(tmp_path, "sleep 1; " + WRITES.format("built"))
     environment = {"PATH": "/usr/bin:/bin", "CXX": str(compiler), "MUSICTX_CACHE": str(unbuilt)}
     processes = [
         subprocess.Popen(
