@@ -132,7 +132,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     parts that are asked for by name to all tracks. Chords are for an optional component."""
     if request.chords is not None or is_chart(score):
         if "chords" not in registry.CHARTS:
-            raise UserError("chords: songs, the part of musictx that reads them, is missing")
+            raise UserError("chords: expected the folder musictx/songs, which is missing")
         task: Task = registry.load(registry.CHARTS["chords"])(score, request)
         return task
     return under_melody(score, request)
