@@ -12,7 +12,7 @@ from pathlib import Path
 
 import musictx
 from musictx import registry
-from musictx.commands import COMMANDS, known_options
+from musictx.commands import COMMANDS, options_of
 from musictx.config.checks import type_of
 from musictx.options import kinds_of
 
@@ -59,7 +59,7 @@ def annotation(field: dataclasses.Field) -> str:
 
 def options(name: str, taken: set[str]) -> dict[str, str]:
     """The options of the function ``name`` and their types, but those that it takes itself."""
-    every = known_options(COMMANDS[FUNCTIONS[name]].name)
+    every = options_of(COMMANDS[FUNCTIONS[name]].name)
     types = {}
     for option, field in every.items():
         group, _, short = option.rpartition(".")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from musictx import cli, config, formats
-from musictx.commands import COMMANDS, free_form, groups, known_options, parts
+from musictx.commands import COMMANDS, free_form, groups, options_of, parts
 from musictx.compose import compose
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
@@ -26,7 +26,7 @@ from musictx.tokens.controls import CONTROLS, level
 FIELDS = {
     (name, id(field)): (command, name, field)
     for command in COMMANDS
-    for name, field in (known_options(command) | parts(command)).items()
+    for name, field in (options_of(command) | parts(command)).items()
     if name not in free_form(command) and not checks.holds_several(field)
 }.values()
 
@@ -66,7 +66,7 @@ def test_a_wrong_value_is_one_sentence_that_names_the_option(
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
     for owner, name, field in FIELDS:
         slip = name[:-3] + name[-2:]
-        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in known_options(command) else []
+        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in options_of(command) else []
         for word in [*_wrong(name, field), *unknown] if owner == command else []:
             if command == "train" and len(word) > 100 and name not in ("out", "corpus.path"):
                 continue  # is composed by Hydra first, which takes its time
@@ -90,7 +90,7 @@ NO_VALUES = (10**400, float("nan"), "1_0", "\u0661", [5], {"a": 5}, b"5", 5j, ob
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "train"])
 def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command):
-    for name, field in known_options(command).items():
+    for name, field in options_of(command).items():
         kinds = {*kinds_of(field)}
         if not kinds <= {"int", "float", "bool", "None"}:
             continue
@@ -181,7 +181,7 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_defaults_are_valid_and_every_option_has_help(command):
     assert compose(command) == COMMANDS[command].config() or command == "train"
-    for name, field in known_options(command).items():
+    for name, field in options_of(command).items():
         assert field.metadata.get("help"), name
     if command != "train":
         assert words(command, compose(command)) == []
@@ -325,7 +325,7 @@ def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):
 
 
 def test_every_value_of_a_preset_of_training_can_be_typed():
-    known, presets = known_options("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
+    known, presets = options_of("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
     presets += Path("musictx").rglob("experiment/**/*.yaml")
     typed = 0
     for preset in presets:

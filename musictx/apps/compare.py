@@ -293,10 +293,10 @@ def _one_kind(config: CompareConfig, real: _Real, place: Path, measures: Measure
     samples = measures.of_folder(place, "samples")
     if config.pieces:
         samples = samples[: config.pieces]
-    theirs = real.for_measures()
+    real_samples = real.for_measures()
     if config.task in registry.TASKS:
-        theirs = theirs[: config.pieces]
-    compared = {SAMPLES: samples, REAL: theirs}
+        real_samples = real_samples[: config.pieces]
+    compared = {SAMPLES: samples, REAL: real_samples}
     training: list[Any] = []
     if real.has_training():
         training = real.for_measures("train")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx.commands import free_form, groups, known_options, parts
+from musictx.commands import free_form, groups, options_of, parts
 from musictx.compose import passthrough
 from musictx.config import checks
 from musictx.errors import ConfigError, shown
@@ -34,7 +34,7 @@ def normalise(
 
     ``folders``: the user's folders of YAML files.
     """
-    declared = known_options("train") | parts("train")
+    declared = options_of("train") | parts("train")
     choices = groups("train", folders)
     free = [*free_form("train"), *passthrough.typed(typed)]
     folder, named = _positional(typed, [*declared, *choices, *free])
@@ -124,7 +124,7 @@ def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], 
         there = os.path.exists(os.path.expanduser(word))
         (bare if path and (not equals or there) else rest).append(word)
     for folder in bare:
-        check_path("corpus.path", known_options("train")["corpus.path"], folder)
+        check_path("corpus.path", options_of("train")["corpus.path"], folder)
     return bare, rest
 
 
