@@ -54,9 +54,9 @@ class Command:
         made: type = registry.load(self.options)
         return made
 
-    def spoken(self) -> dict[str, str]:
-        """What people type -> the option, where that is no name in Python (from -> begin)."""
-        named = [(checks.spoken(name, f), name) for name, f in checks.options(self.config)]
+    def aliases(self) -> dict[str, str]:
+        """Word that is typed -> option, where the two differ (from -> begin)."""
+        named = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
         return {word: name for word, name in named if word != name}
 
 
@@ -283,7 +283,7 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
     """The groups of options that have files of ``conf/`` for ``command``, and the names of these,
     such as sampling: free, safe; also those of optional components and the user's ``folders``."""
     names = GROUPS if command == "train" else PRESETS
-    options = known_options(command)
+    options = options_of(command)
     roots = [conf_dir(), *registry.CONF, *folders]
     return {
         group: sorted(
@@ -299,7 +299,7 @@ def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
 
 
 @cache
-def known_options(command: str) -> dict[str, dataclasses.Field]:
+def options_of(command: str) -> dict[str, dataclasses.Field]:
     """Every option of ``command`` by its dotted name; ``position`` has those of every scheme."""
     options = dict(checks.options(COMMANDS[command].config))
     if any(name.startswith("position.") for name in options):
@@ -314,7 +314,7 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
     """The parts of options that hold several values: ``limits.notes`` of ``limits``."""
     return {
         f"{name}.{part}": field
-        for name, option in known_options(command).items()
+        for name, option in options_of(command).items()
         if checks.holds_several(option)
         for part, field in checks.options(option.default_factory)  # type: ignore[arg-type]
     }
@@ -322,7 +322,7 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 
 def free_form(command: str) -> list[str]:
     """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
-    options = known_options(command).items()
+    options = options_of(command).items()
     return [name for name, option in options if checks.type_of(option).startswith("dict")]
 
 

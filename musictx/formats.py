@@ -129,7 +129,9 @@ def _parse(
 def _notation() -> Any:
     """The module that reads and writes MusicXML."""
     if "notation" not in registry.READERS:
-        raise ReadError("MusicXML: the part of musictx that has it is missing", "not readable")
+        raise ReadError(
+            "MusicXML: expected the folder musictx/musicxml, which is missing", "no reader"
+        )
     return registry.load(registry.READERS["notation"])
 
 

@@ -297,3 +297,11 @@ def once(ask: Callable[[Score], Answer]) -> Callable[[Score], Answer]:
         return vars(score)[name]
 
     return answer
+
+
+def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
+    """(n,) bool: the notes above which none sounds when they begin: the melody, as a listener takes
+    it."""
+    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
+    top: np.ndarray = ~(sounds & (pitch[:, None] > pitch)).any(0)
+    return top

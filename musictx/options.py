@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import shipped
-from musictx.commands import COMMANDS, free_form, groups, known_options, parts, preset
+from musictx.commands import COMMANDS, free_form, groups, options_of, parts, preset
 from musictx.config import checks
 from musictx.config.levels import LEVELS
 from musictx.config.trainer import NOT_OFFERED
@@ -64,7 +64,7 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
     """
     options: dict[str, Any] = {}
     bare: list[str] = []
-    fields = known_options(command) | parts(command)
+    fields = options_of(command) | parts(command)
     choices = groups(command, folders)
     for word in words:
         name, equals, text = word.partition("=")
@@ -91,7 +91,9 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         elif value == "":
-            raise ConfigError(f"{name}=: the value is missing; expected {kind_of(fields[option])}")
+            raise ConfigError(
+                f"{name}=: the value is missing; expected {type_in_words(fields[option])}"
+            )
         value = converted(name, fields[option], value)
         value = _paths(name, fields[option], value)
         options[option] = options.get(option, {}) | value if isinstance(value, dict) else value
@@ -100,7 +102,7 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
 
 def words(command: str, config: Any) -> list[str]:
     """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
-    plain, fields = type(config)(), known_options(command)
+    plain, fields = type(config)(), options_of(command)
     file: list[str] = []
     option_words = []
     for name in fields:
@@ -115,15 +117,15 @@ def words(command: str, config: Any) -> list[str]:
             option_words += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
             continue
         short = name.removeprefix("sampling.")
-        word = checks.spoken(name, fields[name]) if short in fields else short
+        word = checks.cli_name(name, fields[name]) if short in fields else short
         option_words.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
     return [*file, *option_words]
 
 
 def full_name(command: str, name: str) -> str:
     """The option that people mean by a short name: ``key``, ``model``, ``from``."""
-    fields = known_options(command)
-    name = COMMANDS[command].spoken().get(name, name)
+    fields = options_of(command)
+    name = COMMANDS[command].aliases().get(name, name)
     if name == "model" and "model.path" in fields:
         return "model.path"
     return f"sampling.{name}" if name not in fields and f"sampling.{name}" in fields else name
@@ -134,7 +136,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
-    fields = {**known_options(command), **groups(command), **COMMANDS[command].spoken()}
+    fields = {**options_of(command), **groups(command), **COMMANDS[command].aliases()}
     names = [*fields, *parts(command), *more]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     if "." not in name:  # who types "tracks" wants no limits.tracks
@@ -143,7 +145,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     near = [one for one in names if one.rpartition(".")[2] == last]
     near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
     near = near or [by_end[one] for one in difflib.get_close_matches(last, by_end, cutoff=0.8)]
-    others = [f"musictx {other}" for other in COMMANDS if name in known_options(other)]
+    others = [f"musictx {other}" for other in COMMANDS if name in options_of(other)]
     hint = f"it is an option of {', '.join(others)}; " if others else ""
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
     whole = f"musictx {command} --help lists all"
@@ -153,7 +155,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as the type that ``field`` declares: text is read, a number of numpy becomes one of
     Python. The dataclass checks the bounds. Raises :class:`ConfigError` about ``name``."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if field.metadata.get("path"):
@@ -205,17 +207,17 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             return number
     single = not kinds[0].startswith(("list", "dict"))
     alone = ", one value alone" if single and isinstance(value, str) and "," in value else ""
-    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}{alone}")
+    raise ConfigError(f"{name}={shown(value)}: expected {type_in_words(field)}{alone}")
 
 
-def kinds_of(field: dataclasses.Field) -> list[str]:
+def types_of(field: dataclasses.Field) -> list[str]:
     """The types that ``field`` allows, such as int and None."""
     return [part.strip() for part in checks.type_of(field).split("|")]
 
 
-def kind_of(field: dataclasses.Field) -> str:
+def type_in_words(field: dataclasses.Field) -> str:
     """What a value of this option looks like, in words."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if checks.holds_several(field):
         return "values by their names, such as {notes: 5000}"
     names = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
@@ -259,7 +261,7 @@ def _paths(name: str, field: dataclasses.Field, value: Any) -> Any:
         return value
     if isinstance(value, list):
         return [_paths(name, field, one) for one in value]
-    if field.metadata["path"] == "in" and not kinds_of(field)[0].startswith("list"):
+    if field.metadata["path"] == "in" and not types_of(field)[0].startswith("list"):
         check_path(name, field, value)
     return home(value)
 
@@ -272,7 +274,7 @@ def _is_file(command: str, word: str) -> bool:
     if not equals:
         return True
     option, free = full_name(command, name), free_form(command)
-    names = {**known_options(command), **parts(command), **groups(command)}
+    names = {**options_of(command), **parts(command), **groups(command)}
     is_option = option in names or any(option.startswith(f"{one}.") for one in free)
     return not is_option and os.path.exists(os.path.expanduser(word))
 
@@ -282,8 +284,8 @@ def _positional(command: str, bare: Sequence[str]) -> dict[str, Any]:
     option = COMMANDS[command].positional
     if not bare:
         return {}
-    field = known_options(command)[option]
-    kinds = kinds_of(field)
+    field = options_of(command)[option]
+    kinds = types_of(field)
     if kinds[0].startswith("list") or ("list[str]" in kinds and len(bare) > 1):
         return {option: _paths(option, field, [*bare])}
     if len(bare) > 1:
@@ -302,7 +304,7 @@ def _single(
     option = name
     if name not in nested or (name == "model" and isinstance(value, str | os.PathLike | None)):
         option = full_name(command, name)
-    fields = known_options(command) | parts(command)
+    fields = options_of(command) | parts(command)
     if option not in nested:
         if option not in fields:
             raise ConfigError(unknown_option(command, name))
@@ -350,7 +352,7 @@ def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
 
 def _usual(command: str, option: str) -> dict[str, Any]:
     """The default of an option that is a dict."""
-    factory: Any = known_options(command)[option].default_factory
+    factory: Any = options_of(command)[option].default_factory
     return dict(factory())
 
 

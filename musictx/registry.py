@@ -82,8 +82,9 @@ READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
 #: Classes of ``apps.compare.Measures``, for compare.
 MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
-#: Tasks of compare that only certain measures have -> the class of these.
-TASKS = _present({"harmonise": "musictx.chorale.evaluation:ChoraleMeasures"})
+#: Tasks of compare that only certain measures have -> the function that makes a sample for each of
+#: their pieces.
+TASKS = _present({"harmonise": "musictx.chorale.evaluation:harmonised"})
 #: What doctor calls it -> function that says in a sentence what this machine has.
 CHECKS = _present(
     {

@@ -108,6 +108,16 @@ def test_notes_sound_as_they_are_written(what):
     assert read(*parts) == notes
 
 
+def test_triplets_meet_exactly():
+    """Three triplet eighths end at the very moment at which the quarter in the other part does."""
+    score = musicxml.read(
+        document([HEAD.format(6) + note(C, 2) * 3 + note(C, 6)], [HEAD.format(7) + note(E, 7) * 2]),
+        bpm=97,
+    )
+    by_track = [score.notes[score.notes["track"] == t] for t in (0, 1)]
+    assert by_track[0]["start"][3] == by_track[1]["start"][1]
+
+
 def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
     for fifths, chromatic in product(range(-7, 8), range(-12, 13)):
         key = f"<key><fifths>{fifths}</fifths><mode>minor</mode></key>"

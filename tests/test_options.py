@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from musictx import cli, config, formats
-from musictx.commands import COMMANDS, free_form, groups, known_options, parts
+from musictx.commands import COMMANDS, free_form, groups, options_of, parts
 from musictx.compose import compose
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.options import converted, kinds_of, parse, request, unknown_option, unquoted, words
+from musictx.options import converted, parse, request, types_of, unknown_option, unquoted, words
 from musictx.tokens.controls import CONTROLS, level
 
 #: (command, option, field): a field that several commands share is tried with one of them.
 FIELDS = {
     (name, id(field)): (command, name, field)
     for command in COMMANDS
-    for name, field in (known_options(command) | parts(command)).items()
+    for name, field in (options_of(command) | parts(command)).items()
     if name not in free_form(command) and not checks.holds_several(field)
 }.values()
 
 
 def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     """Words that are no value of ``field``."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     wrong = [f"{name}="]
     if "None" not in kinds:
         wrong.append(f"{name}=null")
@@ -66,7 +66,7 @@ def test_a_wrong_value_is_one_sentence_that_names_the_option(
     monkeypatch.setattr(cli, "_run", lambda *_: pytest.fail("ran"))
     for owner, name, field in FIELDS:
         slip = name[:-3] + name[-2:]
-        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in known_options(command) else []
+        unknown = [f"{slip}=1"] if len(name) > 6 and slip not in options_of(command) else []
         for word in [*_wrong(name, field), *unknown] if owner == command else []:
             if command == "train" and len(word) > 100 and name not in ("out", "corpus.path"):
                 continue  # is composed by Hydra first, which takes its time
@@ -90,8 +90,8 @@ NO_VALUES = (10**400, float("nan"), "1_0", "\u0661", [5], {"a": 5}, b"5", 5j, ob
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "train"])
 def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command):
-    for name, field in known_options(command).items():
-        kinds = {*kinds_of(field)}
+    for name, field in options_of(command).items():
+        kinds = {*types_of(field)}
         if not kinds <= {"int", "float", "bool", "None"}:
             continue
         for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
@@ -115,7 +115,7 @@ def test_every_bound_is_held():
                 continue
             held += 1
             for value in (x for x in outside if x is not None):
-                kind = kinds_of(field)[0]
+                kind = types_of(field)[0]
                 wrong = [value] if kind.startswith("list") else value
                 wrong = {"x": value} if kind.startswith("dict") else wrong
                 with pytest.raises(ConfigError, match=rf"{field.name}(\.x)?="):
@@ -181,7 +181,7 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_defaults_are_valid_and_every_option_has_help(command):
     assert compose(command) == COMMANDS[command].config() or command == "train"
-    for name, field in known_options(command).items():
+    for name, field in options_of(command).items():
         assert field.metadata.get("help"), name
     if command != "train":
         assert words(command, compose(command)) == []
@@ -325,7 +325,7 @@ def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):
 
 
 def test_every_value_of_a_preset_of_training_can_be_typed():
-    known, presets = known_options("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
+    known, presets = options_of("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
     presets += Path("musictx").rglob("experiment/**/*.yaml")
     typed = 0
     for preset in presets:

@@ -37,10 +37,8 @@ for words in (
     ["train", "midi", "model=tiny", "trainer.max_steps=1", "out=run", "data.num_workers=0",
      "callbacks=quiet", "data.batch_size=1", "tokenizer=notes"],
     ["generate", "model=run/model", "seconds=1", "out=made.mid", "render=true"],
-    ["continue", "midi/0.mid", "model=piano", "seconds=1", "out=more.mid"],
     ["accompany", "ode_to_joy", "model=song", "out=band.mid"],
     ["evaluate", "model=run/model", "corpus.path=midi"],
-    ["render", "midi/0.mid", "out=again.wav"],
     ["doctor"],
 ):
     assert cli.main(words) == 0, words

@@ -13,7 +13,7 @@ from musictx.apps.infill import composed
 from musictx.apps.tasks import task_of
 from musictx.bundle import Bundle, load
 from musictx.config import AccompanyConfig, CompareConfig, GenerateConfig, InfillConfig
-from musictx.data.shards import Piece, Shards, is_shards
+from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
 from musictx.evaluate.comparison import Comparison, compare, copy_index
@@ -32,43 +32,97 @@ GAPS = ("infill", "vary")
 
 
 class Measures(Protocol):
-    """What ``registry.MEASURES`` names: measures of one kind of music. Pieces are opaque here.
+    """Measures of one kind of music, whose pieces are opaque here: :class:`AnyMusic`, or a class of
+    ``registry.MEASURES``, which is made without arguments.
 
     tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
     corpora    and so are samples compared with these
+    ending     how samples for them end: the option ``end`` of generate
     """
 
     tokenizer: str
     corpora: tuple[str, ...]
+    ending: str
 
-    def of_folder(self, folder: str | Path, option: str) -> list[Any]:
-        """Every piece in a folder that the command's ``option`` names."""
+    def samples(self, folder: str | Path) -> list[Any]:
+        """The part of every file in ``folder`` that is measured."""
         ...
 
-    def of_shards(self, shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Any]:
-        """Pieces of a corpus."""
+    def of_folder(self, folder: str, count: int) -> list[Any]:
+        """Real music of ``against``: ``count`` pieces, or all if these measures draw none."""
         ...
 
-    def perform(
-        self,
-        out: SampleFolder,
-        bundle: Bundle,
-        pieces: Sequence[Any],
-        config: CompareConfig,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        """The task of these measures (``registry.TASKS``): make one sample for each piece."""
+    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
+        """The same of a split of a corpus."""
+        ...
+
+    def copy_index(
+        self, shards: Shards, tokenizer: Any, progress: Callable[[int, int], None]
+    ) -> Any:
+        """What :meth:`compare` searches for copies: the training split of a corpus."""
         ...
 
     def compare(
         self,
         sets: Mapping[str, Sequence[Any]],
-        training: Sequence[Any],
+        copies: Any,
         seed: int,
         progress: Callable[[int, int], None],
     ) -> Comparison:
-        """Measure every set; in ``training`` copies are looked for."""
+        """Measure every set; ``copies`` of :meth:`copy_index`, or None."""
         ...
+
+
+class AnyMusic:
+    """Measures of any music: excerpts of equal length (:mod:`musictx.evaluate.comparison`).
+
+    Real pieces are drawn by the seed, none twice, and are held as the tokens of the model hold
+    them, if there is one.
+    """
+
+    tokenizer = ""
+    corpora = ()
+    ending = "cut"
+
+    def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:
+        self.seed, self.seconds = config.seed, config.seconds
+        self.tokens = None if bundle is None else bundle.tokenizer
+        around = config.task in GAPS
+        #: Seconds that are given before what is measured, and after it.
+        self.before = config.primer_seconds if around or config.task == "continue" else 0.0
+        self.after = self.before if around else 0.0
+        self.length = self.before + self.seconds + self.after
+
+    def samples(self, folder: str | Path) -> list[Excerpt]:
+        return sets.read_samples(folder, self.before, self.seconds, self.after)
+
+    def of_folder(self, folder: str, count: int) -> list[Excerpt]:
+        pieces = sets.real_files(folder, count, self.length, self.seed)
+        if self.tokens is not None:
+            pieces = sets.as_tokens_hold_them(pieces, self.tokens)
+        return self._excerpts(pieces)
+
+    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Excerpt]:
+        drawn = sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
+        return self._excerpts(sets.real_pieces(shards, tokenizer, drawn))
+
+    def _excerpts(self, pieces: Iterable[Named]) -> list[Excerpt]:
+        """The beginning of each piece, and the part of it that is measured."""
+        return [
+            Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
+            for name, score in pieces
+        ]
+
+    copy_index = staticmethod(copy_index)
+
+    def compare(
+        self,
+        sets: Mapping[str, Sequence[Excerpt]],
+        copies: Any,
+        seed: int,
+        progress: Callable[[int, int], None],
+    ) -> Comparison:
+        return compare(sets, copies, progress)
 
 
 def run(config: CompareConfig) -> Comparison:
@@ -81,13 +135,14 @@ def run(config: CompareConfig) -> Comparison:
     bundle = None
     if config.model.path is not None or config.pieces:
         bundle = load(chosen(config.model.path), config.device)
-    measures = _measures(config, bundle)
+    music = AnyMusic(config, bundle)
+    measures = _measures(config, bundle) or music
     if config.samples is None and not config.pieces:
         raise UserError(
             "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
         )
     if bundle is not None and config.task in registry.TASKS:
-        needed = "" if measures is None else measures.tokenizer
+        needed = measures.tokenizer
         if bundle.tokenizer.name != needed:
             raise UserError(
                 f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
@@ -102,15 +157,12 @@ def run(config: CompareConfig) -> Comparison:
     place = Path(config.samples or f"compared/{_stem(config, bundle)}")
     if config.pieces:
         assert bundle is not None
-        _generate(config, bundle, real, place, measures)
+        _generate(config, bundle, real, place, measures, music)
     facts = {"samples": str(place), "real": real.name, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
         print(f"{described(bundle)}, samples in {place}, real music of {real.name}")
-    if measures is None:
-        result = _any_music(config, real, place)
-    else:
-        result = _one_kind(config, real, place, measures)
+    result = _measured(config, real, place, measures)
     print(result, flush=True)
     if config.out is not None:
         write_result(Path(config.out), result.to_dict() | facts, result.pieces)
@@ -121,12 +173,28 @@ def run(config: CompareConfig) -> Comparison:
 def _measures(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
     """The measures that the model or the corpus has for itself; ``None``: those of any music."""
     for path in registry.MEASURES.values():
-        measures: Measures = registry.load(path)()
-        suits = config.corpus.name in measures.corpora
-        suits |= bundle is not None and bundle.tokenizer.name == measures.tokenizer
-        if suits:
-            return measures
+        kind: type[Measures] = registry.load(path)
+        suits = config.corpus.name in kind.corpora
+        if suits or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
+            return kind()
     return None
+
+
+def _measured(config: CompareConfig, real: _Real, place: Path, measures: Measures) -> Comparison:
+    """The samples in ``place`` beside as much real music, and training pieces if there are any."""
+    samples = measures.samples(place)
+    if config.pieces:
+        samples = samples[: config.pieces]
+    compared = {SAMPLES: samples, REAL: real.pieces(measures, len(samples))}
+    if config.task in registry.TASKS:  # each sample is of one of them, the first ones
+        compared[REAL] = compared[REAL][: len(samples)]
+    copies = None
+    if real.shards is not None and real.shards.totals("train").pieces:
+        compared[TRAINING] = real.pieces(measures, len(samples), "train")[: len(samples)]
+        with progress("reading the training split", "pieces") as update:
+            copies = measures.copy_index(real.shards, real.tokenizer, update)
+    with progress("measuring", "pieces") as update:
+        return measures.compare(compared, copies, config.seed, update)
 
 
 def _stem(config: CompareConfig, bundle: Bundle | None) -> str:
@@ -138,10 +206,8 @@ class _Real:
     """The real music: files of ``against``, or pieces of the split of a corpus; and the training
     split of the corpus, if there is one."""
 
-    def __init__(
-        self, config: CompareConfig, bundle: Bundle | None, measures: Measures | None
-    ) -> None:
-        self.config, self.bundle, self.measures = config, bundle, measures
+    def __init__(self, config: CompareConfig, bundle: Bundle | None, measures: Measures) -> None:
+        self.against, self.split = config.against, config.split
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
         self.name = f"{config.against}"
@@ -152,51 +218,17 @@ class _Real:
             card = bundle.card if bundle else None
             self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
             self.name = config.against or f"{self.shards.folder}, {config.split}"
-        around = config.task in GAPS
-        self.start = config.primer_seconds if around or config.task == "continue" else 0.0
-        #: Seconds of each piece: what is given before, what is measured, what is given after.
-        self.length = self.start + config.seconds + (self.start if around else 0.0)
 
-    def pieces(self, count: int, split: str | None = None) -> list[Named]:
-        """The beginnings of at most ``count`` pieces that are long enough, drawn by the seed."""
-        pieces = self._drawn(count, split)
-        return [Named(name, sets.beginning(score, self.length)) for name, score in pieces]
-
-    def _drawn(self, count: int, split: str | None) -> list[Named]:
-        seed, length = self.config.seed, self.length
-        if split is None and self.config.against is not None:
-            files = sets.real_files(self.config.against, count, length, seed)
-            return sets.as_tokens_hold_them(files, self.bundle.tokenizer) if self.bundle else files
+    def pieces(self, measures: Measures, count: int, split: str | None = None) -> list[Any]:
+        """Pieces as ``measures`` take them, by default of ``against`` or of the split that is
+        compared."""
+        if split is None and self.against is not None:
+            return measures.of_folder(self.against, count)
         assert self.shards is not None
-        assert self.tokenizer is not None
-        split = split or self.config.split
-        drawn = sets.drawn(self.shards.pieces(split), split, count, length, seed)
-        return sets.real_pieces(self.shards, self.tokenizer, drawn)
-
-    def excerpts(self, count: int, split: str | None = None) -> list[Excerpt]:
-        """The part of each that is measured."""
-        return [
-            Excerpt(name, score, self.start, self.config.seconds)
-            for name, score in self.pieces(count, split)
-        ]
-
-    def for_measures(self, split: str | None = None) -> list[Any]:
-        """All pieces, as :attr:`measures` take them."""
-        assert self.measures is not None
-        if split is None and self.config.against is not None:
-            return self.measures.of_folder(self.config.against, "against")
-        assert self.shards is not None
-        pieces = self.shards.pieces(split or self.config.split)
-        return self.measures.of_shards(self.shards, self.tokenizer, pieces)
-
-    def has_training(self) -> bool:
-        """Whether there are training pieces."""
-        return self.shards is not None and self.shards.totals("train").pieces > 0
+        return measures.of_shards(self.shards, self.tokenizer, split or self.split, count)
 
 
-def _tokenizer(
-    config: CompareConfig, bundle: Bundle | None, measures: Measures | None
-) -> Tokenizer:
+def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: Measures) -> Tokenizer:
     """The model's; without a model that of the shards, or one that keeps the music well."""
     if bundle is not None:
         return bundle.tokenizer
@@ -207,99 +239,67 @@ def _tokenizer(
         )
     if config.corpus.shards is not None and is_shards(Path(config.corpus.shards)):
         return build(**Shards(config.corpus.shards).tokenizer_config)
-    return build("performance" if measures is None else measures.tokenizer)
+    return build(measures.tokenizer or "performance")
 
 
 # ----------------------------------------------------------------------------------------- generate
 
 
 def _generate(
-    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, measures: Measures | None
+    config: CompareConfig,
+    bundle: Bundle,
+    real: _Real,
+    folder: Path,
+    measures: Measures,
+    music: AnyMusic,
 ) -> None:
     out = SampleFolder(folder)
-    if measures is not None and config.task in registry.TASKS:
-        pieces = real.for_measures()[: config.pieces]
+    if config.task in registry.TASKS:
+        perform = registry.load(registry.TASKS[config.task])
+        pieces = real.pieces(measures, config.pieces)[: config.pieces]
         with progress("composing", "pieces") as update:
-            measures.perform(out, bundle, pieces, config, update)
+            perform(out, bundle, pieces, config, update)
         return
+    pieces = [] if config.task == "free" else real.pieces(music, config.pieces)
     if config.task in (*GAPS, "accompany"):
         with progress("composing", "pieces") as update:
-            _around(config, bundle, real, out, update)
+            _around(config, bundle, pieces, out, update)
         return
-    starts = _starts(config, bundle, real)
+    # From nothing, or from the openings of real pieces, again from the first if there are too few.
+    starts = [Opening()]
+    if pieces:
+        given, seconds = bundle.tokenizer, config.primer_seconds
+        starts = [
+            Opening(one.name, encode_primer(given, one.piece, seconds=seconds, name=one.name))
+            for one in pieces
+        ]
+    starts = [starts[i % len(starts)] for i in range(config.pieces)]
     with progress("generating", "seconds", config.pieces * config.seconds) as update:
         request = GenerateConfig(
-            seconds=config.seconds, sampling=config.sampling, seed=config.seed,
-            end="cut" if measures is None else "model",
-        )  # fmt: skip
+            seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=measures.ending
+        )
         fill(out, bundle, starts, request, update)
-
-
-def _starts(config: CompareConfig, bundle: Bundle, real: _Real) -> list[Opening]:
-    """Nothing, or the openings of real pieces, again from the first if there are too few."""
-    if config.task == "free":
-        return [Opening()] * config.pieces
-    openings = [
-        Opening(name, encode_primer(bundle.tokenizer, s, seconds=config.primer_seconds, name=name))
-        for name, s in real.pieces(config.pieces)
-    ]
-    return [openings[i % len(openings)] for i in range(config.pieces)]
 
 
 def _around(
     config: CompareConfig,
     bundle: Bundle,
-    real: _Real,
+    pieces: Sequence[Excerpt],
     out: SampleFolder,
     progress: Callable[[int, int], None],
 ) -> None:
     """The middle of the beginning of each real piece written anew, or varied; or an accompaniment
     to its melody, instead of all else."""
-    pieces = real.pieces(config.pieces)
     request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
-    if config.task in GAPS:
-        begin, end = (f"{at:.3f}s" for at in (real.start, real.start + config.seconds))
-        request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
-    for number, (name, score) in enumerate(pieces):
+    for number, one in enumerate(pieces):
+        score = one.piece
         if config.task == "accompany":
             score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
+        else:
+            begin, end = f"{one.start:.3f}s", f"{one.stop:.3f}s"
+            request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
         task = replace(task_of(request, score), varied=config.task == "vary")
         (sample,) = composed(bundle, task, request, seed=config.seed + number)
-        out.add(number, sample.score, source=name, seam=real.start, ended=sample.ended)
+        out.add(number, sample.score, source=one.name, seam=one.start, ended=sample.ended)
         out.write_list()
         progress(number + 1, len(pieces))
-
-
-# ------------------------------------------------------------------------------------------ measure
-
-
-def _any_music(config: CompareConfig, real: _Real, place: Path) -> Comparison:
-    after = real.length - real.start - config.seconds
-    samples = sets.read_samples(place, real.start, config.seconds, after)
-    if config.pieces:
-        samples = samples[: config.pieces]
-    compared = {SAMPLES: samples, REAL: real.excerpts(len(samples))}
-    copies = None
-    if real.has_training():
-        assert real.shards is not None
-        assert real.tokenizer is not None
-        compared[TRAINING] = real.excerpts(len(samples), "train")
-        with progress("reading the training split", "pieces") as update:
-            copies = copy_index(real.shards, real.tokenizer, update)
-    return compare(compared, copies)
-
-
-def _one_kind(config: CompareConfig, real: _Real, place: Path, measures: Measures) -> Comparison:
-    samples = measures.of_folder(place, "samples")
-    if config.pieces:
-        samples = samples[: config.pieces]
-    theirs = real.for_measures()
-    if config.task in registry.TASKS:
-        theirs = theirs[: config.pieces]
-    compared = {SAMPLES: samples, REAL: theirs}
-    training: list[Any] = []
-    if real.has_training():
-        training = real.for_measures("train")
-        compared[TRAINING] = training[: len(samples)]
-    with progress("measuring", "pieces") as update:
-        return measures.compare(compared, training, config.seed, update)

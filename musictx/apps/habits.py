@@ -21,7 +21,7 @@ from musictx.sampling.strengths import FEWEST_NOTES
 ACCOMPANIED = 3.0
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
-#: What nothing is known of.
+#: A part without statistics.
 ANY = Habit(DRUMS, 0, 127)
 
 
@@ -31,17 +31,17 @@ def asked(
     """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
     ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
     ``low`` and ``high`` of ``sampling``)."""
-    found = dict(habits)
+    result = dict(habits)
     if "polyphony" in values:
-        found = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in found.items()}
+        result = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in result.items()}
     if "density" in values:
-        found = {part: one._replace(densest=np.inf) for part, one in found.items()}
+        result = {part: one._replace(densest=np.inf) for part, one in result.items()}
     if "register" in values or sampling.low is not None or sampling.high is not None:
-        found = {
+        result = {
             part: one if part == DRUMS else one._replace(low=0, high=127)
-            for part, one in found.items()
+            for part, one in result.items()
         }
-    return found
+    return result
 
 
 def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
@@ -95,10 +95,10 @@ def habits_of(
             notes["program"] = 0
         written = notes[np.isin(notes["track"], task.tracks)]
         together = parts_of(notes if all_tracks else written)
-        for part, mine in parts_of(written).items():
-            if len(mine) >= FEWEST_NOTES:
+        for part, part_notes in parts_of(written).items():
+            if len(part_notes) >= FEWEST_NOTES:
                 pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
-                habits[part] = _habit_around(task, part, mine, together[part], pace)
+                habits[part] = _habit_around(task, part, part_notes, together[part], pace)
     return asked(habits, request.sampling, controls_of(request))
 
 

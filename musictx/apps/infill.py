@@ -225,8 +225,8 @@ class Filler:
 def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
     """The parts that are composed: ``programs``, by default a piano's, and drums where a track of
     them is composed anew."""
-    mine = task.score.notes[np.isin(task.score.notes["track"], task.tracks)]
-    return {*(programs or {0})} | ({DRUM_PART} if mine["drum"].any() else set())
+    chosen = task.score.notes[np.isin(task.score.notes["track"], task.tracks)]
+    return {*(programs or {0})} | ({DRUM_PART} if chosen["drum"].any() else set())
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
@@ -305,8 +305,8 @@ def as_trained(
     by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
     melody = parts.melody_program(bundle)
     if task.tracks:
-        mine = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
-        return given, set(mine["program"].tolist()) or None
+        chosen = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
+        return given, set(chosen["program"].tolist()) or None
     if task.add:
         return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
     if melody is not None:

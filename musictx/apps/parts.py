@@ -101,11 +101,11 @@ def lent(
     pitched = [program for program in usual if program not in (DRUMS, *wanted)]
     notes, melody = as_trained(bundle, score).notes, melody_program(bundle)
     notes = notes[~notes["drum"]]
-    mine = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
-    has = {track: set(some["program"].tolist()) for track, some in mine.items()}
+    notes_of = {one: notes[notes["track"] == one] for one in np.unique(notes["track"]).tolist()}
+    has = {track: set(some["program"].tolist()) for track, some in notes_of.items()}
     chosen: dict[int, int] = {}
     if melody is not None and melody not in wanted:
-        chosen = {track: melody for track in tunes if track in mine}
+        chosen = {track: melody for track in tunes if track in notes_of}
         has |= {track: {melody} for track in chosen}
     every = [program for track in has for program in has[track] if track not in chosen]
     every += [*set(chosen.values()), *wanted]
@@ -115,7 +115,9 @@ def lent(
     if tune is not None and tune in shared and melody is not None and melody not in taken:
         chosen[tune] = melody
         taken.add(melody)
-    for track in sorted({*shared} - {*chosen}, key=lambda one: (one not in first, -len(mine[one]))):
+    for track in sorted(
+        {*shared} - {*chosen}, key=lambda one: (one not in first, -len(notes_of[one]))
+    ):
         now = {one: {chosen[one]} if one in chosen else has[one] for one in has}
         composed = set().union(*(now[one] for one in now if one in first))
         free = [one for one in pitched if one not in taken]
@@ -157,27 +159,27 @@ def of_model(bundle: Bundle) -> dict[str, int]:
     """Name -> program, 128 for drums, of the parts that the model writes: those of its corpus, and
     of :data:`NAMES`."""
     kinds = bundle.tokenizer.kinds
-    found = {0} if "program" not in kinds else set(range(DRUMS))
+    numbers = {0} if "program" not in kinds else set(range(DRUMS))
     if "program" in kinds:
-        found = set(bundle.stats.instruments or found)
+        numbers = set(bundle.stats.instruments or numbers)
     if "drum" not in kinds or not idiom.of(bundle.tokenizer).drums:
-        found.discard(DRUMS)
+        numbers.discard(DRUMS)
     names = {**{name.lower(): program for name, program in programs(bundle).items()}, **NAMES}
-    return {name: program for name, program in names.items() if program in found}
+    return {name: program for name, program in names.items() if program in numbers}
 
 
 def by_name(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> dict[str, int]:
     """The parts that ``names`` ask for, as :func:`of_model` has them; ``UserError`` naming
     ``option`` for another."""
     writes = of_model(bundle)
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for name in names:
         if name not in writes:
             raise UserError(f"{option}={name}: {refusal(bundle, name)}")
-        if writes[name] in found.values():
+        if writes[name] in result.values():
             raise UserError(f"{option}={name}: that part is asked for twice")
-        found[name] = writes[name]
-    return found
+        result[name] = writes[name]
+    return result
 
 
 def refusal(bundle: Bundle, name: str) -> str:
@@ -194,12 +196,12 @@ def refusal(bundle: Bundle, name: str) -> str:
 def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
     """Program -> what is usual in it, of parts by name: as the model's card says."""
     usual = bundle.stats.parts
-    found = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
-    if DRUMS in found:
-        rows = found[DRUMS]
-        found[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
-    lines = {part: found[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
-    return found | lines
+    result = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
+    if DRUMS in result:
+        rows = result[DRUMS]
+        result[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
+    lines = {part: result[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
+    return result | lines
 
 
 def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
@@ -209,11 +211,11 @@ def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
     name_of = {program: name for name, program in programs(bundle).items()}
     before = Score().notes if original is None else original.notes[~original.notes["drum"]]
     for track in np.unique(notes["track"]).tolist():
-        mine = (notes["track"] == track) & ~notes["drum"]
-        theirs = np.unique(before["program"][before["track"] == track])
-        if len(theirs) == 1:
-            notes["program"][mine] = theirs[0]
-        elif not len(theirs) and mine.any():
-            names[track] = name_of.get(int(notes["program"][mine][0]), names.get(track, ""))
+        on_track = (notes["track"] == track) & ~notes["drum"]
+        originals = np.unique(before["program"][before["track"] == track])
+        if len(originals) == 1:
+            notes["program"][on_track] = originals[0]
+        elif not len(originals) and on_track.any():
+            names[track] = name_of.get(int(notes["program"][on_track][0]), names.get(track, ""))
     names = {track: name for track, name in names.items() if name}
     return replace(score, notes=notes, names=names, pulse=None)

@@ -97,8 +97,8 @@ def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "
         tracks = {t for n in request.tracks.split(",") for t in find_tracks(score, n, "tracks")}
     inside = (notes["start"] >= start - 1e-6) & (notes["start"] < stop - 1e-6)
     kept = score.with_notes(notes[~(inside & np.isin(notes["track"], [*tracks]))])
-    mine = np.isin(notes["track"], [*tracks])
-    around = _around(notes[mine], notes[~mine], start, stop, score.duration)
+    on_tracks = np.isin(notes["track"], [*tracks])
+    around = _around(notes[on_tracks], notes[~on_tracks], start, stop, score.duration)
     return Task(score, kept, start, stop, True, tuple(sorted(tracks)), around)
 
 
@@ -132,7 +132,7 @@ def under(score: Score, request: AccompanyConfig) -> Task:
     parts that are asked for by name to all tracks. Chords are for an optional component."""
     if request.chords is not None or is_chart(score):
         if "chords" not in registry.CHARTS:
-            raise UserError("chords: songs, the part of musictx that reads them, is missing")
+            raise UserError("chords: expected the folder musictx/songs, which is missing")
         task: Task = registry.load(registry.CHARTS["chords"])(score, request)
         return task
     return under_melody(score, request)
@@ -146,8 +146,8 @@ def under_melody(score: Score, request: AccompanyConfig) -> Task:
         notes = notes[np.isin(notes["track"], melody)]
     elif len(set(notes["track"].tolist())) > 1:
         named = [track for track, name in score.names.items() if name.strip().lower() == "melody"]
-        mine = np.isin(notes["track"], named)
-        notes = notes[mine] if mine.any() or add else notes[skyline(score)]
+        on_tracks = np.isin(notes["track"], named)
+        notes = notes[on_tracks] if on_tracks.any() or add else notes[skyline(score)]
     tune = tuple(np.unique(notes["track"]).tolist())
     notes = score.notes if add else notes
     if not len(notes):

@@ -31,9 +31,9 @@ from musictx.tokens.tokenizer import Tokenizer
 BPM = 100.0
 #: Seconds up to which a note is a grace note: two editions have one or two.
 SHORTEST = 0.06
-#: Two pieces whose melodies begin alike, in whatever key, count as one if they share this part of
-#: their notes.
-#: Six pairs share 82 to 100 %; the others are harmonised afresh and share 67 % at most.
+#: Two pieces whose melodies begin alike, in any key, count as one if they share at least this
+#: fraction of their notes. Six pairs share 82 to 100 %; all others are different harmonisations,
+#: which share 67 % at most.
 SAME = 0.8
 
 
@@ -84,15 +84,15 @@ def chorales() -> list[tuple[str, Score]]:
     alike: dict[bytes, list[Score]] = {}  # by their incipits
     for path in sorted(paths, key=_natural):
         try:
-            # What the editions repeat is in the corpus once: that it comes again teaches nothing.
+            # Repeats are not played out: a model learns nothing from the same bars twice.
             score = musicxml.read(path, bpm=BPM, repeats=False)
         except UserError:
             continue
         if not _in_four_parts(score):
             continue
-        rivals = alike.setdefault(_incipit(score), [])
-        if all(_shared(rival, score) < SAME for rival in rivals):
-            rivals.append(score)
+        similar = alike.setdefault(_incipit(score), [])
+        if all(_shared(other, score) < SAME for other in similar):
+            similar.append(score)
             length = score.notes["end"] - score.notes["start"]
             notes = score.notes[length > SHORTEST].copy()
             notes["program"] = 0
@@ -120,7 +120,8 @@ def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
 
 
 def _incipit(score: Score) -> bytes:
-    """The melody's first eight intervals, in any key: what twins have in common for certain."""
+    """The melody's first eight intervals, which do not depend on the key: two versions of one
+    chorale always have the same."""
     soprano = score.notes["pitch"][score.notes["track"] == 0][:9]
     return np.diff(soprano.astype(np.int8)).tobytes()
 
@@ -134,7 +135,7 @@ def _content(score: Score) -> frozenset[tuple[float, float, int]]:
 
 
 def _shared(one: Score, other: Score) -> float:
-    """Notes in both as a part of notes in either, 0 to 1."""
+    """Jaccard similarity of the notes of two pieces, 0 to 1."""
     a, b = _content(one), _content(other)
     return len(a & b) / len(a | b)
 

@@ -6,7 +6,7 @@ are measured too, to show how far two sets of Bach's are apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.config import CompareConfig
-from musictx.data.shards import Piece, Shards
+from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.copies import CopyIndex
@@ -57,29 +57,22 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures:
-    """Chorales as :class:`musictx.apps.compare.Measures`; their task is to harmonise."""
+    """Chorales as :class:`musictx.apps.compare.Measures`; whole splits are compared."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
+    ending = "model"
 
-    def of_folder(self, folder: str | Path, option: str) -> list[Chorale]:
-        """Every file of music in ``folder`` as four voices; ``UserError`` for one that has more."""
-        seams = seams_in(folder)
-        chorales = []
-        for file in files_in(folder, option):
-            try:
-                grid, _ = four.read(formats.read(file))
-            except UserError as error:
-                raise UserError(f"{option}: {file}: {error}") from None
-            name = name_in(folder, file)
-            seam = round(seams.get(name, 0.0) / STEP_SECONDS)
-            chorales.append(Chorale(name, grid, min(seam, len(grid))))
-        return chorales
+    def samples(self, folder: str | Path) -> list[Chorale]:
+        return _of_folder(folder, "samples")
 
-    def of_shards(self, shards: Shards, tokenizer: Any, pieces: Iterable[Piece]) -> list[Chorale]:
+    def of_folder(self, folder: str, count: int) -> list[Chorale]:
+        return _of_folder(folder, "against")
+
+    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Chorale]:
         """Pieces of a corpus that was prepared with tokens of four voices, or with others."""
         chorales = []
-        for piece in pieces:
+        for piece in shards.pieces(split):
             ids = shards.tokens(piece.number)
             if isinstance(tokenizer, ChoraleTokenizer):
                 grid = tokenizer.decode_grid(ids)
@@ -88,48 +81,24 @@ class ChoraleMeasures:
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def perform(
-        self,
-        out: SampleFolder,
-        bundle: Bundle,
-        pieces: Sequence[Chorale],
-        config: CompareConfig,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        """Make one harmonisation for the soprano of each chorale."""
-        tokenizer = bundle.tokenizer
-        assert isinstance(tokenizer, ChoraleTokenizer), "the command has seen to it"
-        for i, piece in enumerate(pieces):
-            melody, _ = melody_of(piece.grid)
-            harmony = harmonise(
-                bundle.model,
-                tokenizer,
-                melody,
-                particles=config.particles,
-                sampling=config.sampling,
-                seed=(config.seed, i),
-            )
-            facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
-            out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
-            out.write_list()
-            progress(i + 1, len(pieces))
+    def copy_index(
+        self, shards: Shards, tokenizer: Any, progress: Callable[[int, int], None]
+    ) -> Copies:
+        training = self.of_shards(shards, tokenizer, "train", 0)
+        return Copies([one.grid.pitches for one in training])
 
     def compare(
         self,
         sets: Mapping[str, Sequence[Chorale]],
-        training: Sequence[Chorale],
-        seed: int = 0,
-        progress: Callable[[int, int], None] | None = None,
+        copies: Copies | None,
+        seed: int,
+        progress: Callable[[int, int], None],
     ) -> Comparison:
         """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
-        copies; of each set the rates of faults, with the standard error of all of them.
-
-        training  pieces that are searched for copied spans; may be empty
-        """
+        copies; of each set the rates of faults, with the standard error of all of them."""
         sets = {which: [one for one in some if len(one.new)] for which, some in sets.items()}
         if empty := [which for which, some in sets.items() if not some]:
             raise UserError(f"{empty[0]}: there is no piece with music in it to measure")
-        corpus = Copies([one.grid.pitches for one in training])
         pieces: list[dict[str, Any]] = []
         total = sum(map(len, sets.values()))
         columns: dict[str, dict[str, float]] = {}
@@ -137,15 +106,14 @@ class ChoraleMeasures:
             assessments, lines = [one.assessment for one in some], []
             for one, assessed in zip(some, assessments):
                 span = np.nan
-                if training and which != TRAINING:  # those are copies of themselves
-                    span = corpus.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
+                if copies and which != TRAINING:  # those are copies of themselves
+                    span = copies.longest(one.new.pitches) / voice_leading.STEPS_PER_BAR
                 line: dict[str, Any] = {"set": which, "name": one.name}
                 line |= {"bars": assessed.bars, "key": str(assessed.key)}
                 line |= {"triad at the end": assessed.final_triad, "cadence": assessed.cadence}
                 line |= dict(assessed.counts) | {"faults": one.faults, "copied bars": span}
                 lines.append(line)
-                if progress is not None:
-                    progress(len(pieces) + len(lines), total)
+                progress(len(pieces) + len(lines), total)
             pieces += lines
             counts = np.array([len(line["faults"]) for line in lines])
             bars, spans = (np.array([line[n] for line in lines]) for n in ("bars", "copied bars"))
@@ -159,6 +127,49 @@ class ChoraleMeasures:
         names = next(iter(columns.values()))
         rows = [TableRow(name, "", {s: columns[s][name] for s in sets}) for name in names]
         return Comparison(pieces, rows)
+
+
+def _of_folder(folder: str | Path, option: str) -> list[Chorale]:
+    """Every file of music in ``folder``, which ``option`` names, as four voices; ``UserError`` for
+    one that has more."""
+    seams = seams_in(folder)
+    chorales = []
+    for file in files_in(folder, option):
+        try:
+            grid, _ = four.read(formats.read(file))
+        except UserError as error:
+            raise UserError(f"{option}: {file}: {error}") from None
+        name = name_in(folder, file)
+        seam = round(seams.get(name, 0.0) / STEP_SECONDS)
+        chorales.append(Chorale(name, grid, min(seam, len(grid))))
+    return chorales
+
+
+def harmonised(
+    out: SampleFolder,
+    bundle: Bundle,
+    pieces: Sequence[Chorale],
+    config: CompareConfig,
+    progress: Callable[[int, int], None],
+) -> None:
+    """The task of these measures (``registry.TASKS``): one harmonisation for the soprano of each
+    chorale."""
+    tokenizer = bundle.tokenizer
+    assert isinstance(tokenizer, ChoraleTokenizer), "the command has checked it"
+    for i, piece in enumerate(pieces):
+        melody, _ = melody_of(piece.grid)
+        harmony = harmonise(
+            bundle.model,
+            tokenizer,
+            melody,
+            particles=config.particles,
+            sampling=config.sampling,
+            seed=(config.seed, i),
+        )
+        facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
+        out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
+        out.write_list()
+        progress(i + 1, len(pieces))
 
 
 def standard_error(counts: np.ndarray, bars: np.ndarray, seed: int) -> float:

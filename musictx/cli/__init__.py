@@ -15,7 +15,7 @@ from typing import Any
 
 from musictx import __version__, registry
 from musictx.cli.streams import forgiving
-from musictx.commands import COMMANDS, groups, known_options, unknown_command
+from musictx.commands import COMMANDS, groups, options_of, unknown_command
 from musictx.compose import run
 from musictx.errors import OutOfMemory, UserError, shown
 from musictx.options import unknown_option
@@ -164,7 +164,7 @@ def _not_a_flag(command: str, word: str, after: Sequence[str]) -> str:
     """The sentence for ``--seconds 8``: options are written name=value."""
     name, equals, value = word.lstrip("-").partition("=")
     name = name.replace("-", "_")
-    names = [*known_options(command), *groups(command), "model"]
+    names = [*options_of(command), *groups(command), "model"]
     if name in names:
         if not equals:
             value = after[0] if after and not after[0].startswith("-") else "VALUE"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import registry
-from musictx.commands import COMMANDS, conf_dir, known_options
+from musictx.commands import COMMANDS, conf_dir, options_of
 from musictx.compose import finetuning, passthrough, sweep
 from musictx.compose.words import normalise
 from musictx.config import SCHEMES
@@ -62,9 +62,7 @@ def run(
         return
     for flag in flags:
         if flag.startswith("-") and flag not in FLAGS:
-            more = (
-                "; samples=N writes several pieces" if "samples" in known_options(command) else ""
-            )
+            more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
             raise ConfigError(f"{flag}: a flag of musictx train, as Hydra composes it alone{more}")
     shows = "--cfg" in flags
     if shows and (part := flags[flags.index("--cfg") + 1]) != "job":

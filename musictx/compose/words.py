@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx.commands import free_form, groups, known_options, parts
+from musictx.commands import free_form, groups, options_of, parts
 from musictx.compose import passthrough
 from musictx.config import checks
 from musictx.errors import ConfigError, shown
-from musictx.options import check_path, converted, kind_of, kinds_of, unknown_option, unquoted
+from musictx.options import check_path, converted, type_in_words, types_of, unknown_option, unquoted
 
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
@@ -34,7 +34,7 @@ def normalise(
 
     ``folders``: the user's folders of YAML files.
     """
-    declared = known_options("train") | parts("train")
+    declared = options_of("train") | parts("train")
     choices = groups("train", folders)
     free = [*free_form("train"), *passthrough.typed(typed)]
     folder, named = _positional(typed, [*declared, *choices, *free])
@@ -124,7 +124,7 @@ def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], 
         there = os.path.exists(os.path.expanduser(word))
         (bare if path and (not equals or there) else rest).append(word)
     for folder in bare:
-        check_path("corpus.path", known_options("train")["corpus.path"], folder)
+        check_path("corpus.path", options_of("train")["corpus.path"], folder)
     return bare, rest
 
 
@@ -153,14 +153,14 @@ def check_choice(group: str, choice: str, choices: Sequence[str]) -> None:
 
 def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
     """``value`` as it shall be read, texts in quotes, each value of a sweep checked by itself."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
         return value
     checked = []
     for one in split(value) if sweep else [value]:
         bare = unquoted(one)
         if bare == "":
-            raise ConfigError(f"{name}=: the value is missing; expected {kind_of(field)}")
+            raise ConfigError(f"{name}=: the value is missing; expected {type_in_words(field)}")
         made: Any = bare
         if "${" not in bare:
             try:

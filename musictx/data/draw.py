@@ -1,4 +1,4 @@
-"""Training rows as a pure function of (seed, batch, row): random windows, augmented, packed.
+"""Training batches as a pure function of (seed, number): rows of random windows, augmented, packed.
 
 Nothing is shuffled or remembered: batch ``n`` can be made without the ones before it, so a resumed
 run sees exactly the batches that an uninterrupted one would have, whatever the number of loader
@@ -8,17 +8,20 @@ processes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from torch.utils.data import IterableDataset, get_worker_info
 
 from musictx.config import AugmentConfig
-from musictx.config.data import TASKS
 from musictx.data.shards import Piece, Shards
-from musictx.data.tasks import Tasks
-from musictx.data.windows import Row, join, lay_out
+from musictx.data.windows import Batch, Row, collate, join, lay_out
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from musictx.data.tasks import Tasks
 
 #: Most windows packed into one row; what is left then is padding.
 MOST_PIECES = 64
@@ -91,7 +94,7 @@ class TrainingRows:
 
     def _window(self, random: np.random.Generator, free: int, piece_id: int) -> Row:
         """One window of at most ``free`` targets."""
-        task = None if self.tasks is None else task_of(self.tasks.weights, random)
+        task = None if self.tasks is None else self.tasks.choice(random)
         piece, start = self._beginning(random, free) if self.augment.whole else self._place(random)
         ids = self.shards.tokens(piece.number)
         if start:
@@ -135,11 +138,41 @@ class TrainingRows:
         return events
 
 
-def task_of(weights: Mapping[str, float], random: np.random.Generator) -> str | None:
-    """The task of a window, by the shares ``weights``, or None for a plain window."""
-    point = random.random()
-    for task in TASKS:
-        point -= weights.get(task, 0.0)
-        if point < 0:
-            return task
-    return None
+class TrainingBatches(IterableDataset[Batch]):
+    """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
+
+    ``shorter``  (until which batch, other rows): earlier batches are drawn from these instead, as
+    many more of them as they have fewer tokens
+
+    In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
+    the order is the same for any W.
+    """
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        batch_size: int,
+        *,
+        rank: int = 0,
+        start: int = 0,
+        shorter: Sequence[tuple[int, TrainingRows]] = (),
+    ) -> None:
+        self.rows = rows
+        self.shorter = shorter
+        self.batch_size = batch_size
+        self.rank = rank
+        self.start = start
+
+    def make(self, number: int) -> Batch:
+        """Batch ``number``: (batch_size, context) tensors."""
+        rows = next((rows for until, rows in self.shorter if number < until), self.rows)
+        count = max(1, self.batch_size * self.rows.context // rows.context)
+        return collate(rows.row(number, self.rank * count + row) for row in range(count))
+
+    def __iter__(self) -> Iterator[Batch]:
+        info = get_worker_info()
+        number = self.start + (info.id if info else 0)
+        step = info.num_workers if info else 1
+        while True:
+            yield self.make(number)
+            number += step

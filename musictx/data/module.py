@@ -1,21 +1,21 @@
 """The LightningDataModule: training batches without end, validation windows that never change.
 
-A batch is a pure function of its number, so nothing is shuffled or remembered: a run that resumes
-after step n needs only the number of its next batch, which travels in ``state_dict``.
+A batch is a pure function of its number (:mod:`musictx.data.draw`): a run that resumes after step n
+needs only the number of its next batch, which travels in ``state_dict``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Subset, get_worker_info
+from torch.utils.data import DataLoader, Subset
 
 from musictx import registry
 from musictx.config import AugmentConfig
-from musictx.data.draw import TrainingRows
+from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
 from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
@@ -23,8 +23,11 @@ from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from musictx.data.tasks import Tasks
+
 #: The class that arranges windows of events as tasks, and of any tokens that have no other.
-EVENTS = "musictx.data.event_tasks:EventTasks"
+EVENTS = "musictx.data.tasks:EventTasks"
 
 
 class MusicDataModule(pl.LightningDataModule):
@@ -139,46 +142,6 @@ class TrainingLoader:
                 prefetch_factor=4 if workers else None,
             )
         )
-
-
-class TrainingBatches(IterableDataset[Batch]):
-    """Batch ``start``, ``start + 1``, ... without end: the rows of device ``rank``.
-
-    ``shorter``  (until which batch, other rows): earlier batches are drawn from these instead, as
-    many more of them as they have fewer tokens
-
-    In a loader with W processes the w-th makes every W-th batch; the loader takes them in turn, so
-    the order is the same for any W.
-    """
-
-    def __init__(
-        self,
-        rows: TrainingRows,
-        batch_size: int,
-        *,
-        rank: int = 0,
-        start: int = 0,
-        shorter: Sequence[tuple[int, TrainingRows]] = (),
-    ) -> None:
-        self.rows = rows
-        self.shorter = shorter
-        self.batch_size = batch_size
-        self.rank = rank
-        self.start = start
-
-    def make(self, number: int) -> Batch:
-        """Batch ``number``: (batch_size, context) tensors."""
-        rows = next((rows for until, rows in self.shorter if number < until), self.rows)
-        count = max(1, self.batch_size * self.rows.context // rows.context)
-        return collate(rows.row(number, self.rank * count + row) for row in range(count))
-
-    def __iter__(self) -> Iterator[Batch]:
-        info = get_worker_info()
-        number = self.start + (info.id if info else 0)
-        step = info.num_workers if info else 1
-        while True:
-            yield self.make(number)
-            number += step
 
 
 def validation_loader(

@@ -6,21 +6,26 @@ vary       some bars are composed as a variation of similar earlier bars, which 
 steer      only the controls are given
 
 Controls are measured in the window itself and left out part of the time. There are two languages:
-events in seconds (:mod:`.event_tasks`), where spans are some seconds and all that is given stands
+events in seconds (:class:`EventTasks`), where spans are some seconds and all that is given stands
 ahead, and notes in bars (:mod:`musictx.songs.bar_tasks`), where it stands before each bar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from musictx.config.data import TASKS
 from musictx.data.windows import UNSCORED, Row
-from musictx.notes import Score
-from musictx.tokens import controls
-from musictx.tokens.vocab import Vocabulary
+from musictx.errors import UserError
+from musictx.notes import Score, top_notes
+from musictx.tokens import controls, layout
+from musictx.tokens import events as ev
+from musictx.tokens.controls import CONTROLS
+from musictx.tokens.stream import DRUM_PART, OPEN, NoteStream
+from musictx.tokens.vocab import BOS, CUT, EOS, Vocabulary
 
 #: The share of windows with controls in which each of them is left out; of gaps in which a voice is
 #: given; of accompaniments that begin with their window.
@@ -44,6 +49,15 @@ class Tasks:
         self.tokenizer, self.weights = tokenizer, dict(weights)
         self.melody = int(melody) if melody.isdigit() else None
         self.vocabulary: Vocabulary = tokenizer.vocabulary
+
+    def choice(self, random: np.random.Generator) -> str | None:
+        """The task of a window, by the shares ``weights``, or None for a plain window."""
+        point = random.random()
+        for task in TASKS:
+            point -= self.weights.get(task, 0.0)
+            if point < 0:
+                return task
+        return None
 
     def row(
         self,
@@ -91,13 +105,6 @@ class Tasks:
         return np.where(dropped, 0, levels).tolist()
 
 
-def skyline(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndarray:
-    """(n,) bool: the notes above which none sounds when they begin."""
-    sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
-    highest: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
-    return highest
-
-
 def voice_of_some(
     notes: np.ndarray,
     among: np.ndarray,
@@ -112,9 +119,200 @@ def voice_of_some(
     voice = np.zeros(len(notes), bool)
     if random.random() < skyline_share:
         some = notes[among]
-        voice[among] = skyline(some["start"], stop[among], some["pitch"])
+        voice[among] = top_notes(some["start"], stop[among], some["pitch"])
         return voice
     limit = np.quantile(notes["pitch"][among], random.uniform(0.25, 0.75))
     above = notes["pitch"] >= limit
     voice[among] = (above if random.random() < 0.5 else ~above)[among]
     return voice
+
+
+# ------------------------------------------------------------------------------- events in seconds
+
+#: Shortest and longest gap, and how long the window goes on after it at most; where gaps end at the
+#: latest, as a share of the window.
+GAP_SECONDS, TAIL_SECONDS, LATEST_SHARE = (1.0, 12.0), 4.0, 0.85
+#: The share of voices that are the highest notes, and, where there are several programs, one of
+#: these.
+SKYLINE_SHARE, PROGRAM_SHARE = 0.5, 0.7
+#: Windows of fewer tokens are left plain, and so are those of fewer given ones.
+FEWEST_TOKENS, FEWEST_GIVEN_TOKENS = 96, 8
+#: The share of windows whose past is deadpan, as in a score: of one loudness and on a grid. It is
+#: read but is no target; what is to be composed stays as it was played.
+DEADPAN_SHARE = 0.15
+#: Of deadpan music: tempi, quarter notes a minute; lines in a quarter; its one velocity, as a share
+#: of the bins; how much of the window it is in steer.
+TEMPI_BPM, LINES_OF_A_QUARTER = (60.0, 160.0), 4
+VELOCITY_SHARES, PRIMER_SHARES = (0.4, 0.8), (0.1, 0.6)
+
+
+class EventSpan(NamedTuple):
+    """The window up to the step ``stop``; where ``here`` stands, None if nowhere; of each note
+    whether it is given, None if none is; whether the ends of older notes are given."""
+
+    stop: int
+    here: int | None = None
+    given: np.ndarray | None = None
+    ends: bool = False
+
+
+class EventTasks(Tasks):
+    """Tasks of events in seconds, in the windows of :mod:`musictx.tokens.layout`.
+
+    deadpan  the share of windows with such a past
+    """
+
+    no_controls_share = 0.15
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        weights: Mapping[str, float],
+        melody: str = "skyline",
+        deadpan: float = DEADPAN_SHARE,
+    ) -> None:
+        super().__init__(tokenizer, weights, melody)
+        if weights.get("vary"):
+            raise UserError(
+                f"data.tasks={self.weights}: vary is for music in bars, expected tokenizer=notes"
+            )
+        self.deadpan = deadpan
+        self.per_second = 1000.0 / tokenizer.step_ms
+        kinds = self.vocabulary.kinds
+        self._controls = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
+
+    def arranged(
+        self,
+        task: str,
+        ids: np.ndarray,
+        random: np.random.Generator,
+        begins: bool,
+        ends: bool,
+        budget: int,
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        room = budget - layout.IDS_AROUND
+        if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
+            return None
+        window, write = self.tokenizer.read(ids[:room]), self.tokenizer.write
+        deadpan = random.random() < self.deadpan
+        span = self._span(task, window, random, room, deadpan)
+        if span is None:
+            return None
+        stop, here, given, with_ends = span
+        music = _up_to(window, 0, stop)
+        decoded = self.tokenizer.decode(write(music))
+        levels = self._levels(decoded, stop / self.per_second, random)
+        read = self.as_score(window, here or 0, random) if deadpan else window
+        past = music if here is None else read.in_steps(0, here)
+        rest = None if here is None else write(_up_to(window, here, stop), past)
+        known = None
+        if given is not None:
+            ahead = read if task == "infill" else window
+            older = ahead.ends if with_ends else ahead.ends[:0]
+            last = None if task == "infill" else stop + 1
+            some = ahead._replace(notes=ahead.notes[given], ends=older).in_steps(here or 0, last)
+            known = write(some._replace(stop=0))
+        made = layout.build_window(
+            self.vocabulary, levels, write(past), rest, known, budget=budget - 2
+        )
+        fewest = len(CONTROLS) + 2 + FEWEST_GIVEN_TOKENS
+        if given is not None and len(made.prefix) < fewest:
+            return None
+        closes = ends and task != "infill" and stop == window.stop and len(ids) <= room
+        sequence = np.concatenate([[BOS if begins else CUT], *made, np.full(int(closes), EOS)])
+        scored = ~np.isin(self.vocabulary.kind_of[sequence], self._controls)
+        if deadpan:
+            first = 1 + len(made.prefix)
+            scored[(1 if task == "infill" else first) : first + len(made.past)] = False
+        return sequence, scored
+
+    def _span(
+        self,
+        task: str,
+        window: NoteStream,
+        random: np.random.Generator,
+        room: int,
+        deadpan: bool,
+    ) -> EventSpan | None:
+        if task == "infill":
+            return self._infill(window, random)
+        if task == "accompany":
+            return self._accompany(window, random, room, deadpan)
+        here = int(random.uniform(*PRIMER_SHARES) * window.stop) if deadpan else None
+        return EventSpan(window.stop, here)
+
+    def _infill(self, window: NoteStream, random: np.random.Generator) -> EventSpan | None:
+        start = window.notes["start"]
+        length = np.exp(random.uniform(*np.log(GAP_SECONDS))) * self.per_second
+        length = int(min(length, 0.6 * window.stop))
+        here = int(random.integers(max(int(LATEST_SHARE * window.stop) - length, 0) + 1))
+        new = (start >= here) & (start < here + length)
+        if random.random() < LOCKED_SHARE:
+            new &= ~self._voice(window, random)
+        if not new.any():
+            return None
+        stop = max(here + length, int(window.note_ends[new].max()))
+        stop = min(stop, here + length + int(TAIL_SECONDS * self.per_second), window.stop)
+        return EventSpan(stop, here, ~new, ends=True)
+
+    def _accompany(
+        self, window: NoteStream, random: np.random.Generator, room: int, deadpan: bool
+    ) -> EventSpan | None:
+        from_the_start = random.random() < FROM_THE_START_SHARE and not deadpan
+        here = 0 if from_the_start else int(random.integers(window.stop // 2 + 1))
+        voice = self._voice(window, random)
+        stop = self._fitting(window, voice, here, room)
+        return None if stop <= here else EventSpan(stop, here, voice)
+
+    def _fitting(self, window: NoteStream, voice: np.ndarray, here: int, room: int) -> int:
+        """The latest step up to which the stream and, from ``here`` on, a voice have ``room``."""
+        events = ev.of(window)
+        given = ev.of(NoteStream(notes=window.notes[voice]))
+        both = events, given[given["step"] >= here]
+
+        def size(stop: int) -> int:
+            return sum(len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in both)
+
+        steps = np.unique(events["step"])
+        low, high = 0, len(steps)  # the first ``low`` of them fit
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if size(steps[middle - 1]) <= room else (low, middle - 1)
+        return int(steps[low - 1]) if low else 0
+
+    def _voice(self, window: NoteStream, random: np.random.Generator) -> np.ndarray:
+        """(n,) bool: the notes of one voice."""
+        notes = window.notes
+        pitched = notes["part"] != DRUM_PART
+        parts = np.unique(notes["part"][pitched])
+        if self.melody is not None:
+            return pitched & (notes["part"] == self.melody)
+        if len(parts) > 1 and random.random() < PROGRAM_SHARE:
+            return pitched & (notes["part"] == random.choice(parts))
+        return voice_of_some(notes, pitched, window.note_ends, SKYLINE_SHARE, random)
+
+    def as_score(self, window: NoteStream, here: int, random: np.random.Generator) -> NoteStream:
+        """``window`` deadpan: on a grid of a random tempo and of one loudness. Each beginning and
+        end stays on its side of the step ``here``."""
+        line = self.per_second * 60.0 / random.uniform(*TEMPI_BPM) / LINES_OF_A_QUARTER
+
+        def on_grid(steps: np.ndarray) -> np.ndarray:
+            near = np.floor(np.round(steps / line) * line + 0.5).astype(np.int64)
+            # A note lasts a step at least, on whichever side it ends.
+            before = np.minimum(near, max(here - 2, 0))
+            return np.where(steps < here, before, np.maximum(near, here))
+
+        notes, ends = window.notes.copy(), window.ends.copy()
+        held = notes["length"] == OPEN
+        notes["start"] = on_grid(notes["start"])
+        length = on_grid(window.note_ends) - notes["start"]
+        notes["length"] = np.where(held, OPEN, np.maximum(length, 1))
+        ends["stop"] = on_grid(ends["stop"])
+        first, stop = self.vocabulary.range("velocity")
+        notes["velocity_bin"] = 1 + int(random.uniform(*VELOCITY_SHARES) * (stop - first))
+        return window._replace(notes=notes, ends=ends)
+
+
+def _up_to(window: NoteStream, first: int, stop: int) -> NoteStream:
+    """The window from the step ``first`` to ``stop``, both included, and time up to there."""
+    return window.in_steps(first, stop + 1)._replace(stop=stop - first)

@@ -51,15 +51,13 @@ def run(
     *,
     limits: Limits,
     workers: int,
-    start_method: str = "spawn",
 ) -> Generator[tuple[Item, Result], None, None]:
     """(item, ``function(item)``) of every item, in their order.
 
-    items         may be without end: no more than ``AHEAD`` a worker are taken at once
-    failed        the result of an item that passes ``limits.read_seconds`` (``TimeoutError``) or
-                  ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``)
-    workers       processes; 0 works in this one, without the limit of time
-    start_method  of ``multiprocessing``; spawned workers inherit no lock that a thread here holds
+    items    may be without end: no more than ``AHEAD`` a worker are taken at once
+    failed   the result of an item that passes ``limits.read_seconds`` (``TimeoutError``) or
+             ``limits.read_mb`` (``MemoryError``), or crashes its worker (``ProcessExpired``)
+    workers  processes; 0 works in this one, without the limit of time
 
     Whatever else ``function`` raises is raised. Raises ``UserError`` if no process can be started.
     """
@@ -72,7 +70,7 @@ def run(
             yield item, result
         return
     items = iter(items)
-    pool, broken = _pool(workers, start_method), 0
+    pool, broken = _pool(workers), 0
     pending: deque[tuple[Item, ProcessFuture[Result]]] = deque()
     try:
         while True:
@@ -90,7 +88,7 @@ def run(
                         'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
                     ) from failure
                 _stop(pool)
-                pool = _pool(workers, start_method)
+                pool = _pool(workers)
                 again = partial(_schedule, pool, limits, function)
                 pending = deque((item, again(item)) for item, _ in pending)
                 continue
@@ -138,8 +136,8 @@ def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limit
 # ------------------------------------------------------------------------------------------- pools
 
 
-def _pool(workers: int, start_method: str = "spawn") -> ProcessPool:
-    context = multiprocessing.get_context(start_method)
+def _pool(workers: int) -> ProcessPool:
+    context = multiprocessing.get_context("spawn")  # inherits no lock that a thread here holds
     return ProcessPool(workers, initializer=_exit_with_parent, context=context)
 
 

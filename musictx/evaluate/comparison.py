@@ -62,13 +62,16 @@ class Comparison:
 
 
 def compare(
-    sets: Mapping[str, Sequence[Excerpt]], copies: tuple[CopyIndex, list[str]] | None = None
+    sets: Mapping[str, Sequence[Excerpt]],
+    copies: tuple[CopyIndex, list[str]] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
     """Measure every excerpt of every set; :data:`REAL` is the one that the others' distributions
     are laid on, and that the control is made of. Where its music keeps to a grid, all sets are
     measured in bars too. The table has what at least one set has a value of.
 
-    copies  of :func:`copy_index`; only samples are searched for copies
+    copies    of :func:`copy_index`; only samples are searched for copies
+    progress  called after each piece with the pieces done and all there are
     """
     sets = dict(sets)
     training = sets.pop(TRAINING, None)
@@ -87,6 +90,7 @@ def compare(
             if copies:
                 line |= _copied(which, one.alone, *copies)
             pieces.append(line)
+            progress(len(pieces), sum(map(len, sets.values())))
     listed |= {COPIED: measures.Measure(lambda one: np.nan, "notes")} if copies else {}
     rows = []
     for name, measure in listed.items():

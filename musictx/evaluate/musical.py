@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.notes import Score
+from musictx.notes import Score, top_notes
 
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
@@ -218,13 +218,10 @@ def top_line(score: Score) -> np.ndarray:
 
 
 def skyline(score: Score) -> np.ndarray:
-    """(n,) bool: which of the notes have none above them that sounds when they begin, drums left
-    out: the melody, as a listener takes it."""
-    pitched = np.flatnonzero(~score.notes["drum"])
-    start, end, pitch = (score.notes[name][pitched] for name in ("start", "end", "pitch"))
-    above = (start[:, None] <= start) & (end[:, None] > start) & (pitch[:, None] > pitch)
-    line = np.zeros(len(score), bool)
-    line[pitched[~above.any(0)]] = True
+    """(n,) bool: :func:`~musictx.notes.top_notes`, drums left out."""
+    line = ~score.notes["drum"]
+    notes = score.notes[line]
+    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
     return line
 
 

@@ -139,15 +139,15 @@ class _Edit:
         for part in sorted(changed | {n for n in added if n < len(self.places)}):
             rows = added.pop(part, [])
             place, channel = divmod(self.places[part], 16)
-            mine = stay & (notes["track"] == part)
+            in_part = stay & (notes["track"] == part)
             drum = channel == DRUM_CHANNEL
             if any(row[5] != drum for *_, row in rows):
                 raise Unwritable("drums and other notes are on one track")
-            kits = set(programs[mine].tolist()) if drum else set(range(128))
-            for note in np.flatnonzero(mine).tolist():
+            kits = set(programs[in_part].tolist()) if drum else set(range(128))
+            for note in np.flatnonzero(in_part).tolist():
                 track, number = self.document.event(parts.onsets[note])
                 track.rows[number] = track.rows[number]._replace(program=int(programs[note]))
-            fitted = _fitted(rows, notes[mine], self.clock)
+            fitted = _fitted(rows, notes[in_part], self.clock)
             self.document.track(place).new += _messages(channel, fitted, kits)
         return added
 

@@ -62,8 +62,8 @@ def with_parts(
         rows, last, rest = parsed(chunk)
         if split:
             for place in stay:
-                mine = [row for row in rows if row.channel == place % 16]
-                units.append((turn[place], -1, written(_sent(mine, to), last)))
+                of_channel = [row for row in rows if row.channel == place % 16]
+                units.append((turn[place], -1, written(_sent(of_channel, to), last)))
         leave = {place % 16 for place in its if split or place not in turn}
         if leave or any(channel != new for channel, new in to.items()):
             rows = [row for row in rows if row.channel not in leave]
@@ -131,8 +131,8 @@ def beginning(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
     struck = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]
     for part, numbers in values.items():
         place, channel = divmod(document.places[part], 16)
-        mine = (struck["track"] == place) & (struck["status"] % 16 == channel)
-        first = int(struck["tick"][mine].min())
+        on_channel = (struck["track"] == place) & (struck["status"] % 16 == channel)
+        first = int(struck["tick"][on_channel].min())
         track = document.track(place)
         for n, row in list(track.rows.items()):
             if row.tick <= first and row.body[0] == 0xB0 | channel and row.body[1] in numbers:

@@ -80,12 +80,12 @@ def retimed(score: Score, before: Score) -> Score:
 
 def _alike(file: Score, score: Score, name: str) -> bool:
     """Whether the marks of a column are those of ``score``, at about its times."""
-    ours, theirs = getattr(score, name), getattr(file, name)
-    others = [column for column in ours.dtype.names if column != "time"]
+    rows, rows_of_file = getattr(score, name), getattr(file, name)
+    others = [column for column in rows.dtype.names if column != "time"]
     return bool(
-        len(ours) == len(theirs)
-        and np.array_equal(ours[others], theirs[others])
-        and np.all(np.abs(ours["time"] - theirs["time"]) <= NEAR_SECONDS)
+        len(rows) == len(rows_of_file)
+        and np.array_equal(rows[others], rows_of_file[others])
+        and np.all(np.abs(rows["time"] - rows_of_file["time"]) <= NEAR_SECONDS)
     )
 
 
@@ -95,12 +95,12 @@ def _read_again(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
     file = read(data, limits=ANY)
     columns: dict[str, Any] = {name: getattr(file, name) for name in KINDS}
     for name, times in (("pedals", ["time"]), ("notes", ["start", "end"])):
-        rows, theirs = getattr(score, name).copy(), getattr(file, name)
-        pairs = _near(_timed(rows, times), _timed(theirs, times))
+        rows, rows_of_file = getattr(score, name).copy(), getattr(file, name)
+        pairs = _near(_timed(rows, times), _timed(rows_of_file, times))
         a, b = (np.array(side, int) for side in zip(*pairs)) if pairs else ([], [])
-        away = sum(float(np.abs(rows[time][a] - theirs[time][b]).sum()) for time in times)
+        away = sum(float(np.abs(rows[time][a] - rows_of_file[time][b]).sum()) for time in times)
         for time in times:
-            rows[time][a] = theirs[time][b]
+            rows[time][a] = rows_of_file[time][b]
         columns[name] = rows
     for name in ("markers", "lyrics"):
         texts, there = list(getattr(score, name)), getattr(file, name)

@@ -39,12 +39,12 @@ def written(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     played = (np.abs(over - end) > _ON) | ~reached | (lengths < 1)
     for track in np.unique(notes["track"][played]):
         here = notes["track"] == track
-        mine = here if played[here].mean() > MOSTLY else here & played
-        begin, stop, eighth = start[mine], over[mine], (over - start)[mine] / 8
+        chosen = here if played[here].mean() > MOSTLY else here & played
+        begin, stop, eighth = start[chosen], over[chosen], (over - start)[chosen] / 8
         lines = np.append(np.unique(start[here]), np.iinfo(np.int64).max // 2)
         following = lines[np.searchsorted(lines, np.maximum(stop - 4, begin + 1))]
         beat, nearest = (np.round(stop / n).astype(np.int64) * n for n in (DIVISIONS, 6))
-        ends = np.where(played[mine], np.maximum(nearest, begin + 3), end[mine])
+        ends = np.where(played[chosen], np.maximum(nearest, begin + 3), end[chosen])
         ends = np.where((np.abs(beat - stop) <= eighth) & (beat > begin), beat, ends)
-        end[mine] = np.where(following - stop < np.maximum(6, eighth), following, ends)
+        end[chosen] = np.where(following - stop < np.maximum(6, eighth), following, ends)
     return start, np.maximum(end, start + 1)

@@ -14,7 +14,7 @@ from musictx.musicxml import drums, dynamics, harmony, heads, signs
 from musictx.musicxml.document import Fault, number_or, parse_number
 from musictx.musicxml.heads import Instrument, NoteHead
 
-#: What stands in <notations> and is not played -> what to say of it.
+#: Elements of <notations> that are not played -> what the report says about them.
 _PLAIN = {
     "ornaments": "ornaments and tremolos played plainly", "arpeggiate": "arpeggios played at once",
     "glissando": "glissandi left out", "slide": "glissandi left out",
@@ -119,12 +119,12 @@ class XmlPart:
             return number * self._ticks_of_division
         return round(number * self._ticks_of_division)
 
-    def _moved(self, offset: str | None) -> int:
-        """Ticks of the offset of a mark."""
+    def _offset(self, offset: str | None) -> int:
+        """The offset of a mark, in ticks."""
         return round(number_or(offset, 0) * self._ticks_of_division)
 
     def _division(self, text: str | None) -> int:
-        """Ticks of a unit of duration of which so many are a quarter."""
+        """Ticks of one unit of duration; ``text`` says how many units a quarter note has."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
     def _measure(self, number: int, element: ET.Element) -> Length:
@@ -154,7 +154,7 @@ class XmlPart:
                     first = value, duration
                     onset = position
                     position += duration
-                    self._before(number, onset, voice)
+                    self._graces_before(number, onset, voice)
                 length = max(length, onset + duration)
                 if "rest" not in children:
                     notes = max(notes, onset + duration)
@@ -162,7 +162,7 @@ class XmlPart:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
                         if "chord" not in children or voice not in self._latest:
-                            self._latest.pop(voice, None)  # the last one stands at the end
+                            self._latest.pop(voice, None)  # so that the newest is the last key
                             self._latest[voice] = _Chord(number, onset, onset + duration, [])
                         self._latest[voice].places.append(len(self.notes))
                         self.notes.append((number, head))
@@ -174,14 +174,14 @@ class XmlPart:
                     if verses := _verses(item):
                         self.lyrics.append((number, onset, verses))
             elif item.tag == "backup":
-                self._after()
+                self._graces_at_end()
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 position += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
                 self._attributes(item, number, position)
             elif item.tag == "harmony":
-                offset = self._moved(item.findtext("offset"))
+                offset = self._offset(item.findtext("offset"))
                 name = harmony.name_of(item, self.plain)
                 self.chords.append((number, max(position + offset, 0), name))
             elif item.tag in ("sound", "direction"):
@@ -192,9 +192,9 @@ class XmlPart:
                 self.signs += signs.of_direction(item, number, position)
             elif item.tag == "barline":
                 self.signs += signs.of_barline(item, number, position)
-            position = max(0, position)  # no way leads out of the measure
+            position = max(0, position)  # a <backup> too far stops at the beginning of the measure
             length = max(length, position)
-        self._after()
+        self._graces_at_end()
         return Length(length, notes, rest)
 
     def _duration(self, note: ET.Element) -> int:
@@ -212,7 +212,7 @@ class XmlPart:
         return round(quarters * self._resolution)
 
     def _fills(self, rest: ET.Element, duration: int) -> bool:
-        """Whether a rest is that of a whole bar."""
+        """Whether a rest fills a whole bar."""
         beats, kind = self.meters[-1][2] if self.meters else (4, 4)
         bar = 4 * self._resolution * beats // kind
         return duration >= bar or rest.find("rest[@measure='yes']") is not None
@@ -224,7 +224,7 @@ class XmlPart:
                 self._graces.append([])
             self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
 
-    def _before(self, number: int, onset: int, voice: str) -> None:
+    def _graces_before(self, number: int, onset: int, voice: str) -> None:
         """Put the grace notes so far before ``onset``: they take their time from the note before,
         if it is in the same voice and sounds until there."""
         spans = heads.graces(len(self._graces))
@@ -239,7 +239,7 @@ class XmlPart:
                 self._shorten(latest, spans[0][0])
         self._graces = []
 
-    def _after(self) -> None:
+    def _graces_at_end(self) -> None:
         """Put grace notes with no note after them at the end of the note that was read last."""
         spans = heads.graces(len(self._graces))
         if spans and self._latest:
@@ -345,7 +345,7 @@ class XmlPart:
         else:
             bpm = _metronome(item)
         if bpm > 0:
-            marks.append((number, max(0, position + self._moved(moved)), bpm))
+            marks.append((number, max(0, position + self._offset(moved)), bpm))
 
 
 def _program(midi: ET.Element) -> int:

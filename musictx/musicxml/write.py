@@ -91,10 +91,10 @@ def to_bytes(score: Score) -> bytes:
     listed: list[list[str]] = []
     body = io.BytesIO()
     several = 0
-    for number, (track, mine) in enumerate(zip(tracks.tolist() or [0], groups), 1):
-        entry, names = _list_part(f"P{number}", score.names.get(track, ""), notes[mine])
+    for number, (track, indices) in enumerate(zip(tracks.tolist() or [0], groups), 1):
+        entry, names = _list_part(f"P{number}", score.names.get(track, ""), notes[indices])
         listed.append(entry)
-        voices = _voices(_chords(start[mine], end[mine], notes[mine], names))
+        voices = _voices(_chords(start[indices], end[indices], notes[indices], names))
         places = [0] * len(voices)  # the first chord of each voice that has not ended
         several += len(voices) * max(len(bars), bars[-1][1] // LONGEST_VALUE)
         _check_bars(several)

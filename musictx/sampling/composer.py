@@ -193,5 +193,5 @@ def versions(
 
 def _keys(notes: np.ndarray) -> tuple[tuple[float, ...], ...]:
     """What tells versions apart: all but loudness."""
-    found = notes[["start", "end", "pitch", "program", "drum"]].tolist()
-    return tuple(sorted(found))
+    rows = notes[["start", "end", "pitch", "program", "drum"]].tolist()
+    return tuple(sorted(rows))

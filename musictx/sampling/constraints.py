@@ -141,11 +141,11 @@ class EachRow:
         self.rows = rows
 
     def __call__(self, states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-        found = [
+        costs = [
             None if one is None else one(state, ids)
             for one, state, ids in zip(self.rows, states, past)
         ]
-        some = next((nats for nats in found if nats is not None), None)
+        some = next((nats for nats in costs if nats is not None), None)
         if some is None:
             return None
-        return np.array([np.zeros(len(some)) if nats is None else nats for nats in found])
+        return np.array([np.zeros(len(some)) if nats is None else nats for nats in costs])

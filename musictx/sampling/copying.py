@@ -93,9 +93,9 @@ class MotifRepetition:
         self._first, self._nats = np.inf if struck.certain else struck.begin, []
         strikes = _after_strikes(struck)
         for line in [_after_line(struck, joins) for joins in (0, 1)]:
-            found = [one for one in (strikes, line) if one is not None]
-            self._first = min([self._first, *(one.first for one in found)])
-            gains = [one.nats * (self.events.strike == one.pitch) for one in found]
+            continuations = [one for one in (strikes, line) if one is not None]
+            self._first = min([self._first, *(one.first for one in continuations)])
+            gains = [one.nats * (self.events.strike == one.pitch) for one in continuations]
             self._nats.append(-np.sum(gains, axis=0) if gains else None)
 
 

@@ -108,9 +108,9 @@ class Emitter:
 
 def emit_all(notes: np.ndarray, on_event: Callable[[Event], None]) -> None:
     """The events of finished ``notes`` (:data:`musictx.notes.NOTE`), in their order."""
-    found = []
+    ordered = []
     for start, end, pitch, velocity, _, _, track in notes.tolist():
-        found.append((start, 1, Event(start, True, pitch, velocity, track)))
-        found.append((end, 0 if end > start else 2, Event(end, False, pitch, 0, track)))
-    for _, _, event in sorted(found):
+        ordered.append((start, 1, Event(start, True, pitch, velocity, track)))
+        ordered.append((end, 0 if end > start else 2, Event(end, False, pitch, 0, track)))
+    for _, _, event in sorted(ordered):
         on_event(event)

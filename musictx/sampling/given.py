@@ -64,8 +64,8 @@ class NewNotes:
 
     def values(self, kind: str) -> np.ndarray:
         """What the ids of ``kind`` say, in their order."""
-        found: np.ndarray = self.table.value_of[self.ids[kind]]
-        return found
+        values: np.ndarray = self.table.value_of[self.ids[kind]]
+        return values
 
     def tones(self, part: int) -> np.ndarray:
         """(128,) bool: the tones of ``part`` that can be written, are asked for and are usual; it
@@ -184,10 +184,10 @@ class GivenNotes(Constraint):
         def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
             if (charged := bias(states, past)) is None:
                 return None
-            found = np.broadcast_to(charged, (len(self.rows), len(self._kinds))).copy()
-            for of_row, row in zip(found, self.rows):
+            nats = np.broadcast_to(charged, (len(self.rows), len(self._kinds))).copy()
+            for of_row, row in zip(nats, self.rows):
                 if not row.done:
                     of_row[list(row.due())] = 0.0
-            return found
+            return nats
 
         return costs

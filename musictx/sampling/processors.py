@@ -53,11 +53,11 @@ class KindTemperature:
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         result = logits.numpy().copy()  # faster than torch's, as below
         for row in result:
-            mine = row[self._ids]
-            whole = np.logaddexp.reduce(mine)
+            members = row[self._ids]
+            whole = np.logaddexp.reduce(members)
             if whole == _REMOVED:  # a kind that is forbidden altogether stays so
                 continue
-            changed = (mine - whole) / self.value
+            changed = (members - whole) / self.value
             changed += whole - np.logaddexp.reduce(changed)
             row[self._ids] = changed
         return torch.from_numpy(result)
@@ -97,10 +97,11 @@ def _likeliest(logits: Tensor) -> Tensor:
 
 
 def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Processor]:
-    """The rules of ``config`` in the order temperature, top-p, without idle ones; temperatures by
-    kind come first and need the ``tokenizer`` that knows the kinds.
+    """The processors that ``config`` asks for, in their order: temperatures by kind of token (these
+    need the ``tokenizer``), temperature, top-p. Those that would change nothing are left out.
 
-    The order matters: top-p looks at the distribution as temperature left it.
+    The order matters: top-p looks at the distribution as temperature left it. An option for a
+    new processor is read here.
     """
     if config.temperature == 0:
         return [Temperature(0.0)]
@@ -121,7 +122,8 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
 
 
 def _temperatures(config: TokenSampling, tokenizer: Tokenizer | None) -> Mapping[str, float]:
-    """Those asked for; that of a default kind which these tokens lack is left out."""
+    """Kind -> temperature, as ``config`` says; a kind of the defaults that these tokens do not have
+    is left out."""
     given = config.temperatures if isinstance(config, SamplingConfig) else {}
     kinds = () if tokenizer is None else tokenizer.kinds
     default = SamplingConfig().temperatures

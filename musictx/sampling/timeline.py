@@ -176,8 +176,8 @@ def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
     of the latest there or of the first; those on other tracks as they are."""
     new = new.copy()
     for track in np.unique(new["track"]).tolist():
-        mine, there = new["track"] == track, notes[notes["track"] == track]
+        on_track, there = new["track"] == track, notes[notes["track"] == track]
         if len(there):
-            latest = np.searchsorted(there["start"], new["start"][mine] + NEAR, "right") - 1
-            new["program"][mine] = there["program"][np.maximum(latest, 0)]
+            latest = np.searchsorted(there["start"], new["start"][on_track] + NEAR, "right") - 1
+            new["program"][on_track] = there["program"][np.maximum(latest, 0)]
     return new

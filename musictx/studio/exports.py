@@ -38,7 +38,7 @@ KEPT = 6
 class Export:
     """A file that is made of a document, or of the part from ``begin`` to ``end`` seconds.
 
-    of        what identifies the music: equal ones give equal files
+    of        the key of the music: equal keys give equal files
     title     the name of the file, which a picture shows
     start     the MIDI file that the document began with, if it did
     score     its notes, where these are not those of the document
@@ -54,8 +54,8 @@ class Export:
     score: Score | None = None
 
     def part(self) -> Score:
-        """What is in it: of the document the tracks in their order, in sound those that are
-        audible."""
+        """The music of the file: the tracks of the document in their order; of a sound file only
+        those that are audible."""
         score = self.score
         if score is None:
             ordered = exchange.in_order(self.document)
@@ -83,8 +83,8 @@ class Export:
 
 
 class Exports:
-    """Files made from documents, each once while it is kept. They stand in ``folder``, and go with
-    the studio."""
+    """A cache of exported files: the last :data:`KEPT` stand in ``folder``, which is deleted when
+    the studio ends."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self._limits = limits
@@ -92,13 +92,13 @@ class Exports:
         self._files: OrderedDict[tuple[Any, ...], Path] = OrderedDict()
         self._lock = threading.Lock()
         self._count = itertools.count()
-        self.close()  # what a killed one left
+        self.close()  # a studio that was killed could not remove its files
 
     def file(self, export: Export, gone: Callable[[], bool]) -> Path:
-        """The file of ``export``, made unless it exists.
+        """The file of ``export``, written unless it is in the cache.
 
-        ``gone``: whether nobody waits for it any more; then it is not made.
-        :class:`UserError` for what cannot be written in this kind of file.
+        ``gone`` says whether the page has stopped waiting; then nothing is written. Raises
+        :class:`UserError` for music that this kind of file cannot hold.
         """
         key = (export.of, export.kind, export.title, export.begin, export.end)
         with self._lock:
@@ -134,5 +134,5 @@ class Exports:
         return path
 
     def close(self) -> None:
-        """Remove all of them."""
+        """Delete all files."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from musictx.apps.train import modules
 from musictx.compose import compose
-from musictx.data.module import TrainingBatches
+from musictx.data.draw import TrainingBatches
 from musictx.data.shards import Shards
 from musictx.data.windows import Batch
 from musictx.model.features.base import Feature

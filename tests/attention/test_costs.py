@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import attend, chunked, decode, skew
+from musictx.attention.chunked import plan
 from musictx.attention.terms import Axis, Blocks, Span, Terms
 from tests.attention import cases
 
@@ -125,6 +126,27 @@ def test_a_broken_skew_is_noticed(module, owner, name, broken, monkeypatch):
         got, want = (how(q, k, v, terms) for how in (cases.directly(module), cases.dense))
         errors = cases.differences(got, want, named, torch.randn_like(got))
         assert min(errors.values()) > 1e-3 if breaks else max(errors.values()) < 1e-12, errors
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_heads_taken_in_tiles_change_nothing_and_drop_different_weights(monkeypatch, shared):
+    """Six heads of three rows at once against two heads of one row at a time."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    torch.manual_seed(5)
+    q, k, v, up = torch.randn(4, 3, 6, 21, 6, dtype=torch.float64)
+    table = torch.randn(1 if shared else 6, 9, 6, dtype=torch.float64)
+    found = []
+    for budget in (plan.BUDGET, 1):
+        monkeypatch.setattr(plan, "BUDGET", budget)
+        leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
+        out = cases.directly(chunked)(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
+        found.append([out, *torch.autograd.grad(out, leaves, up)])
+    for one, other in zip(*found):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, other)
+    same = q[:1, :1].expand(1, 6, 21, 6)
+    heads = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
+    assert len({tuple(head.flatten().tolist()) for head in heads}) == 6
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

@@ -211,3 +211,9 @@ def test_a_class_of_the_users_own_is_a_scheme(named, monkeypatch):
             positions.build(config | wrong, **SIZES)
     with pytest.raises(ConfigError, match=r"^position\.start"):
         positions.build(named, **SIZES)
+
+
+def test_tables_are_as_long_as_the_papers_say_where_nobody_does():
+    assert build("learned", context=17).table.shape == (17, 8)
+    assert build("huang", context=30).terms().axes[0].table.shape == (2, 15, 4)
+    assert build("shaw").terms().axes[0].table.shape == (1, 17, 4), "k = 16, shared by heads"

@@ -63,6 +63,33 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     assert found.nats_per_note == pytest.approx(float(nats), abs=1e-5)
 
 
+def test_many_particles_come_near_the_likeliest_of_all():
+    """Two steps, three ids, three free voices: 3^6 ways can be listed."""
+    tokenizer = ChoraleTokenizer(low=60, high=61)  # silence and two pitches
+    model = small_model(tokenizer, seed=3)
+    given = melody([60, 61])
+    first = tokenizer.vocabulary.id("silence")
+    melody_ids = tokenizer.encode_grid(given).reshape(2, 4)[:, 0].astype(int)
+    pieces = []
+    for free in itertools.product(range(first, first + 3), repeat=6):
+        pieces.append([BOS, melody_ids[0], *free[:3], melody_ids[1], *free[3:]])
+    rows = torch.tensor(pieces)
+    with torch.no_grad():
+        likely = model(rows).double().log_softmax(-1)
+    targets = torch.cat([rows[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
+    total = likely.gather(-1, targets[..., None]).sum((1, 2))
+    best = -float(total.max()) / 8
+    found = harmonise(
+        model,
+        tokenizer,
+        given,
+        particles=600,
+        seed=1,
+        sampling=SamplingConfig(top_p=1.0, rules=0.0),
+    )
+    assert found.nats_per_note == pytest.approx(best, abs=0.02)
+
+
 @pytest.mark.parametrize(("strength", "held"), [(0.0, False), (1.2, True)])
 def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held):
     """Two steps of tenor and bass, every way listed: p x exp(-strength x faults), the

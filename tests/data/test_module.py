@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from musictx.config import AugmentConfig
 from musictx.data import draw
-from musictx.data.draw import TrainingRows
-from musictx.data.module import MusicDataModule, TrainingBatches, validation_loader
+from musictx.data.draw import TrainingBatches, TrainingRows
+from musictx.data.module import MusicDataModule, validation_loader
 from musictx.data.shards import Shards
 from musictx.data.windows import Batch, EvaluationWindows
 from musictx.errors import UserError

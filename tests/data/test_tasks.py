@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from musictx.config import AugmentConfig, DataConfig
 from musictx.data.draw import TrainingRows
-from musictx.data.event_tasks import EventTasks
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards
+from musictx.data.tasks import EventTasks
 from musictx.data.windows import UNSCORED, Row
 from musictx.errors import ConfigError, UserError
 from musictx.tokens import events as ev

@@ -69,3 +69,10 @@ def test_a_temperature_that_is_none_writes_nothing(ship, tmp_path, wrong):
 def test_logits_of_a_cascade_are_not_divided():
     with pytest.raises(UserError, match=r"temperature=1\.1: not possible"):
         shipping.divide_logits(bundle.load("song").model, 1.1)
+
+
+@pytest.mark.parametrize("name", ["piano", "song", "chorale"])
+def test_cards_of_the_models_that_come_along_say_what_their_files_say(name):
+    text, card = shipping.described(name), bundle.load(name).card
+    said = {key: text[key] for key in text if key not in ("measure", "dtype")}
+    assert {key: card[key] for key in said} == said

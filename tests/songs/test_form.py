@@ -10,10 +10,12 @@ import torch
 
 import musictx
 from musictx import cli
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.songs import form
 from musictx.songs.sections import sections
+from musictx.tokens.stream import STEPS
 
 torch.set_num_threads(1)
 
@@ -137,6 +139,17 @@ def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_it
     )
     assert first
     assert alike({*first}, {*again}) > 0.6
+
+
+def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(songs):
+    """Bars are counted from the first of the piece, not from that of its first note."""
+    rows = [(n * 0.5, n * 0.5 + 0.5, 60 + n, 80, 0, False, 0) for n in (4, 9)]
+    request = GenerateConfig(form="AB", bars=2)
+    writing = form._Writing(songs, request, None, [0, 0], None)
+    writing.piece, writing.count = Score(notes=np.array(rows, NOTE)), 2  # bar 0 is a rest
+    (contrast,) = writing._contrast(4, [0])
+    assert (contrast.pickup, contrast.steps, contrast.here) == (-4 * STEPS, 4 * STEPS, 2)
+    assert np.argwhere(contrast.pitches).tolist() == [[1, 0, 4]]
 
 
 def test_the_seed_is_all_and_notes_are_told(songs, verse, made):

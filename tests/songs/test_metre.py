@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.beats import Beats
 from musictx.notes import Score
 from musictx.songs import metre as m
 
@@ -87,18 +86,6 @@ def test_the_nearest_of_the_other_bars(tune, first):
     others = [bar for bar in bars if bar not in inside]
     wanted = [max(alike[bar, other] for other in others) for bar in inside] if others else []
     assert m.nearest_bars(piece, start, start + 4.0).tolist() == pytest.approx(wanted)
-
-
-def test_a_change_of_meter_and_tempo():
-    score = played([(0, 4, 60), (16, 4, 60), (32, 4, 60)])
-    assert set(m.bar_places(score)) == {0}
-    changed = Score(
-        notes=[(t, t + 0.1, 60, 64, 0, False, 0) for t in (0.0, 2.0, 4.0, 7.0, 10.0)],
-        tempos=[(0.0, 120.0), (4.0, 60.0)],
-        meters=[(0.0, 4, 4), (4.0, 3, 4)],
-    )
-    assert set(m.bar_places(changed)) == {0}
-    assert Beats(changed).bar(8.0)[0] == 3
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_
         person = threading.Thread(target=work)
         person.start()
         while len(acknowledged) < 20:
+            assert person.is_alive()
             time.sleep(0.01)
         process.kill()  # kill -9
         process.wait(10)

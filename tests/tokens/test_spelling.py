@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,6 +60,18 @@ def test_every_encoding_is_accepted_and_may_end(tokenizer, piece):
     state = tokenizer.grammar([CUT, *ids])
     assert state.notes == len(tokenizer.decode(ids))
     assert state.allowed()[EOS] == (state.notes > 0)
+
+
+@quick
+@given(tokenizers, pieces, st.integers(0, 10**6))
+def test_what_is_written_in_a_copy_changes_nothing_of_its_original(tokenizer, piece, cut):
+    ids = tokenizer.encode(piece).tolist()
+    cut %= len(ids) + 1
+    state = tokenizer.grammar(ids[:cut])
+    other = state.copy()
+    for token in ids[cut:]:
+        other.advance(token)
+    assert pickle.dumps(state) == pickle.dumps(tokenizer.grammar(ids[:cut]))
 
 
 @quick

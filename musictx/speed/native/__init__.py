@@ -33,12 +33,14 @@ from musictx.speed.native import build, library, op
 __all__ = ["attend", "supports"]
 
 
+#: What :func:`_missing` returns, under the key "", once it has been called.
 _MISSING: dict[str, str | None] = {}
 
 
 @constant
 def _missing() -> str | None:
-    """Why the kernel is not to be had here, or None: built now if need be, once a process."""
+    """Why the kernel cannot be used on this machine, or None. It is loaded, and compiled where no
+    prebuilt one is there, on the first call of a process."""
     if "" not in _MISSING:
         _MISSING[""] = _loaded()
     return _MISSING[""]
@@ -53,7 +55,7 @@ def _loaded() -> str | None:
     try:
         library.load()
     except UserError as error:
-        print(f"musictx: {error}", file=sys.stderr)  # there is a compiler: not in silence
+        print(f"musictx: {error}", file=sys.stderr)  # with a compiler nobody expects a failure
         return _without_name(error)
     return None
 
@@ -103,4 +105,4 @@ def check() -> str:
     """Where attention in C++ comes from on this machine, or why there is none."""
     reason = _missing()
     path = build.prebuilt(library.SOURCE)
-    return f"none: {reason}" if reason else f"came along: {path}" if path else "compiled here"
+    return f"none: {reason}" if reason else f"prebuilt: {path}" if path else "compiled here"
