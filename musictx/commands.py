@@ -54,9 +54,9 @@ class Command:
         made: type = registry.load(self.options)
         return made
 
-    def spoken(self) -> dict[str, str]:
-        """What people type -> the option, where that is no name in Python (from -> begin)."""
-        named = [(checks.spoken(name, f), name) for name, f in checks.options(self.config)]
+    def aliases(self) -> dict[str, str]:
+        """Word that is typed -> option, where the two differ (from -> begin)."""
+        named = [(checks.cli_name(name, f), name) for name, f in checks.options(self.config)]
         return {word: name for word, name in named if word != name}
 
 

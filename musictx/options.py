@@ -91,7 +91,9 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         elif value == "":
-            raise ConfigError(f"{name}=: the value is missing; expected {kind_of(fields[option])}")
+            raise ConfigError(
+                f"{name}=: the value is missing; expected {type_in_words(fields[option])}"
+            )
         value = converted(name, fields[option], value)
         value = _paths(name, fields[option], value)
         options[option] = options.get(option, {}) | value if isinstance(value, dict) else value
@@ -115,7 +117,7 @@ def words(command: str, config: Any) -> list[str]:
             option_words += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
             continue
         short = name.removeprefix("sampling.")
-        word = checks.spoken(name, fields[name]) if short in fields else short
+        word = checks.cli_name(name, fields[name]) if short in fields else short
         option_words.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
     return [*file, *option_words]
 
@@ -123,7 +125,7 @@ def words(command: str, config: Any) -> list[str]:
 def full_name(command: str, name: str) -> str:
     """The option that people mean by a short name: ``key``, ``model``, ``from``."""
     fields = options_of(command)
-    name = COMMANDS[command].spoken().get(name, name)
+    name = COMMANDS[command].aliases().get(name, name)
     if name == "model" and "model.path" in fields:
         return "model.path"
     return f"sampling.{name}" if name not in fields and f"sampling.{name}" in fields else name
@@ -134,7 +136,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
-    fields = {**options_of(command), **groups(command), **COMMANDS[command].spoken()}
+    fields = {**options_of(command), **groups(command), **COMMANDS[command].aliases()}
     names = [*fields, *parts(command), *more]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     if "." not in name:  # who types "tracks" wants no limits.tracks
@@ -153,7 +155,7 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as the type that ``field`` declares: text is read, a number of numpy becomes one of
     Python. The dataclass checks the bounds. Raises :class:`ConfigError` about ``name``."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if field.metadata.get("path"):
@@ -205,17 +207,17 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             return number
     single = not kinds[0].startswith(("list", "dict"))
     alone = ", one value alone" if single and isinstance(value, str) and "," in value else ""
-    raise ConfigError(f"{name}={shown(value)}: expected {kind_of(field)}{alone}")
+    raise ConfigError(f"{name}={shown(value)}: expected {type_in_words(field)}{alone}")
 
 
-def kinds_of(field: dataclasses.Field) -> list[str]:
+def types_of(field: dataclasses.Field) -> list[str]:
     """The types that ``field`` allows, such as int and None."""
     return [part.strip() for part in checks.type_of(field).split("|")]
 
 
-def kind_of(field: dataclasses.Field) -> str:
+def type_in_words(field: dataclasses.Field) -> str:
     """What a value of this option looks like, in words."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if checks.holds_several(field):
         return "values by their names, such as {notes: 5000}"
     names = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
@@ -259,7 +261,7 @@ def _paths(name: str, field: dataclasses.Field, value: Any) -> Any:
         return value
     if isinstance(value, list):
         return [_paths(name, field, one) for one in value]
-    if field.metadata["path"] == "in" and not kinds_of(field)[0].startswith("list"):
+    if field.metadata["path"] == "in" and not types_of(field)[0].startswith("list"):
         check_path(name, field, value)
     return home(value)
 
@@ -283,7 +285,7 @@ def _positional(command: str, bare: Sequence[str]) -> dict[str, Any]:
     if not bare:
         return {}
     field = options_of(command)[option]
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     if kinds[0].startswith("list") or ("list[str]" in kinds and len(bare) > 1):
         return {option: _paths(option, field, [*bare])}
     if len(bare) > 1:

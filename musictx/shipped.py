@@ -48,7 +48,7 @@ def models() -> dict[str, Path]:
 
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
     """The model folder for new music and performances, or for music ``on_beats``, or the first that
-    has this tokenizer; None if none such came along."""
+    has this tokenizer; None if none is included."""
     included = models()
     for name in [ON_BEATS] * on_beats + [DEFAULT]:
         if tokenizer is None and name in included:
@@ -70,7 +70,7 @@ def melodies() -> dict[str, Path]:
 
 def locate(folder: str | Path) -> Path:
     """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
-    comes along with musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
+    is included in musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
     if name.startswith("hf:"):
         from musictx import hub
@@ -111,7 +111,7 @@ def find_latest(
     root: str | Path = "runs", *, tokenizer: str | None = None, on_beats: bool = False
 ) -> Path:
     """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
-    model that comes along with musictx, for music ``on_beats`` or for other. Only those with this
+    model that is included in musictx, for music ``on_beats`` or for other. Only those with this
     ``tokenizer`` count, if one is named.
     """
     configs = [config for path in Path(root).glob("*/model") if (config := config_of(path))]

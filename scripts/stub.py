@@ -14,7 +14,7 @@ import musictx
 from musictx import registry
 from musictx.commands import COMMANDS, options_of
 from musictx.config.checks import type_of
-from musictx.options import kinds_of
+from musictx.options import types_of
 
 STUB = Path(musictx.__file__).with_suffix(".pyi")
 #: Functions that take options of a command, and that command.
@@ -40,7 +40,7 @@ _Text = str | int | Sequence[str | int]  # several are those that commas separat
 
 def annotation(field: dataclasses.Field) -> str:
     """The type of what a function takes for an option."""
-    kinds, choices = kinds_of(field), field.metadata["choices"]
+    kinds, choices = types_of(field), field.metadata["choices"]
     none = " | None" if "None" in kinds else ""
     if choices:
         grids = [int(one) for one in choices if one.isdigit()]

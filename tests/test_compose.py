@@ -36,7 +36,7 @@ def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_the_defaults_that_a_command_takes(command):
-    made, spoken = c.compose(command), COMMANDS[command].spoken()
+    made, spoken = c.compose(command), COMMANDS[command].aliases()
     for shown, field in help._options(command, "huang"):
         # A choice of files, which help lists; what help says in words, since it hangs on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):

@@ -19,7 +19,7 @@ from musictx.compose import compose
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.options import converted, kinds_of, parse, request, unknown_option, unquoted, words
+from musictx.options import converted, parse, request, types_of, unknown_option, unquoted, words
 from musictx.tokens.controls import CONTROLS, level
 
 #: (command, option, field): a field that several commands share is tried with one of them.
@@ -33,7 +33,7 @@ FIELDS = {
 
 def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     """Words that are no value of ``field``."""
-    kinds = kinds_of(field)
+    kinds = types_of(field)
     wrong = [f"{name}="]
     if "None" not in kinds:
         wrong.append(f"{name}=null")
@@ -91,7 +91,7 @@ NO_VALUES = (10**400, float("nan"), "1_0", "\u0661", [5], {"a": 5}, b"5", 5j, ob
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "train"])
 def test_a_wrong_value_from_python_is_one_sentence_that_names_the_option(command):
     for name, field in options_of(command).items():
-        kinds = {*kinds_of(field)}
+        kinds = {*types_of(field)}
         if not kinds <= {"int", "float", "bool", "None"}:
             continue
         for value in (*NO_VALUES, *[True] * ("bool" not in kinds)):
@@ -115,7 +115,7 @@ def test_every_bound_is_held():
                 continue
             held += 1
             for value in (x for x in outside if x is not None):
-                kind = kinds_of(field)[0]
+                kind = types_of(field)[0]
                 wrong = [value] if kind.startswith("list") else value
                 wrong = {"x": value} if kind.startswith("dict") else wrong
                 with pytest.raises(ConfigError, match=rf"{field.name}(\.x)?="):

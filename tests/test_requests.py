@@ -46,7 +46,7 @@ NEEDED = {"infill": {"from": "2", "to": "2"}}
 
 def _value(name: str, field: dataclasses.Field) -> object:
     low, above, high, _ = field.metadata["bounds"]
-    kind = options.kinds_of(field)[0]
+    kind = options.types_of(field)[0]
     if name.rpartition(".")[2] in VALUES:
         return VALUES[name.rpartition(".")[2]]
     if kind == "bool":

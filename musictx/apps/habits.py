@@ -21,7 +21,7 @@ from musictx.sampling.strengths import FEWEST_NOTES
 ACCOMPANIED = 3.0
 #: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
 MARGIN = 4
-#: What nothing is known of.
+#: A part without statistics.
 ANY = Habit(DRUMS, 0, 127)
 
 

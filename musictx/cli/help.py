@@ -87,15 +87,15 @@ def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]
     command alone included before those that it shares with others."""
     options = []
     for name, field in checks.options(COMMANDS[command].config):
-        name = checks.spoken(name, field)
+        name = checks.cli_name(name, field)
         if not name.startswith("position."):
             options.append((name, field))
         elif name == "position.name":
             scheme = SCHEMES.get(position.removesuffix("_shared"), SCHEMES["huang"])
             options += [(f"position.{f.name}", f) for f in dataclasses.fields(scheme)]
-    spoken = {option: word for word, option in COMMANDS[command].spoken().items()}
+    cli_names = {option: word for word, option in COMMANDS[command].aliases().items()}
     kinds = COMMANDS[command].config.__mro__
-    declared = [spoken.get(name, name) for kind in kinds for name in _annotated(kind)]
+    declared = [cli_names.get(name, name) for kind in kinds for name in _annotated(kind)]
     return sorted(options, key=lambda option: declared.index(option[0].partition(".")[0]))
 
 

@@ -34,7 +34,7 @@ def option(
     choices: tuple[str, ...] = (),
     level: str = "",
     path: bool | str = False,
-    spoken: str | None = None,
+    alias: str | None = None,
     rare: bool = False,
     kind: str = "",
 ) -> Any:
@@ -48,14 +48,14 @@ def option(
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there; "examples" and "models" those that must be there or come with musictx.
 
-    ``spoken`` is what people type for it where that is no name in Python ("from"); what is ``rare``
-    only the full help shows. ``kind`` is its type where the dataclass has to say ``Any``, since
+    ``alias`` is what people type where the name in Python is another ("from"); a ``rare`` one only
+    the full help shows. ``kind`` is its type where the dataclass has to say ``Any``, since
     OmegaConf has no such type.
     """
     names = path if path in ("examples", "models") else None
     path = "in" if names else path
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"spoken": spoken, "rare": rare, "kind": kind}
+    metadata |= {"alias": alias, "rare": rare, "kind": kind}
     metadata |= {"bounds": (low, above, high, below), "level": level}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -199,9 +199,9 @@ def _expected(field: dataclasses.Field, bounds: Bounds) -> str:
     return f"{what}{start}{end}"
 
 
-def spoken(name: str, field: dataclasses.Field) -> str:
-    """What people type for the option ``name``."""
-    return field.metadata.get("spoken") or name
+def cli_name(name: str, field: dataclasses.Field) -> str:
+    """The word that is typed for the option ``name``: its alias, if it has one."""
+    return field.metadata.get("alias") or name
 
 
 def type_of(field: dataclasses.Field) -> str:

@@ -18,10 +18,10 @@ class InfillConfig(Steered):
         path="examples",
     )
     begin: str | None = option(
-        None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", spoken="from"
+        None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", alias="from"
     )
     end: str | None = option(
-        None, "where it ends: a bar, to=8 (included), or seconds, to=20s", spoken="to"
+        None, "where it ends: a bar, to=8 (included), or seconds, to=20s", alias="to"
     )
     tracks: str | None = option(
         None,

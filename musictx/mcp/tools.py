@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from musictx.commands import COMMANDS
-from musictx.config.checks import options, spoken, type_of
+from musictx.config.checks import cli_name, options, type_of
 
 INSTRUCTIONS = """\
 musictx composes music and writes MIDI files. Models that come along: piano (expressive piano music,
@@ -95,7 +95,7 @@ def arguments(name: str) -> dict[str, dataclasses.Field]:
             continue
         if type_of(field).startswith("dict"):
             continue
-        fields.setdefault(spoken(last, field), field)
+        fields.setdefault(cli_name(last, field), field)
     return fields
 
 

@@ -70,7 +70,7 @@ def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str 
 
 def _usual_model(tokenizer: str | None) -> str:
     """The model that the command line would take for new music, or by its ``tokenizer``: the newest
-    under runs/, or one that comes along, by its name."""
+    under runs/, or an included one, by its name."""
     folder = shipped.find_latest(tokenizer=tokenizer)
     ours = {folder: name for name, folder in shipped.models().items()}
     return ours.get(folder, str(folder.resolve()))

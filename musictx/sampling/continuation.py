@@ -1,7 +1,7 @@
-"""A piece that goes on after a primer, or begins from nothing: nothing is given after it.
+"""Continuations of a primer, and new pieces: regions with nothing given after them.
 
-Lengths and what is usual become constraints; what was drawn is decoded, ended and laid into the
-piece that it continues.
+The length and the habits of the corpus become constraints; the ids drawn are decoded, cut at the
+end, and joined to the primer.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 
 
 class Continuation(Region):
-    """What comes after ``primer`` by ``request``: how long it is, how it ends, what is written.
+    """The continuation of ``primer`` that ``request`` asks for.
 
     clock   from seconds of the tokens to those of the piece
     seam    seconds of the piece at which it begins;  until  those of the tokens at which it ends
@@ -147,7 +147,7 @@ class Continuation(Region):
         )
 
     def _most(self) -> int | None:
-        """Ids after which it ends at the latest."""
+        """The largest number of ids; ``None`` without a limit."""
         length = 0.0 if self.until is None else self.until - self.primer.seconds
         enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
         return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
@@ -262,8 +262,9 @@ def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
-    """What stands before the past of each row, and after it, in music that is steered or whose
-    primers are not played but written: then the new music begins after a mark of its own."""
+    """The control tokens before the past of each row, and the marks after it. Both are empty unless
+    controls are asked for or the primers are written music, not performances; only after written
+    music does a mark separate the new notes."""
     first = regions[0]
     count = len(regions) // len(first.steering.rows)
     levels = [one.steering.rows[row // count] for row, one in enumerate(regions)]
@@ -272,7 +273,7 @@ def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int
     if first.steering.levels is None or not (written or any(map(any, levels))):
         return [np.empty(0, np.int64)] * len(levels), []
     its = idiom.of(first.tokenizer)
-    return [its.prefix(row) for row in levels], its.marks * written
+    return [its.prefix(row) for row in levels], its.marks if written else []
 
 
 def prompts(
@@ -282,7 +283,7 @@ def prompts(
     fronts: Sequence[np.ndarray] | None = None,
     marks: Sequence[int] = (),
 ) -> np.ndarray:
-    """What the model reads first: (rows, n + 1) int64, or one row for all if they are alike.
+    """The ids that the model reads first: (rows, n + 1) int64, or one row if all are equal.
 
     Each is ``bos`` and a past of n ids, or ``cut`` and the last n of a longer one; n is the length
     of the shortest past, or what the context holds after the first id; a multiple of ``align``

@@ -111,7 +111,7 @@ class Tonality:
 
 def home(primer: Primer) -> np.ndarray:
     """(12,) :data:`HOME_STRIKES`, shared out among pitch classes as in the primer; 0 without."""
-    if (score := primer.telling) is None:
+    if (score := primer.measurable) is None:
         return np.zeros(12)
     counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
     shares: np.ndarray = HOME_STRIKES * counts / max(counts.sum(), 1)

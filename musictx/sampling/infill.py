@@ -32,21 +32,21 @@ from musictx.tokens.tokenizer import Penalty, Tokenizer
 class Infill(Region):
     """Notes composed for ``music``, the notes that stay, from ``begin`` to ``end`` (seconds of it).
 
-    closes    it is a gap: no note begins after ``end``
+    closes    whether it is a gap, in which no note begins after ``end``
     parts     of new notes: programs, 128 for drums; ``None``: any
     habits    part -> how many of its notes sound at once, begin in a few seconds, how long they
               last and between which pitches they lie
 
-    begin, here, stop  the steps at which it begins, up to which it is written, at which it ends
-    is_new    of each note so far, whether it is
-    seconds   that are composed, from the step ``since`` on
-    stalled   how many segments have passed in which no time has
-    unlike    another version, and the nats that its new notes cost where it has them
+    begin, here, stop  steps: its beginning, how far it is written, its end
+    is_new    for each note so far, whether it is new or given
+    seconds   composed so far, from the step ``since`` on
+    stalled   number of segments in a row in which time did not advance
+    unlike    another version, and the penalty in nats for repeating its new notes
     """
 
-    #: Whether a version that comes out as another one is composed anew.
+    #: Whether a version that equals an earlier one is composed again.
     anew: ClassVar[bool]
-    #: The kind of ids by which time goes on.
+    #: The kind of ids that advance time.
     time: ClassVar[str]
     step_seconds: float
     begin: int
@@ -78,7 +78,7 @@ class Infill(Region):
         self.seconds = 0.0
 
     def again(self, seed: Sequence[int]) -> Self:
-        """Another version, from the same beginning; before any of it is composed."""
+        """A copy for another seed, of which nothing is composed yet."""
         other = copy.copy(self)
         other.seed, other.since = list(seed), self.here
         return other
@@ -103,17 +103,17 @@ class Infill(Region):
         return [*self.seed, self.segments]
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        """What the model reads before it writes on."""
+        """The ids that the model reads first."""
         raise NotImplementedError
 
     def rows(self, count: int, sampling: SamplingConfig) -> list[GivenRow]:
-        """The constraint that goes on after what is written, so many times."""
+        """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
     def biases(
         self, regions: Sequence[Self], rows: Sequence[GivenRow], sampling: SamplingConfig
     ) -> list[Penalty]:
-        """Penalties of the kind of region, given notes too."""
+        """Further penalties of this kind of region; they apply to given notes, too."""
         return []
 
     def setup(
@@ -153,7 +153,7 @@ class Infill(Region):
             self.emitter.changes(changes, not self.row.is_new or self.row.is_new[-1])
 
     def end_segment(self) -> None:
-        """What was written since :meth:`setup` is past."""
+        """Move what was written since :meth:`setup` to the past."""
         before = self.here
         self.absorb()
         self.is_new = self.is_new + self.row.is_new

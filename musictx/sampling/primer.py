@@ -48,7 +48,7 @@ class Primer:
     plan: Plan = field(default_factory=Plan, repr=False)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
-        """The seconds of the score beside those that ids count."""
+        """The clock that maps seconds of the ids to seconds of the score."""
         return tokenizer.clock(self.plan.score if self.score is None else self.score)
 
     def state(self, tokenizer: Tokenizer) -> GrammarState:
@@ -58,17 +58,17 @@ class Primer:
     @property
     def density(self) -> float | None:
         """Notes a second; ``None`` if the primer is too short to measure."""
-        score = self.telling
+        score = self.measurable
         return None if score is None else len(score) / self.seconds
 
     @property
     def in_scale(self) -> float | None:
         """The share of notes within one scale; ``None`` if the primer is too short to measure."""
-        score = self.telling
+        score = self.measurable
         return None if score is None else scale_consistency(score)
 
     @property
-    def telling(self) -> Score | None:
+    def measurable(self) -> Score | None:
         """The music; ``None`` if it has fewer than 8 notes or 2 seconds, too little to measure."""
         short = self.score is None or len(self.score) < 8 or self.seconds < 2
         return None if short else self.score

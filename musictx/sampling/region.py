@@ -1,8 +1,8 @@
-"""A region of a piece that is composed: the one way from what is given to new notes.
+"""A region of a piece that is composed: how given notes become new ones.
 
 New pieces and continuations (:mod:`.continuation`), gaps and accompaniments
-(:mod:`.event_infill`) are regions. Each says what the engine is given to write on; ids are drawn
-here, and nowhere else but for chorales that are harmonised.
+(:mod:`.event_infill`) are regions. Each prepares the input of the engine (:class:`Setup`);
+:func:`write` draws ids for all of them. Only ``harmonise`` draws ids elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from musictx.tokens.vocab import PAD
 
 @dataclass(frozen=True)
 class Setup:
-    """What the engine is given to write on, a row for each region: see :func:`.engine.generate`."""
+    """The arguments of :func:`.engine.generate`, with a row for each region."""
 
     prompt: np.ndarray
     constraint: Constraint
@@ -42,11 +42,11 @@ class Setup:
 
 
 class Region:
-    """What is given of a piece, and what is composed of it so far.
+    """The given music of a piece and the ids composed so far.
 
-    seed      whole numbers by which ids are drawn
+    seed      whole numbers that seed the drawing of ids
     steering  the controls; regions that are composed side by side have one guidance
-    context   ids that the model looks back on; by default its own
+    context   ids that the model looks back on; by default those of its training
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Region:
 
     @property
     def density(self) -> float | None:
-        """Notes a second that penalties ask of strikes; ``None``: as usual."""
+        """Target of the density penalty, notes a second; ``None``: that of the corpus."""
         return idiom.of(self.tokenizer).density(self.steering)
 
     def setup(
@@ -73,29 +73,29 @@ class Region:
         stats: CorpusStats,
         penalties: Sequence[Penalty] = (),
     ) -> Setup:
-        """How ``regions``, of which this is the first, go on from where they are; ``penalties``
-        come before those of ``sampling``."""
+        """The input of the engine that continues ``regions``, of which this is the first;
+        ``penalties`` come before those of ``sampling``."""
         raise NotImplementedError
 
     def seeds(self) -> list[int]:
-        """What the next ids are drawn by."""
+        """The seed of the next ids."""
         return self.seed
 
     def written(self) -> np.ndarray:
-        """The ids of what is given before the region and composed so far."""
+        """The ids before the region, and those composed so far."""
         raise NotImplementedError
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` of these ids, where they stand in the piece, in its seconds."""
+        """``notes`` decoded from these ids, with their times in seconds of the piece."""
         raise NotImplementedError
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
-        """Take note of an id that was drawn, and what it does to notes."""
+        """Record an id that was drawn, and how it changes the sounding notes."""
         raise NotImplementedError
 
     def emit(self, on_event: Callable[[Event], None], placed: Placed | None = None) -> None:
-        """Call ``on_event`` as each new note begins and ends; ``placed`` is done to notes before,
-        after :meth:`placed`."""
+        """Call ``on_event`` as each new note begins and ends. The function ``placed`` is applied to
+        notes after the method :meth:`placed`, before they are reported."""
 
         def whole(notes: np.ndarray) -> np.ndarray:
             notes = self.placed(notes)
@@ -110,7 +110,7 @@ def start(
     sampling: SamplingConfig,
     processors: Sequence[Processor] = (),
 ) -> Generator[Tensor, None, None]:
-    """The ids of ``regions`` as they are drawn."""
+    """Run the engine: yields the ids of ``regions`` as they are drawn."""
     first = regions[0]
     rules = [*processors, *reshape.build(sampling, first.tokenizer)]
     if first.steering.guidance != 1:
@@ -138,8 +138,8 @@ def write(
     penalties: Sequence[Penalty] = (),
     processors: Sequence[Processor] = (),
 ) -> Generator[tuple[int, list[bool]], None, None]:
-    """Write ``regions`` on, side by side, as far as the context reaches; after each id how many of
-    them it went to, and which are done."""
+    """Continue ``regions`` side by side until they are done or the context is full. Yields, after
+    each step, how many of them got an id, and which are done."""
     rows = [*regions] * len(regions[0].steering.rows)  # with guidance each again, unsteered
     setup = regions[0].setup(rows, sampling, stats, penalties)
     with closing(start(setup, rows, sampling, processors)) as steps:

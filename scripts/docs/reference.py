@@ -109,7 +109,7 @@ def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:
             default = "see Limits"
         if name == "trainer.flags":
             continue  # a table of their own
-        rows.append((checks.spoken(name, field), default, str(field.metadata["help"])))
+        rows.append((checks.cli_name(name, field), default, str(field.metadata["help"])))
     return rows
 
 

@@ -43,7 +43,7 @@ def test_the_forms_are_yaml():
 def options() -> set[str]:
     """Every option as it is typed."""
     kinds = [command.config for command in COMMANDS.values()]
-    typed = {checks.spoken(name, field) for kind in kinds for name, field in checks.options(kind)}
+    typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
     schemes = {f"position.{name}" for one in SCHEMES.values() for name, _ in checks.options(one)}
     return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
 
