@@ -115,9 +115,9 @@ def run(config: GenerateConfig) -> list[Result]:
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     """Each piece, written, as it is done; ``notice`` gets what a person should know before.
 
-    Everything that can be wrong is found before the model is run: primer, model folder, name and
-    the folder for the results. After Ctrl-C the pieces are written as far as they have come.
-    Of several primers each is continued by itself; what is wrong with some is raised at the end.
+    The primer, the model folder and the names of the results are checked before the model runs.
+    After Ctrl-C unfinished pieces are written, too. Several primers are continued one after the
+    other; the errors of all are raised together at the end.
     """
     primers = _primers(config.primer)
     if len(primers) < 2:
@@ -168,7 +168,6 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             repeats=config.repeats,
             notice=notice,
         )
-    controls_of(config)  # what is wrong is refused before the model is loaded
     in_bars = config.bars is not None or config.form is not None or bool(config.plan)
     beats = in_bars if score is None else grid_of(score).on_beats or config.form is not None
     work = Work.of(config, name, notice, on_beats=beats, done="continued")

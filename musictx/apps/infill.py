@@ -70,8 +70,8 @@ def composed(
 
 
 class Filler:
-    """What composes a ``task``: here with a model of events. Models with other tokens have their
-    own (``registry.FILLERS``).
+    """Composes a ``task`` with a model of events. ``registry.FILLERS`` names the subclasses for
+    other tokens.
 
     values  what is asked of the controls
     """
@@ -337,7 +337,6 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
             path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
         )
     task = task_of(config, score)
-    controls_of(config)  # what is wrong is refused before the model is loaded
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)

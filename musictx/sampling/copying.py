@@ -1,4 +1,4 @@
-"""Music repeats: what continues a motif as it went on before gains."""
+"""Repetition of motifs: the pitch that followed a motif earlier becomes likelier."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Strikes(NamedTuple):
 
 
 class _Next(NamedTuple):
-    """``pitch`` gains ``nats``, as the ids from the one numbered ``first`` on say."""
+    """``pitch`` gains ``nats``; this depends on the ids from number ``first`` on."""
 
     pitch: int
     nats: float
@@ -58,17 +58,18 @@ class _Next(NamedTuple):
 
 
 class MotifRepetition:
-    """Makes likelier the pitch that followed the last time that pitches like the last ones were
-    struck: of all strikes :data:`RETURN_SECONDS` ago or earlier that before which most of the last
-    :data:`LAST_STRIKES` pitches agree, the latest if several do, where :data:`AGREE` of them do.
+    """Makes two pitches likelier, each the one that followed an earlier motif.
 
-    And the pitch that continues a melody that comes again, at any pitch: of the intervals of the
-    top line so long ago those are looked for that end like the last ones, the longest such run, of
-    several one at the same pitch, the latest of these, where :data:`LINE_AGREE` agree. The highest
-    pitch of what is struck within :data:`ONSET_SECONDS` is a note of that line.
+    Of strikes: the last :data:`LAST_STRIKES` pitches are compared with those before each strike at
+    least :data:`RETURN_SECONDS` ago. The best match counts, of equal ones the latest, if at least
+    :data:`AGREE` pitches agree. The pitch that was struck after it gains.
 
-    Until the next strike the answer stays the same as long as the ids that it rests on are in
-    reach: they are the last ones of what the state has read, so their number says which.
+    Of the top line, at any transposition: the last intervals are compared with earlier ones, as
+    long ago. The longest match counts, of equal ones one at the same pitch, of these the latest, if
+    at least :data:`LINE_AGREE` intervals agree. The pitch that continues the line in the same way
+    gains. A note of the line is the highest pitch struck within :data:`ONSET_SECONDS`.
+
+    The result is cached until the next strike, or until an id that it depends on is out of reach.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -1,7 +1,7 @@
-"""An idiom: how music is composed in tokens of one kind, where kinds differ.
+"""An idiom: the parts of composing that depend on the kind of tokens.
 
-Here is that of strikes and releases in seconds; of tokens that are neither it says as little as can
-be said of any. Other kinds have an idiom of their own, which ``registry.IDIOMS`` names.
+:class:`Idiom` is for events (strikes and releases in seconds); for other tokens it does what is
+possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
 """
 
 from __future__ import annotations
@@ -88,27 +88,28 @@ class Idiom:
         stats: CorpusStats,
         targets: Sequence[Mapping[str, float]],
     ) -> None:
-        """Hold ``states`` after the primers to what ``sampling`` asks and ``stats`` says is usual,
-        where their grammar can be; ``targets`` are asked of the controls of each."""
+        """Set limits in the grammars ``states`` (after the primers), from ``sampling``, the corpus
+        (``stats``) and the ``targets`` of the controls of each; does nothing for events, whose
+        limits are penalties."""
 
     def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
-        """The pitches that ``sampling`` leaves."""
+        """The penalty that forbids pitches, by the options low, high, key and scale."""
         if not pitches.asked(sampling):
             return []
         inside = pitches.pitch_sets(sampling, primers)
         return [EachRow([pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside])]
 
     def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
-        """What holds new pieces to their plans."""
+        """The penalties that keep new pieces to their plans (tempo, meter, instruments)."""
         return []
 
     def programs(
         self, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
     ) -> list[Penalty]:
-        """What continues music keeps to its programs and drums. New pieces begin with a part of
-        :data:`FULL_PART` notes at once, as an accompaniment is, or with any pitched one where the
-        corpus has none: so they are not drums or a melody alone. Not if ``sampling`` leaves habits
-        out, or for tokens that name no programs."""
+        """The penalties on programs. Continuations keep to the programs and drums of their primers.
+        New pieces begin with a part of :data:`FULL_PART` notes at once or more, or with any pitched
+        one if the corpus has no such part, so that they are not drums or a melody alone; not with
+        ``habits=false``, nor for tokens without programs."""
         if all(len(primer.ids) for primer in primers):
             return self.same_programs(primers)
         program = note_limits.programs(self.tokenizer)
@@ -131,16 +132,16 @@ class Idiom:
         given: bool = False,
         parts: Collection[int] | None = None,
     ) -> list[Penalty]:
-        """What was asked of the controls of each row, fed back, around notes that are ``given`` or
-        not, of ``parts`` or of all; none where nothing is asked and for tokens that have no such
-        controls."""
+        """The penalties that keep each row to its ``targets`` of loudness, register, polyphony (and
+        density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
+        notes count, by default all."""
         if self.tokenizer.note_events is None or not any(targets):
             return []
         return [EachRow([EventFeedback(self.tokenizer, one) for one in targets])]
 
     def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
-        """What makes music of these tokens repeat; none for tokens whose time depends on the tempo
-        or that are no events, and where ``sampling`` leaves habits out."""
+        """The penalties that make music repeat; none with ``habits=false``, or for tokens that are
+        no events in seconds."""
         events = self.tokenizer.note_events
         if not sampling.habits or events is None or not events.longest_wait:
             return []
@@ -152,7 +153,8 @@ class Idiom:
         states: Sequence[GrammarState],
         targets: Sequence[Mapping[str, float]],
     ) -> list[Penalty]:
-        """What keeps the parts of primers, after which ``states`` are, playing."""
+        """The penalties that keep the parts of the primers playing; ``states`` are those after the
+        primers."""
         return []
 
 

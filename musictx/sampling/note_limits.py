@@ -59,8 +59,8 @@ class Sustain:
 
 
 class Instruments:
-    """No programs and drums but those ``usual``, and those of the primer: a model gives each id
-    that it has never seen a little probability."""
+    """Only programs and drums of the corpus (``usual``) or the primer: a model also gives ids that
+    never occurred in training a little probability."""
 
     def __init__(self, tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> None:
         program, notes = programs(tokenizer), tokenizer.decode(primer.ids).notes
@@ -80,8 +80,10 @@ def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[P
 
 
 class Opening:
-    """The first ``notes`` are of those whose ids ``may`` (vocab,) open a piece; ``program``
-    (vocab,) as of :func:`programs`. One for each row: it remembers that they stand."""
+    """Only programs whose ids ``may`` (vocab, bool) open a piece, until ``notes`` of them stand.
+
+    ``program`` (vocab,) is that of :func:`programs`. Each row needs its own object, which counts
+    those notes."""
 
     def __init__(self, program: np.ndarray, may: np.ndarray, notes: int) -> None:
         self.may, self.notes, self.over = may, notes, False

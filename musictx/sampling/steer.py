@@ -26,12 +26,13 @@ from musictx.tokens.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Steering:
-    """levels    of the controls, 0 for any; None for a model that has none
-    guidance  see :class:`Guidance`, 1 for none
-    density   notes a second that are asked for, kept by a penalty too, 0 for no such
-              constraint; None: not asked
-    values    of the controls that are asked for, in the tokens' own time; none without controls
-    parts     whose notes they are asked of, where tokens are in groups; None: all
+    """What a piece is to be like.
+
+    levels    level of each control token, 0 for any; None for a model without control tokens
+    guidance  the strength of :class:`Guidance`; 1 for none
+    density   target of the density penalty in notes a second; 0 for no target, None for the usual
+    values    control -> its target, for feedback; times are those of the ids
+    parts     the parts whose notes the targets apply to, for tokens in groups; None: all
     """
 
     levels: tuple[int, ...] | None = None
