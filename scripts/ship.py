@@ -1,13 +1,13 @@
-"""Make a trained model one that comes along: half the size, no private paths, a card for people.
+"""Make a trained model an included one: half the size, no private paths, a card for people.
 
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
-        out=musictx/chorale/models
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
-        [ahead=1] [temperature=1] [out=musictx/models]
+        [ahead=1] [temperature=1] [out=FOLDER]
 
-Writes OUT/NAME: weights in float16, or as scripts/ships/NAME.yaml says (``dtype``), attention=auto,
-and a card with what that file says of it, the numbers measured here of the weights as stored, and
-the command it was made by with the folders taken out.
+Writes OUT/NAME, by default in place of the included model NAME: weights in float16, or as
+scripts/ships/NAME.yaml says (``dtype``), attention=auto, and a card with what that file says of it,
+the numbers measured here of the weights as stored, and the command it was made by with the folders
+taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
@@ -27,7 +27,7 @@ from typing import Any
 import torch
 import yaml
 
-from musictx import bundle
+from musictx import bundle, shipped
 from musictx.apps.evaluate import find_shards
 from musictx.compose import compose
 from musictx.data.shards import Shards
@@ -144,7 +144,7 @@ def main(
     windows: int = 0,
     ahead: float = 1,
     temperature: float = 1,
-    out: Path = ROOT / "musictx" / "models",
+    out: Path | None = None,
     **more: str,
 ) -> Path:
     for option, value in (("temperature", temperature), ("ahead", ahead)):
@@ -165,7 +165,7 @@ def main(
     card |= {"command": without_places(str(old.get("command", "")))}
     card |= {"note_limits": of_corpus(shards, source.tokenizer)}
     card.pop("numbers", None)
-    network, folder = source.model, out / name
+    network, folder = source.model, shipped.models()[name] if out is None else out / name
     for feature in network.features:
         if isinstance(feature, Conditions) and ahead != 1:
             feature.soften(ahead)
