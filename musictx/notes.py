@@ -303,5 +303,5 @@ def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndar
     """(n,) bool: the notes above which none sounds when they begin: the melody, as a listener takes
     it."""
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
-    top: np.ndarray = ~(sounds & (pitch[:, None] > pitch)).any(0)
+    top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top

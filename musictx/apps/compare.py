@@ -81,7 +81,7 @@ class AnyMusic:
     """
 
     tokenizer = ""
-    corpora = ()
+    corpora: tuple[str, ...] = ()
     ending = "cut"
 
     def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:

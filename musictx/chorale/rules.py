@@ -144,7 +144,8 @@ def _tonic(pitches: np.ndarray) -> int:
 class Form:
     """Soft constraints of a filter, in faults, that follow from a whole melody:
 
-    - the first chord is of the scale, its bass the tonic or the dominant;
+    - the first chord is the tonic in root position where the given notes allow it, or else the
+      dominant; failing both it is of the scale, on the tonic or the dominant;
     - the last bass is the tonic, where the melody's last note lets it be: a piece that ends away
       from home counts as much as several faults;
     - phrases end as pieces do (:func:`musictx.chorale.voice_leading.closes`), on the tonic or not;
@@ -162,6 +163,7 @@ class Form:
         line = tune.given.pitches[:, tune.voices[0]]
         sounding = np.flatnonzero(line >= 0)
         self.opening = int(sounding[0])
+        self.opens_with, self.opens_on = self._first_chord(tune.given.pitches[self.opening])
         self.ends_home = False
         if self.key is not None:
             above = (int(line[sounding[-1]]) - self.key.tonic) % 12
@@ -204,13 +206,23 @@ class Form:
             places.append(self.last)
         return places
 
+    def _first_chord(self, given: np.ndarray) -> tuple[Sequence[int], Sequence[int]]:
+        """Semitones above the tonic that the first chord may have, and those of its bass; ``given``
+        (4,): its pitches that stay."""
+        if self.key is None:
+            return (), ()
+        minor = self.key.mode == "minor"
+        pitches = given[list(self.voices)]
+        above = (pitches[pitches >= 0] - self.key.tonic) % 12
+        for triad in ((0, 3 if minor else 4, 7), (7, 11, 2)):
+            if np.isin(above, triad).all():
+                return triad, triad[:1]
+        return (0, 2, 3, 5, 7, 8, 11) if minor else (0, 2, 4, 5, 7, 9, 11), (0, 7)
+
     def _opens(self, choices: np.ndarray, voice: int) -> np.ndarray:
         assert self.key is not None
-        above = (choices - self.key.tonic) % 12
-        scale = (0, 2, 4, 5, 7, 9, 11) if self.key.mode == "major" else (0, 2, 3, 5, 7, 8, 11)
-        wrong = ~np.isin(above, scale)
-        if voice == BASS:
-            wrong |= ~np.isin(above, (0, 7))
+        may = self.opens_on if voice == BASS else self.opens_with
+        wrong = ~np.isin((choices - self.key.tonic) % 12, may)
         return np.where(choices >= 0, wrong, False).astype(float)
 
     def _astray(self, pitches: np.ndarray) -> np.ndarray:

@@ -205,15 +205,15 @@ class EventTasks(Tasks):
         read = self.as_score(window, here or 0, random) if deadpan else window
         past = music if here is None else read.in_steps(0, here)
         rest = None if here is None else write(_up_to(window, here, stop), past)
-        known = None
+        given_ids = None
         if given is not None:
             ahead = read if task == "infill" else window
             older = ahead.ends if with_ends else ahead.ends[:0]
             last = None if task == "infill" else stop + 1
             some = ahead._replace(notes=ahead.notes[given], ends=older).in_steps(here or 0, last)
-            known = write(some._replace(stop=0))
+            given_ids = write(some._replace(stop=0))
         made = layout.build_window(
-            self.vocabulary, levels, write(past), rest, known, budget=budget - 2
+            self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
         )
         fewest = len(CONTROLS) + 2 + FEWEST_GIVEN_TOKENS
         if given is not None and len(made.prefix) < fewest:
