@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from musictx import config
 from musictx.attention import RelativeAttention, attend
 from musictx.errors import ConfigError
 from tests import compiler
 
-SCHEMES = ["huang", "huang_local", "shaw", "transformer_xl", "t5", "alibi", "rotary", "none"]
+SCHEMES = sorted({*config.SCHEMES} - {"sinusoidal", "learned", "two_d"})
 #: Those of earlier tokens alone.
 PAST = ["huang_local", "alibi"]
 

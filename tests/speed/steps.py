@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from musictx import config
 from musictx.model import KVCache, MusicTransformer
 from musictx.model.rounding import restored, rounded
 from musictx.speed.step import NativeStep
@@ -18,21 +19,12 @@ from tests.model.schemes import GRID, position
 #: A wrong slot or scale is off by 0.1 and more.
 CLOSE, CLOSE_IN_BYTES, ROUNDED = 1e-5, 3e-3, 2e-2
 V = 24
-SCHEMES: dict[str, dict[str, Any]] = {
-    "huang": {},
+SCHEMES: dict[str, dict[str, Any]] = {name: {} for name in (*config.SCHEMES, GRID)} | {
     "huang_shared": {"name": "huang", "shared": True},
     "huang_clipped": {"name": "huang", "max_distance": 5},
     "huang_local": {"block": 4},
     "shaw": {"max_distance": 6},
-    "transformer_xl": {},
-    "rotary": {},
-    "sinusoidal": {},
-    "learned": {},
-    "alibi": {},
     "t5": {"max_distance": 32},
-    "none": {},
-    "two_d": {},
-    GRID: {},
 }
 INTERVALS = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 3], "pitches": [[6, 12, 60]]}
 
