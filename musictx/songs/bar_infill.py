@@ -24,7 +24,7 @@ from musictx.songs import infill_biases, lookahead
 from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import Drummer
+from musictx.songs.drummers import Drummer, section_begins
 from musictx.songs.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.songs.harmonic_fit import HarmonicFit
 from musictx.songs.lookahead import Lookahead
@@ -52,7 +52,7 @@ class BarInfill(Infill):
 
     clock   from seconds of the ids to those of the score
     bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
-            where the last ends
+            where the last ends;  sections  the numbers of those that begin a section
     given   the notes that stay, ahead  those that are read ahead of their bars
     bar     the number of the bar in which it goes on;  piece  the ids so far
     """
@@ -78,6 +78,8 @@ class BarInfill(Infill):
         self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
         grid = tokenizer.grid(music, begin, end)
         self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
+        sections = grid.steps(*section_begins(music)) if drummers else []
+        self.sections = {self._bar_of(step) for step in sections} - {-1, 0}
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
         self.given = grid.stream.notes
@@ -231,7 +233,8 @@ class BarInfill(Infill):
             of_row = list(every)
             if self.drummers:
                 drummer = self.drummers[sum(region.seed) % len(self.drummers)]
-                of_row.insert(0, partial(infill_biases.drummed, drummer=drummer))
+                drums = partial(infill_biases.drummed, drummer=drummer, sections=self.sections)
+                of_row.insert(0, drums)
             if region.unlike is not None:
                 other, cost = region.unlike
                 here = enumerate(given.groups)

@@ -8,14 +8,16 @@ the model.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from musictx.bundle import Bundle
+from musictx.chords import marked
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
+from musictx.songs.strengths import RAREST, SECTION, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
@@ -25,8 +27,9 @@ KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes of the bars that drummers were measured in.
 QUARTERS = 4
-#: The style of the drummers who are taken where none is asked for.
-USUAL = "usual"
+#: The style of the drummers who are taken where none is asked for, and what drummers play in the
+#: last bar of a section.
+USUAL, FILLS = "usual", "fills"
 
 
 def kind_of(drums: np.ndarray) -> np.ndarray:
@@ -55,13 +58,17 @@ def of_style(
     styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
 ) -> list[Drummer]:
     """The drummers of a style, or the usual ones; ``UserError`` for a style that the card lacks."""
-    names = [name for name in styles if name != USUAL]
+    names = [name for name in styles if name not in (USUAL, FILLS)]
     if style is not None and style not in names:
         instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
     weight = USUAL_WEIGHT if style is None else STYLE_WEIGHT
     tones = np.asarray(table.value_of[slice(*table.range("drum"))])
-    return [Drummer(from_text(one), weight, tones) for one in styles.get(style or USUAL, ())]
+    some, fills = (styles.get(name, ()) for name in (style or USUAL, FILLS))
+    return [
+        Drummer(from_text(one), weight, tones, from_text(fill) if fill else None)
+        for one, fill in zip(some, itertools.cycle(fills or [""]))
+    ]
 
 
 class Drummer:
@@ -69,10 +76,20 @@ class Drummer:
 
     rates   (4, S): how likely a stroke of each kind is at each step;  weight  of it
     tones   (n,) the drums of the vocabulary, in its order
+    fill    such rates of the last bar of a section; the first bar of the next one then begins with
+            a drum of the last kind, such as a crash cymbal
     """
 
-    def __init__(self, rates: np.ndarray, weight: float, tones: np.ndarray) -> None:
+    def __init__(
+        self, rates: np.ndarray, weight: float, tones: np.ndarray, fill: np.ndarray | None = None
+    ) -> None:
         self.steps, self.weight = rates.shape[1], weight
+        self.closing = self.opening = self
+        if fill is not None:
+            opening = rates.copy()
+            opening[-1, 0] = 1.0
+            both = (Drummer(one, STYLE_WEIGHT, tones) for one in (fill, opening))
+            self.closing, self.opening = both
         self.kinds = kind_of(tones)
         self._yes = weight * np.log(rates.clip(RAREST, SUREST))
         self._no = weight * np.log1p(-rates.clip(0, SUREST))
@@ -110,6 +127,16 @@ class Drummer:
             later = (self._tones > self._last[kind]) & (self.kinds != kind)
             nats[later] += self._no[kind, step]
         return nats
+
+
+def section_begins(score: Score) -> list[float]:
+    """The seconds of ``score`` at which sections begin: its markers that are no chords, or every
+    :data:`SECTION` bars."""
+    chords = marked(score)
+    marks = [at for at, text in score.markers if text not in chords]
+    clock = score.beats
+    lines = clock.bar_lines(float(clock.quarters(score.duration)))[int(clock.pickup) :: SECTION]
+    return marks or [float(clock.seconds(line)) for line in lines]
 
 
 def players(

@@ -56,8 +56,12 @@ class InfillBias:
         return -sums
 
 
-def drummed(row: BarRow, drummer: Drummer) -> Nats:
-    """What a drummer plays next, in a bar of 4/4."""
+def drummed(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
+    """What a drummer plays next, in a bar of 4/4; ``sections``: the bars that begin one."""
+    if row.bar + 1 in sections:
+        drummer = drummer.closing
+    elif row.bar in sections:
+        drummer = drummer.opening
     bar, parts = row.length, row.new.parts or ()
     if DRUM_PART not in parts or bar != drummer.steps:
         return

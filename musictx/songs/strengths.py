@@ -65,6 +65,8 @@ RAREST, SUREST = 0.02, 0.95
 #: The weight of a drummer whose style was asked for, and of the usual ones. "styles of drums, and
 #: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.
 STYLE_WEIGHT, USUAL_WEIGHT = 2.0, 1.0
+#: Bars of a section where a file marks none. Taste.
+SECTION = 8
 
 # -------------------------------------------------------------------------------- bar_infill.py
 #: Shares of the context for earlier music and for given notes ahead, the rest is for new notes; the

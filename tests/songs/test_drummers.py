@@ -109,3 +109,23 @@ def test_a_style_that_is_not_known_is_refused_with_those_that_are():
         drummers.of_style({}, "rock", TABLE)
     assert len(drummers.of_style(styles, None, TABLE)) == 1
     assert drummers.of_style({}, None, build("notes").vocabulary) == []
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_fill_ends_a_section_and_another_drum_begins_the_next(marked):
+    """Sections are marked from the third and the seventh bar on, or are of eight bars."""
+    rates, fill = np.zeros((4, 96)), np.zeros((4, 96))
+    rates[2, ::12], fill[1, ::12] = 0.95, 0.95
+    score = TOKENS.quantise(common(waltz(bars=16)))  # 12 bars of 4/4, two seconds each
+    if marked:
+        score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
+    tones = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
+    some = [Drummer(rates, 2.0, tones, fill)]
+    options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
+    (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 24.0, **options))
+    bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
+    begins = {2, 6} if marked else {8}
+    kinds = drummers.kind_of(made.new["pitch"])
+    fills = np.isin(bar + 1, [*begins])
+    assert (kinds[fills] == 1).mean() > 0.8 > 0.2 > (kinds[~fills] == 1).mean()
+    assert begins <= set(bar[(step == 0) & (kinds == 3)].tolist())
