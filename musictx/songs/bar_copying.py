@@ -2,7 +2,7 @@
 
 Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`), as in
 :mod:`musictx.sampling.copying`. Around given notes see
-:func:`musictx.songs.infill_biases.repeated`.
+:func:`musictx.songs.infill_biases.as_in_repeated_bar`.
 """
 
 from __future__ import annotations

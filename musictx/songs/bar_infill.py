@@ -222,18 +222,20 @@ class BarInfill(Infill):
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
             nats = VARIED
         elif sampling.habits:
-            bars = infill_biases.repeats_among(NoteStream(self.bars, self.given))
-        every: list[infill_biases.Bias] = [infill_biases.rooted]
+            bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
+        every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
-            every.append(partial(infill_biases.fitted, fit=fit))
-        every.append(partial(infill_biases.repeated, bars=bars, nats=nats))
+            every.append(partial(infill_biases.in_harmony, fit=fit))
+        every.append(partial(infill_biases.as_in_repeated_bar, bars=bars, nats=nats))
         pulls = []
         for row, region in zip(rows, regions):
             of_row = list(every)
             if self.drummers:
                 drummer = self.drummers[sum(region.seed) % len(self.drummers)]
-                drums = partial(infill_biases.drummed, drummer=drummer, sections=self.sections)
+                drums = partial(
+                    infill_biases.drummer_strokes, drummer=drummer, sections=self.sections
+                )
                 of_row.insert(0, drums)
             if region.unlike is not None:
                 other, cost = region.unlike
@@ -241,8 +243,8 @@ class BarInfill(Infill):
                 keys = {(bar, key) for bar, groups in here for key, _ in groups}
                 theirs = enumerate(self._keyed(other.piece))
                 notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - keys
-                of_row.append(partial(infill_biases.avoided, notes=notes, nats=cost))
-            of_row += [infill_biases.completed, infill_biases.on_line]
+                of_row.append(partial(infill_biases.unlike_other_version, notes=notes, nats=cost))
+            of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
             pulls.append(infill_biases.InfillBias(row, of_row))
         return [EachRow(pulls)]
 

@@ -56,7 +56,7 @@ class InfillBias:
         return -sums
 
 
-def drummed(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
+def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Nats:
     """What a drummer plays next, in a bar of 4/4; ``sections``: the bars that begin one."""
     if row.bar + 1 in sections:
         drummer = drummer.closing
@@ -85,7 +85,7 @@ def drummed(row: BarRow, drummer: Drummer, sections: Collection[int] = ()) -> Na
         yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
 
 
-def rooted(row: BarRow) -> Nats:
+def bass_on_root(row: BarRow) -> Nats:
     """A bass at a bar line plays the root of the chord."""
     at_line = len(row.group) == 2 and row.value(0) == 0
     if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
@@ -93,7 +93,7 @@ def rooted(row: BarRow) -> Nats:
         yield row.new.ids["pitch"], ON_ROOT * root
 
 
-def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
+def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     """What the pitch and the length of a new note cost in the harmony of the given ones."""
     if len(row.group) not in (2, 3) or row.part() in (CHORD, DRUM_PART):
         return
@@ -112,7 +112,7 @@ def fitted(row: BarRow, fit: HarmonicFit) -> Nats:
     yield ids, -nats
 
 
-def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
+def as_in_repeated_bar(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
     """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
     written = row.written.get(bars.get(row.bar, -1))
     token = None if written is None else next_in(written, row.last, row.group, row.leaves())
@@ -120,7 +120,7 @@ def repeated(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
         yield token, nats
 
 
-def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
+def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:
     """The ``notes``, by bar and key, that another version has become rarer."""
     if len(row.group) != 2:
         return
@@ -131,7 +131,7 @@ def avoided(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nat
             yield token, -nats
 
 
-def completed(row: BarRow) -> Nats:
+def filling_parts(row: BarRow) -> Nats:
     """Notes of parts that have fewer than they should (:data:`PART_SHARE`)."""
     if len(row.group) > 1:
         return
@@ -151,7 +151,7 @@ def completed(row: BarRow) -> Nats:
         yield row.due()[0], -nats
 
 
-def on_line(row: BarRow) -> Nats:
+def bass_on_bar_line(row: BarRow) -> Nats:
     """A bass that is silent at a bar line begins there."""
     if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
         return
@@ -159,9 +159,9 @@ def on_line(row: BarRow) -> Nats:
         yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
-def repeats_among(given: NoteStream) -> dict[int, int]:
-    """Of bars whose ``given`` notes repeat earlier ones: the number of the bar, and of the
-    earlier one, the nearest of those that are most alike."""
+def repeated_bars(given: NoteStream) -> dict[int, int]:
+    """Bars whose ``given`` notes repeat those of an earlier bar: the number of each, and that of
+    the earlier one, which is the most similar and of several the nearest."""
     notes = given.only(given.notes[given.notes["part"] != CHORD])
     best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
     for back in range(NEAREST, len(given.bars) - TOGETHER + 1):

@@ -282,7 +282,7 @@ def test_bars_say_again_those_that_loops_find():
             for bar in range(first, first + 4):
                 if share >= expected.get(bar, (infill_biases.SHARE + 1e-9, 0))[0]:
                     expected[bar] = share, bar - back
-    found = infill_biases.repeats_among(stream)
+    found = infill_biases.repeated_bars(stream)
     assert found == {bar: one for bar, (_, one) in expected.items()}
     assert found == {bar: bar - 8 for bar in range(8, 16)}
 
