@@ -91,11 +91,9 @@ def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> d
         elif option not in fields:
             raise ConfigError(unknown_option(command, name))
         elif value == "":
-            raise ConfigError(
-                f"{name}=: the value is missing; expected {type_in_words(fields[option])}"
-            )
-        value = converted(name, fields[option], value)
-        value = _paths(name, fields[option], value)
+            expected = type_text(fields[option])
+            raise ConfigError(f"{name}=: the value is missing; expected {expected}")
+        value = _paths(name, fields[option], converted(name, fields[option], value))
         options[option] = options.get(option, {}) | value if isinstance(value, dict) else value
     return _positional(command, bare) | options
 
@@ -207,7 +205,7 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
             return number
     single = not kinds[0].startswith(("list", "dict"))
     alone = ", one value alone" if single and isinstance(value, str) and "," in value else ""
-    raise ConfigError(f"{name}={shown(value)}: expected {type_in_words(field)}{alone}")
+    raise ConfigError(f"{name}={shown(value)}: expected {type_text(field)}{alone}")
 
 
 def types_of(field: dataclasses.Field) -> list[str]:
@@ -215,7 +213,7 @@ def types_of(field: dataclasses.Field) -> list[str]:
     return [part.strip() for part in checks.type_of(field).split("|")]
 
 
-def type_in_words(field: dataclasses.Field) -> str:
+def type_text(field: dataclasses.Field) -> str:
     """What a value of this option looks like, in words."""
     kinds = types_of(field)
     if checks.holds_several(field):

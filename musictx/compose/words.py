@@ -18,7 +18,7 @@ from musictx.commands import free_form, groups, options_of, parts
 from musictx.compose import passthrough
 from musictx.config import checks
 from musictx.errors import ConfigError, shown
-from musictx.options import check_path, converted, type_in_words, types_of, unknown_option, unquoted
+from musictx.options import check_path, converted, type_text, types_of, unknown_option, unquoted
 
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
@@ -160,7 +160,7 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
     for one in split(value) if sweep else [value]:
         bare = unquoted(one)
         if bare == "":
-            raise ConfigError(f"{name}=: the value is missing; expected {type_in_words(field)}")
+            raise ConfigError(f"{name}=: the value is missing; expected {type_text(field)}")
         made: Any = bare
         if "${" not in bare:
             try:

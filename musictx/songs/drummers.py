@@ -150,11 +150,11 @@ def players(
         return []
     table = bundle.tokenizer.vocabulary
     assert table is not None  # which has the drums
-    found = of_style(bundle.card.get("drummers") or {}, style, table)
+    drummers = of_style(bundle.card.get("drummers") or {}, style, table)
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():
         raise UserError(
             f"style={style}: the drummers of this style play in 4/4, and no bar of the file is; "
             "leave style out"
         )
-    return found
+    return drummers

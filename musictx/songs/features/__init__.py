@@ -1,1 +1,1 @@
-"""What a network is told of notes in bars."""
+"""Features of notes in bars."""
