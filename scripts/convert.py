@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from musictx import bundle
+import yaml
+
 from musictx.files import write_text
-from musictx.shipped import OLD_CONFIG
 from scripts.harness import run
 
 
 def main(*folders: str) -> None:
     for folder in map(Path, folders):
-        config = bundle.read_config(folder)
+        config = yaml.safe_load((folder / "config.yaml").read_bytes()) | {"format": 3}
         text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
         write_text(folder / "config.json", text)
-        (folder / OLD_CONFIG).unlink(missing_ok=True)
+        (folder / "config.yaml").unlink()
 
 
 if __name__ == "__main__":
