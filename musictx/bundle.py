@@ -33,8 +33,7 @@ from torch import nn
 
 from musictx import __version__, untrusted
 from musictx.card import CorpusStats, card_text, check_card
-from musictx.device import choose_device
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, write_text
 from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
@@ -83,12 +82,11 @@ class Bundle:
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
-        are written in float32. ``UserError`` where huggingface_hub is missing."""
+        are written in float32."""
         from musictx import hub
 
-        page = hub.front_matter(self.card)
         written = save(folder, self.model, self.tokenizer, self.card)
-        hub.write_page(written, page)
+        hub.write_page(written, self.card)
         return written
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
@@ -238,6 +236,24 @@ def load(
     _fill(model, weights)
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` -> the best device of this machine; any other name is checked to be usable."""
+    if str(name) == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        mps = getattr(torch.backends, "mps", None)
+        return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
+    try:
+        device = torch.device(shown(name))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device={shown(name)}: not usable on this machine ({reason(error)}); "
+            "try device=auto or device=cpu"
+        ) from None
+    return device
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from musictx.errors import UserError, shown
+from musictx.errors import UserError, reason, shown
 from musictx.files import read_bytes
 from musictx.model.config import NetworkConfig
 from musictx.model.features import with_tokens
@@ -78,7 +78,7 @@ def read_values(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{path}: cannot be read: it is nested too deeply") from None
     except (ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"{path}: cannot be read: {_reason(error)}") from None
+        raise UserError(f"{path}: cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected entries by name; the file is damaged")
     return value
@@ -238,8 +238,4 @@ def reading(path: Path) -> Iterator[None]:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:
-        raise UserError(f"{path}: nothing can be built from it: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: nothing can be built from it: {reason(error)}") from None
