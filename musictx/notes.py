@@ -305,3 +305,29 @@ def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndar
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
     top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top
+
+
+def skyline(score: Score) -> np.ndarray:
+    """(n,) bool: :func:`top_notes`, drums left out."""
+    line = ~score.notes["drum"]
+    notes = score.notes[line]
+    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
+    return line
+
+
+def top_line(score: Score) -> np.ndarray:
+    """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
+    within 20 ms of the note before belongs to the same onset."""
+    melodic = np.flatnonzero(~score.notes["drum"])
+    start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
+    order = np.lexsort((-pitch, start))
+    first = np.diff(start[order], prepend=-np.inf) > 0.02
+    top = np.zeros(len(score), bool)
+    top[melodic[order[first]]] = True
+    return top
+
+
+def pitched(score: Score) -> np.ndarray:
+    """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
+    notes = score.notes[~score.notes["drum"]]
+    return notes[np.lexsort((notes["pitch"], notes["start"]))]

@@ -15,7 +15,7 @@ import numpy as np
 from musictx.apps.habits import ANY, asked
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
+from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS
 from musictx.sampling import pitches
 from musictx.sampling.primer import Primer

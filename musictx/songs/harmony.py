@@ -1,7 +1,7 @@
 """Harmony in itself: whether a melody fits the chords under it, whether these belong to a key and
 close phrases, and whether notes clash.
 
-The melody is the skyline (:func:`musictx.evaluate.musical.skyline`), whatever plays it; its chord
+The melody is the skyline (:func:`musictx.notes.skyline`), whatever plays it; its chord
 is the major or minor triad that holds most of the other notes' time in a half bar. What is measured
 weighs by time, so a passing note counts for what it lasts.
 """
@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from musictx.evaluate.musical import key_of, scale_of, skyline, top_line
-from musictx.notes import Score
+from musictx.keys import key_of, scale_of
+from musictx.notes import Score, skyline, top_line
 
 #: Pitch classes of the major and the minor triad on each root: (24, 12), majors first.
 _TRIADS = np.array(
@@ -46,7 +46,7 @@ def melody_on_triads(score: Score) -> float:
 
 def diatonic_chords(score: Score) -> float:
     """The share of the half bars with a triad whose triad lies in the scale that holds most notes
-    (:func:`musictx.evaluate.musical.scale_of`). None: nan."""
+    (:func:`musictx.keys.scale_of`). None: nan."""
     under = triads(score)
     scale = scale_of(_counts(score))
     inside = ~(_TRIADS[under[under >= 0]] & ~scale).any(1)
@@ -72,7 +72,7 @@ def phrase_ends(score: Score) -> float:
 def clashes(score: Score, melody: np.ndarray | None = None) -> float:
     """The share of the sounding time of the notes ``melody`` (n,) bool in which another one sounds
     a semitone, or eleven, from them in pitch class; by default of the top line
-    (:func:`musictx.evaluate.musical.top_line`). Silence: nan."""
+    (:func:`musictx.notes.top_line`). Silence: nan."""
     inside = top_line(score) if melody is None else melody
     others = score.notes[~inside & ~score.notes["drum"]]
     clashing = total = 0.0

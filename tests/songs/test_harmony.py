@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.evaluate.musical import skyline, top_line
-from musictx.notes import Score
+from musictx.notes import Score, skyline, top_line
 from musictx.songs import harmony as h
 
 #: Notes as (start, length, pitch) in sixteenths, 120 beats a minute: a half bar is a second.
