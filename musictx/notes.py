@@ -315,18 +315,6 @@ def skyline(score: Score) -> np.ndarray:
     return line
 
 
-def top_line(score: Score) -> np.ndarray:
-    """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
-    within 20 ms of the note before belongs to the same onset."""
-    melodic = np.flatnonzero(~score.notes["drum"])
-    start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
-    order = np.lexsort((-pitch, start))
-    first = np.diff(start[order], prepend=-np.inf) > 0.02
-    top = np.zeros(len(score), bool)
-    top[melodic[order[first]]] = True
-    return top
-
-
 def pitched(score: Score) -> np.ndarray:
     """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
     notes = score.notes[~score.notes["drum"]]

@@ -249,9 +249,8 @@ def _generate(
         with progress("generating", "seconds", config.pieces * config.seconds) as update:
             continued(out, bundle, pieces, config, measures.ending, update)
         return
-    perform, of = around, music
-    if config.task in registry.TASKS:
-        perform, of = registry.load(registry.TASKS[config.task]), measures
-    pieces = real.pieces(of, config.pieces)[: config.pieces]
+    others = config.task in registry.TASKS
+    perform = registry.load(registry.TASKS[config.task]) if others else around
+    pieces = real.pieces(measures if others else music, config.pieces)[: config.pieces]
     with progress("composing", "pieces") as update:
         perform(out, bundle, pieces, config, update)

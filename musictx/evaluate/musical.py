@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.notes import Score, pitched, top_line
+from musictx.notes import Score, pitched
 
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
@@ -131,3 +131,15 @@ def towers(score: Score) -> int:
         chords = np.split(starts, np.flatnonzero(np.diff(starts) > TOWER_SECONDS) + 1)
         count += sum(len(chord) >= TOWER_NOTES for chord in chords)
     return count
+
+
+def top_line(score: Score) -> np.ndarray:
+    """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
+    within 20 ms of the note before belongs to the same onset."""
+    melodic = np.flatnonzero(~score.notes["drum"])
+    start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
+    order = np.lexsort((-pitch, start))
+    first = np.diff(start[order], prepend=-np.inf) > 0.02
+    top = np.zeros(len(score), bool)
+    top[melodic[order[first]]] = True
+    return top

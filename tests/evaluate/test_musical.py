@@ -12,7 +12,7 @@ from musictx.data.statistics import excerpt, restruck
 from musictx.evaluate import musical as m
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import Excerpt
-from musictx.notes import Score, skyline, top_line
+from musictx.notes import Score, skyline
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -159,7 +159,7 @@ def test_towers_are_six_notes_of_one_part_at_once():
 
 @given(scores(max_seconds=20.0, max_notes=40))
 def test_the_top_line_against_a_loop(piece):
-    mask, before, wanted = top_line(piece), -math.inf, []
+    mask, before, wanted = m.top_line(piece), -math.inf, []
     for start, _, _ in (rows := listed(piece)):
         if start - before > 0.02:
             wanted.append((start, max(p for s, _, p in rows if s == start)))
