@@ -189,7 +189,11 @@ def _work(session: Session) -> object:
     answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
-        *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
+        *(
+            partial(session.accept, take["id"], one, take["label"])
+            for take in takes
+            for one in take["proposals"]
+        ),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,
         *[session.redo] * 9,
@@ -203,10 +207,6 @@ def _work(session: Session) -> object:
         with contextlib.suppress(UserError):
             write(score)
     return json.dumps(answers, allow_nan=False)
-
-
-def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:
-    return session.accept(take["id"], proposal, take["label"], revision)
 
 
 def _nothing(folder: Path) -> None:
