@@ -10,16 +10,14 @@ import sys
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.apps import evaluate
 from musictx.errors import UserError
+from musictx.evaluate.app import corpus_of
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
-from scripts import convert
 
 CARD = {
     "title": "Small tunes",
@@ -318,7 +316,7 @@ def test_features_keep_what_the_tokens_say(tmp_path, tokenizer):
 )
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     with pytest.raises(UserError, match="the model's card"):
-        evaluate.corpus_of({"corpus": corpus})
+        corpus_of({"corpus": corpus})
     assert "this" not in sys.modules
 
 
@@ -374,15 +372,3 @@ def test_files_that_are_no_json_are_one_sentence(folder):
             (folder / name).write_text(text, encoding="latin-1")
             refused(folder, name)
         (folder / name).write_bytes(whole)
-
-
-def test_a_folder_of_an_older_format_is_refused_until_it_is_converted(folder, tokenizer):
-    whole, before = (folder / "config.json").read_text(), bundle.load(folder)
-    (folder / "config.json").unlink()
-    text = yaml.safe_dump(json.loads(whole) | {"format": 2}, sort_keys=False)
-    (folder / "config.yaml").write_text(text)
-    refused(folder, "config.json missing")
-    convert.main(str(folder))
-    assert (folder / "config.json").read_text() == whole
-    assert sorted(p.name for p in folder.iterdir()) == sorted(bundle.FILES)
-    assert bundle.load(folder).model.config == before.model.config
