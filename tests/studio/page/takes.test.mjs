@@ -122,6 +122,9 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("accompany", none, pieceOf([])).ready, false);
   assert.equal(say("accompany", none, chart).ready, true, "chords alone are enough");
   assert.equal(say("continue", none, chart).ready, false);
+  const without = pieceOf([[0, 3, 4, 60, 80, 0]]); // a note in the first track, none in the second
+  for (const task of ["replace", "accompany"]) assert.match(say(task, { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
+  assert.match(say("vary", bars, without).sentence, /no notes to vary in Bass. Replace composes/);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
   const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
   for (const task of ["replace", "vary"]) {

@@ -81,6 +81,10 @@ export function describe(wish, piece, beats, scope, model) {
       return { ready: false, sentence: `All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.` };
     }
   }
+  if (names.length && piece.notes.size && ["replace", "vary", "accompany"].includes(wish.task) && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
+    if (wish.task === "vary") return { ready: false, sentence: `There are no notes to vary in ${list(names)}. Replace composes some there.` };
+    return { ...has, sentence: `Composes ${list(names)} to the other notes of ${where}.` };
+  }
   switch (wish.task) {
     case "new": {
       const players = names.length && model.suits?.includes("beats") ? `, for ${list(names)}` : "";
