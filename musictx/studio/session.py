@@ -67,6 +67,8 @@ class Session:
             answer["duration"] = self.document.duration
             if change.tracks is not None:  # what is shown where one has no name may be another
                 answer["tracks"] = exchange.tracks(self.document)
+            if change.markers is not None:
+                answer |= exchange.above(self.document)
             return answer if before == after else answer | {"beats": exchange.beats(self.document)}
 
     def undo(self, revision: int) -> dict[str, Any]:

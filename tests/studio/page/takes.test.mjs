@@ -118,7 +118,7 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("harmonise", none).ready, false, "no model here can");
   assert.equal(say("continue", none, pieceOf([])).ready, false);
   assert.equal(say("new", none, pieceOf([])).ready, true);
-  const chart = { ...pieceOf([]), markers: [[0, "C:maj"], [2, "A:min"]] };
+  const chart = { ...pieceOf([]), chords: [[0, "C:maj", "C"], [2, "A:min", "Am"]] };
   assert.equal(say("accompany", none, pieceOf([])).ready, false);
   assert.equal(say("accompany", none, chart).ready, true, "chords alone are enough");
   assert.equal(say("continue", none, chart).ready, false);
