@@ -62,10 +62,10 @@ FILLERS = _present(
     {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
 )
 #: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
-PIECES = _present({"notes": "musictx.songs.pieces:pieces"})
+PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 #: What is accompanied besides melodies -> function (score, options) that says what is to be
 #: composed (``apps.tasks.Task``).
-CHARTS = _present({"chords": "musictx.songs.charts:under_chords"})
+CHARTS = _present({"chords": "musictx.songs.infill:under_chords"})
 #: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
 ARRANGED = _present({"notes": "musictx.songs.bar_tasks:BarTasks"})
 #: What compare measures of music on a grid: a table of measures, and one of distributions.
