@@ -1,5 +1,5 @@
-"""What is told of a run: the lines that ``musictx train`` prints before and after training, and the
-card of the trained model."""
+"""A run in words: the lines that ``musictx train`` prints before and after training, and the card
+of the trained model."""
 
 from __future__ import annotations
 
