@@ -27,8 +27,8 @@ from musictx.sampling.strengths import (
     REPETITION_STRIKES,
     TONALITY_GAIN,
 )
+from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
-from musictx.tokens.velocities import Velocities
 
 #: (seconds, pitch) of strikes, the last one first.
 Strikes = list[tuple[float, int]]

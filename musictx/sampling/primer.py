@@ -11,8 +11,7 @@ from musictx.errors import UserError
 from musictx.keys import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.tokens.clock import Clock
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 
 
 @dataclass(frozen=True)
