@@ -28,7 +28,7 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
-from musictx.sampling.strengths import LAPS, LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
+from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
 from musictx.tokens.sounding import Change
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -133,7 +133,7 @@ class Continuation(Region):
             primers,
             states,
             targets=targets,
-            density=self.density,
+            density=self.steering.density,
             more=[*_endings(regions, sampling), *penalties],
         )
         most = [one._most() for one in regions]
@@ -245,10 +245,10 @@ def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[
         return []
     until = [-np.inf if one.until is None else one.until for one in regions]
     lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < LEAST_MUSIC_SECONDS - 1e-6:
+    if min(lengths) < SHORTEST_SECONDS - 1e-6:
         raise UserError(
             "end=natural: expected a length of at least "
-            f"{LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+            f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
         )
     begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
     named = sampling.key not in (None, "auto")

@@ -21,7 +21,7 @@ from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import MotifRepetition
 from musictx.sampling.feedback import EventFeedback
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.steer import Steering, counts_no_bars
+from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
@@ -51,10 +51,6 @@ class Idiom:
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         """``sampling`` with what it leaves open for pieces and continuations."""
         return sampling
-
-    def density(self, steering: Steering) -> float | None:
-        """Notes a second that penalties ask of strikes; ``None``: as usual."""
-        return steering.density
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that say the levels of its controls."""

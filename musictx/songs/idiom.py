@@ -20,7 +20,6 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
@@ -67,9 +66,6 @@ class BarIdiom(Idiom):
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         return sampling if sampling.top_p is not None else replace(sampling, top_p=BARS_TOP_P)
-
-    def density(self, steering: Steering) -> float | None:
-        return super().density(steering) if steering.levels is None else None  # controls ask it
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
