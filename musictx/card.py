@@ -42,7 +42,7 @@ class Corpus:
 
 @dataclass
 class NoteLimits:
-    """What is usual in the corpus (:mod:`musictx.evaluate.note_limits`)."""
+    """What is usual in the corpus (:mod:`musictx.data.statistics`)."""
 
     longest_note: list[tuple[Pitch, Number]]
     most_notes: Number
@@ -85,7 +85,7 @@ class Habit(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """What is usual in the corpus of a model (:mod:`musictx.evaluate.note_limits`), as its card has
+    """What is usual in the corpus of a model (:mod:`musictx.data.statistics`), as its card has
     it; ``None``: unknown.
 
     longest   (128,) seconds that few notes of a pitch exceed; infinite where there are none

@@ -14,8 +14,8 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
-from musictx.apps import evaluate
 from musictx.errors import UserError
+from musictx.evaluate.app import corpus_of
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
@@ -318,7 +318,7 @@ def test_features_keep_what_the_tokens_say(tmp_path, tokenizer):
 )
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     with pytest.raises(UserError, match="the model's card"):
-        evaluate.corpus_of({"corpus": corpus})
+        corpus_of({"corpus": corpus})
     assert "this" not in sys.modules
 
 

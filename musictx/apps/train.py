@@ -21,8 +21,8 @@ from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
+from musictx.data.statistics import of_corpus
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import of_corpus
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.build import build as build_tokenizer

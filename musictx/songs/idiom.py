@@ -13,8 +13,8 @@ from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
+from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import at_once, densest, habit, parts_of
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow

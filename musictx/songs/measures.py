@@ -4,7 +4,7 @@ All measures count along the tempo and meter marks of the piece (:class:`musictx
 they mean something only for music whose marks are right. Where a formula would divide 0 by 0 the
 value is nan.
 
-In harmony the melody is the skyline (:func:`musictx.evaluate.musical.skyline`), whatever plays it;
+In harmony the melody is the skyline (:func:`musictx.notes.skyline`), whatever plays it;
 its chord is the major or minor triad that holds most of the other notes' time in a half bar.
 Harmonic measures weigh by time, so a passing note counts for what it lasts.
 """
@@ -17,9 +17,10 @@ from itertools import pairwise
 import numpy as np
 
 from musictx.evaluate.measures import Distribution, Measure
-from musictx.evaluate.musical import key_of, scale_of, skyline, top_line
+from musictx.evaluate.musical import top_line
 from musictx.evaluate.sets import Excerpt
-from musictx.notes import Score
+from musictx.keys import key_of, scale_of
+from musictx.notes import Score, skyline
 
 #: An onset is near a line of the grid if it lies within so many seconds of it.
 NEAR_SECONDS = 0.03
@@ -166,7 +167,7 @@ def melody_on_triads(score: Score) -> float:
 
 def diatonic_chords(score: Score) -> float:
     """The share of the half bars with a triad whose triad lies in the scale that holds most notes
-    (:func:`musictx.evaluate.musical.scale_of`). None: nan."""
+    (:func:`musictx.keys.scale_of`). None: nan."""
     under = triads(score)
     scale = scale_of(_counts(score))
     inside = ~(_TRIADS[under[under >= 0]] & ~scale).any(1)

@@ -16,8 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.chords import is_chart
-from musictx.evaluate.musical import skyline
-from musictx.notes import DRUMS, PEDAL, Score
+from musictx.notes import DRUMS, PEDAL, Score, skyline
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused

@@ -25,7 +25,7 @@ def card(
 ) -> dict[str, Any]:
     """The card of the best weights of ``trained`` so far, as ``bundle.save`` takes it.
 
-    ``apps/evaluate.py`` reads ``corpus`` (name, path, shards, held out) to measure on it again.
+    ``evaluate/app.py`` reads ``corpus`` (name, path, shards, held out) to measure on it again.
     """
     train, held_out = shards.totals("train"), shards.totals("validation")
     path = config.corpus.path

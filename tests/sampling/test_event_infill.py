@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.evaluate.note_limits import at_once, parts_of
+from musictx.data.statistics import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import composer, event_infill
 from musictx.sampling.event_constraint import EventRow

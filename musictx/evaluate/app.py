@@ -11,12 +11,13 @@ from typing import Any
 
 from musictx.bundle import Bundle, load
 from musictx.card import check_card
-from musictx.config import CorpusConfig, EvaluateConfig
+from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
+from musictx.evaluate.config import EvaluateConfig
 from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
 from musictx.shipped import chosen
