@@ -179,8 +179,8 @@ class _Writing:
 
     def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
         """The bars up to ``stop`` go on from what there is, pulled away from the sections numbered
-        ``earlier``. A piece begins in the meter that the model chooses, so it may have fewer of
-        them at first."""
+        ``earlier``. A pick-up is none of them, so a piece that begins with one has one fewer at
+        first."""
         while self.count < stop:
             primer = self._primer() if self.count else NOTHING
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
