@@ -22,7 +22,6 @@ from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
-from musictx.shipped import OLD_CONFIG
 from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -69,10 +68,6 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
         damage(draw, path, lambda tree: tree[name] if name else tree)
     else:
         damage(draw, path)
-    if path.stem == "config" and chance(draw, 0.2):  # of an older musictx; JSON is YAML too
-        data = path.read_bytes().replace(b'"format": 3', b'"format": 2')
-        put(path.with_name(OLD_CONFIG), data)
-        path.unlink()
     return folder / "model"
 
 
