@@ -19,19 +19,14 @@ from musictx.songs.bar_constraint import BarRow, Key
 from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.repeats import likeness, stretches
+from musictx.songs.repeats import repeated
 from musictx.songs.strengths import (
     CLASH,
-    CLASH_STEPS,
-    NEAREST,
     ON_LINE,
     ON_ROOT,
     OVERHANG,
-    OVERHANG_STEPS,
     PART_GAIN,
     PART_SHARE,
-    SHARE,
-    TOGETHER,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import GrammarState
@@ -121,7 +116,7 @@ class HarmonicFit:
     def _clashes(self, step: int) -> np.ndarray:
         """(12,) nats of each pitch class of a note that begins at ``step``."""
         begin, end, tone = self._notes.T
-        near = tone[(begin < step + CLASH_STEPS) & (step < end)]
+        near = tone[(begin <= step) & (step < end)]
         nats = np.zeros(12)
         nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
         return nats
@@ -132,8 +127,8 @@ class HarmonicFit:
         off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
         nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:
-            begin, end, tone = self._notes.T
-            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= OVERHANG_STEPS)
+            begin, _, tone = self._notes.T
+            clash = np.isin((tone - pitch) % 12, (1, 11))
             nats = np.maximum(nats, OVERHANG * (lengths > _room(begin[clash], step)))
         return nats
 
@@ -210,14 +205,7 @@ def bass_on_bar_line(row: BarRow) -> Nats:
 
 
 def repeated_bars(given: NoteStream) -> dict[int, int]:
-    """Bars whose ``given`` notes repeat those of an earlier bar: the number of each, and that of
-    the earlier one, which is the most similar and of several the nearest."""
-    notes = given.only(given.notes[given.notes["part"] != CHORD])
-    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
-    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
-            run = slice(first, first + TOGETHER)
-            better = best[run] < share
-            best[run][better] = share
-            source[run][better] = np.arange(first, first + TOGETHER)[better] - back
-    return {bar: one for bar, one in enumerate(source.tolist()) if one >= 0}
+    """Bars whose ``given`` notes repeat those of an earlier bar (:func:`.repeats.repeated`): the
+    number of each, and that of the earlier one."""
+    back = repeated(given.only(given.notes[given.notes["part"] != CHORD]))
+    return {bar: bar - int(back[bar]) for bar in np.flatnonzero(back).tolist()}
