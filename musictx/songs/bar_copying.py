@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, part_id
 from musictx.songs.bar_constraint import Key, Keyed, key_of
 from musictx.songs.bar_grammar import ONSET_BARS
 from musictx.songs.bar_tokens import BarTokenizer
@@ -121,9 +121,7 @@ class RhythmConsistency:
         nats = np.zeros(self.table.size)
         if state.written:
             for one, places in usual.items() if place in common else ():
-                drums = one == DRUM_PART
-                token = self.table.id("drums") if drums else self.table.id("program", one)
-                nats[token] = NEW_ONSET * (place not in places)
+                nats[part_id(self.table, one)] = NEW_ONSET * (place not in places)
             return nats
         first, end = self.table.range("place")
         passed = np.zeros(end - first + 1)

@@ -265,8 +265,8 @@ class _Writing:
             return clock.seconds(clock.quarters(seconds) + moved)
 
         def inside(times: np.ndarray) -> np.ndarray:
-            found: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
-            return found
+            within: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
+            return within
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))

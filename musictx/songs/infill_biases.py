@@ -15,6 +15,7 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
+from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import BarRow, Key
 from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
@@ -80,7 +81,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         yield slice(first, first + bar), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(row.group) == 1 and (due or not alone):
-        yield row.part_id(DRUM_PART), drummer.log_prob_hit(place, after)
+        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, after)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
         yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
 
@@ -188,7 +189,7 @@ def filling_parts(row: BarRow) -> Nats:
             lacks[part] = max(target - count, 0.0)
     if row.group:
         for part, lack in lacks.items():
-            yield row.part_id(part), PART_GAIN * lack
+            yield part_id(row.table, part), PART_GAIN * lack
         return
     nats = PART_GAIN * max(lacks.values(), default=0.0)
     yield row.new.ids["place"], nats
@@ -201,7 +202,7 @@ def bass_on_bar_line(row: BarRow) -> Nats:
     if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
         return
     if row.place == 0 and BASS in row.parts_at(0):
-        yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
+        yield part_id(row.table, BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
 def repeated_bars(given: NoteStream) -> dict[int, int]:
