@@ -21,6 +21,7 @@ from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import MotifRepetition
 from musictx.sampling.feedback import EventFeedback
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.reprise import Reprise
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
@@ -139,13 +140,16 @@ class Idiom:
             return []
         return [EachRow([EventFeedback(self.tokenizer, one) for one in targets])]
 
-    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
+    def repetition(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
         """The penalties that make music repeat; none with ``habits=false``, or for tokens that are
-        no events in seconds."""
-        events = self.tokenizer.note_events
+        no events in seconds. Subjects return where there is one part, and its pitches are free."""
+        tokenizer, events = self.tokenizer, self.tokenizer.note_events
         if not sampling.habits or events is None or not events.longest_wait:
             return []
-        return [EachRow([MotifRepetition(self.tokenizer) for _ in range(rows)])]
+        rows: list[Penalty] = [EachRow([MotifRepetition(tokenizer) for _ in primers])]
+        if "program" not in tokenizer.kinds and not pitches.asked(sampling):
+            rows.insert(0, EachRow([Reprise(tokenizer, one.ids) for one in primers]))
+        return rows
 
     def parts(
         self,

@@ -60,7 +60,7 @@ def of_pieces(
             *its.plans(primers),
             *its.programs(primers, sampling, stats),
             *its.feedback(targets),
-            *its.repetition(sampling, len(primers)),
+            *its.repetition(sampling, primers),
             *its.parts(sampling, states, targets),
             *build(tokenizer, sampling, stats, primers, density),
         ],

@@ -51,6 +51,11 @@ LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
 #: So many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
 MOTIF_REACH = 16384
 
+# ----------------------------------------------------------------------------------- reprise.py
+#: The first phrase of a piece ends so many seconds after its beginning; it may return so many
+#: seconds after it was left. A phrase begins after a wait that is longer than this share of waits.
+PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.75
+
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
 CHORD_SECONDS = 0.08

@@ -118,11 +118,11 @@ class BarIdiom(Idiom):
         of = self.tokenizer
         return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
 
-    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
+    def repetition(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
         if not sampling.habits:
             return []
         kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
-        return [EachRow([kind(self.tokenizer) for _ in range(rows)]) for kind in kinds]
+        return [EachRow([kind(self.tokenizer) for _ in primers]) for kind in kinds]
 
     def parts(
         self,
