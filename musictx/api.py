@@ -25,7 +25,7 @@ from musictx.errors import UserError, shown
 from musictx.formats import read
 from musictx.grid import grid_of
 from musictx.notes import Score
-from musictx.options import parse, request
+from musictx.options import request
 from musictx.sampling import checked
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
@@ -34,8 +34,7 @@ from musictx.sampling.stream import Stream
 from musictx.tokens.tokenizer import Penalty
 
 if TYPE_CHECKING:
-    from musictx.evaluate.comparison import Comparison
-    from musictx.evaluate.nll import Evaluation, Likelihood
+    from musictx.likelihood import Likelihood
 
 #: A path, bytes, a Score, a ``mido.MidiFile`` or a ``pretty_midi.PrettyMIDI``.
 Music = Any
@@ -212,14 +211,14 @@ def _composed_around(
 def log_likelihood(model: Bundle | str | Path, music: Music) -> Likelihood:
     """The negative log-likelihood of a piece under a model, in nats.
 
-    Returns a :class:`~musictx.evaluate.nll.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
+    Returns a :class:`~musictx.likelihood.Likelihood`: ``ids`` (n,), the tokens; ``nats`` (n,),
     -ln p of each given those before it; ``total``, their sum: the smaller, the likelier. A piece
     that is longer than the context of the model is measured in several windows. Arguments and
     errors are those of :func:`generate`. ::
 
         musictx.log_likelihood("piano", "mozart_k545").total
     """
-    from musictx.evaluate.nll import log_likelihood as measured
+    from musictx.likelihood import log_likelihood as measured
 
     return measured(model_of(model), music_of(music, "music"))
 
@@ -233,46 +232,15 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    config: TrainConfig = compose("train", _texts("train", words))
+    config: TrainConfig = compose("train", texts("train", words))
     trained = training.run(config)
     if trained.model is None:
         raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
     return trained.model
 
 
-def evaluate(*words: str, **options: Any) -> Evaluation:
-    """The likelihood of a corpus under a model, as ``musictx evaluate`` measures it: an
-    :class:`~musictx.evaluate.nll.Evaluation`.
-
-    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
-    ::
-
-        musictx.evaluate("model=piano", "corpus.path=~/midi", split="test").nats_per_token
-    """
-    from musictx.apps import evaluate as command
-
-    return command.run(request("evaluate", _options("evaluate", words) | options))
-
-
-def compare(*words: str, **options: Any) -> Comparison:
-    """Generated music compared with real music, as by ``musictx compare``: a
-    :class:`~musictx.evaluate.comparison.Comparison`.
-
-    Options are given as on the command line or by name. Raises :class:`UserError` for wrong ones.
-    ::
-
-        musictx.compare("samples=generated", against="~/midi")
-    """
-    from musictx.apps import compare as command
-
-    return command.run(request("compare", _options("compare", words) | options))
-
-
-def _options(command: str, words: Sequence[Any]) -> dict[str, Any]:
-    return parse(command, _texts(command, words))
-
-
-def _texts(command: str, words: Sequence[Any]) -> Sequence[str]:
+def texts(command: str, words: Sequence[Any]) -> Sequence[str]:
+    """``words`` if they are options as on the command line."""
     for word in words:
         if not isinstance(word, str):
             raise UserError(

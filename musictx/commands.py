@@ -208,8 +208,8 @@ EVERY = (
     ),
     Command(
         name="evaluate",
-        options="musictx.config.evaluate:EvaluateConfig",
-        run="musictx.apps.evaluate:run",
+        options="musictx.evaluate.config:EvaluateConfig",
+        run="musictx.evaluate.app:run",
         about="Measure the likelihood of a corpus under a model.",
         examples=(
             "musictx evaluate model=runs/bach-1a2b3c4d/model",
@@ -221,8 +221,8 @@ EVERY = (
     ),
     Command(
         name="compare",
-        options="musictx.config.compare:CompareConfig",
-        run="musictx.apps.compare:run",
+        options="musictx.evaluate.config:CompareConfig",
+        run="musictx.evaluate.compare:run",
         about="Measure samples, or what a model composes, beside real music.",
         examples=(
             "musictx compare generated against=~/midi out=table.csv",

@@ -305,3 +305,17 @@ def top_notes(start: np.ndarray, stop: np.ndarray, pitch: np.ndarray) -> np.ndar
     sounds = (start[:, None] <= start) & (stop[:, None] > start)  # (which, when)
     top: np.ndarray = np.logical_not((sounds & (pitch[:, None] > pitch)).any(0))
     return top
+
+
+def skyline(score: Score) -> np.ndarray:
+    """(n,) bool: :func:`top_notes`, drums left out."""
+    line = ~score.notes["drum"]
+    notes = score.notes[line]
+    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
+    return line
+
+
+def pitched(score: Score) -> np.ndarray:
+    """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
+    notes = score.notes[~score.notes["drum"]]
+    return notes[np.lexsort((notes["pitch"], notes["start"]))]

@@ -1,11 +1,11 @@
 """The registry: what the optional components of musictx add, by import path.
 
-``chorale``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and ``studio`` are
-optional components: the core never imports them (``lint-imports`` checks this) and works without
-their folders. What they add stands in the tables below, name -> ``package.module:Name`` or
-``package.module``, and is imported when it is first used (their commands stand in
-``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are its
-entries.
+``chorale``, ``evaluate``, ``live``, ``mcp``, ``musicxml``, ``render``, ``songs``, ``speed`` and
+``studio`` are optional components: the core never imports them (``lint-imports`` checks this) and
+works without their folders. What they add stands in the tables below, name ->
+``package.module:Name`` or ``package.module``, and is imported when it is first used (their commands
+stand in ``musictx/commands.py``). The tables hold what is there: where a folder is missing, so are
+its entries.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ FILLERS = _present(
     {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
 )
 #: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
-PIECES = _present({"notes": "musictx.songs.pieces:pieces"})
+PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 #: What is accompanied besides melodies -> function (score, options) that says what is to be
 #: composed (``apps.tasks.Task``).
-CHARTS = _present({"chords": "musictx.songs.charts:under_chords"})
+CHARTS = _present({"chords": "musictx.songs.infill:under_chords"})
 #: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
 ARRANGED = _present({"notes": "musictx.songs.bar_tasks:BarTasks"})
 #: What compare measures of music on a grid: a table of measures, and one of distributions.
@@ -80,7 +80,7 @@ READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
-#: Classes of ``apps.compare.Measures``, for compare.
+#: Classes of ``evaluate.compare.Measures``, for compare.
 MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
 #: Tasks of compare that only certain measures have -> the function that makes a sample for each of
 #: their pieces.

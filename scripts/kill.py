@@ -6,23 +6,19 @@ Each trial runs a command (tiny, on the CPU), sends it SIGKILL at a random momen
 it takes, and gives the same command again; trials go on until ``times`` of them came before the
 command's end. Its shards, its weights or its pieces must then be, byte for byte, those of a run
 that nobody disturbed, with nothing else left. ``signals``: the same of a training that is
-sent SIGTERM or Ctrl-C, and its exit status must be 143 or 130. ``streams``: stdout and stderr are
-full, closed or a file; the pieces must be those of an undisturbed run, and the status 0.
-``full``: training and its shards on a file system of a random size (``mount -t tmpfs``: needs
-root) that is too small; it must end with one sentence and status 1 (or reach its end), and go on
-to the same weights once there is space. Prints a table; exit status 1 if a trial failed. Every
-draw is from ``seed``.
+sent SIGTERM or Ctrl-C, and its exit status must be 143 or 130. ``full``: training and its shards on
+a file system of a random size (``mount -t tmpfs``: needs root) that is too small; it must end with
+one sentence and status 1 (or reach its end), and reach the same weights once there is space.
+Prints a table; exit status 1 if a trial failed. Every draw is from ``seed``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -42,7 +38,7 @@ SHAPE = ["model=tiny", "model.layers=1", "model.width=64", "model.heads=2", "mod
 STEPS, PIECES = 60, 120
 #: A command that has ended before its moment came does not count; at most so many trials for one.
 MOST = 4
-WHAT = ("prepare", "train", "generate", "signals", "streams", "full")
+WHAT = ("prepare", "train", "generate", "signals", "full")
 TRAIN = [*SHAPE, f"trainer.max_steps={STEPS}", "trainer.val_check_interval=10", "data.batch_size=4"]
 TRAIN += ["trainer.accelerator=cpu", "trainer.devices=1", "data.validation_windows=4"]
 
@@ -105,18 +101,6 @@ class Trials:
             musictx(self._training(self.folder / "model"), self.folder / "log")
         options = ["samples=6", "seconds=4", "seed=1", "device=cpu"]
         return ["generate", f"model={model}", f"out={place / 'pieces'}", *options]
-
-    def streams(self, number: int) -> bool:
-        if not self.right:
-            musictx(self._composing(self.folder / "reference"), self.folder / "log")
-            self.right = contents(self.folder / "reference" / "pieces")
-        place = self.folder / str(number)
-        one, two = (self.rng.choice(("/dev/full", "&-", str(self.folder / "log"))) for _ in "12")
-        command = shlex.join([sys.executable, "-m", "musictx", *self._composing(place)])
-        status = subprocess.run(["sh", "-c", f"exec {command} >{one} 2>{two}"], check=False)
-        if status.returncode or contents(place / "pieces") != self.right:
-            raise Failed(f"stdout {one}, stderr {two}: status {status.returncode}")
-        return True
 
     def generate(self, number: int) -> bool:
         def pieces(place: Path) -> dict[str, bytes]:

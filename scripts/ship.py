@@ -28,12 +28,12 @@ import torch
 import yaml
 
 from musictx import bundle, shipped
-from musictx.apps.evaluate import find_shards
 from musictx.compose import compose
 from musictx.data.shards import Shards
+from musictx.data.statistics import of_corpus
 from musictx.errors import UserError
+from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import SLIDE, evaluate
-from musictx.evaluate.note_limits import of_corpus
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
 from musictx.progress import progress

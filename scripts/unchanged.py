@@ -48,8 +48,6 @@ from scripts.harness import finish, run
 
 COMMANDS = ["prepare", "train", "generate", "infill", "accompany", "harmonise", "play", "jam"]
 COMMANDS += ["studio", "evaluate", "compare", "render", "mcp", "chords", "doctor"]
-#: What can be compared.
-PARTS = ("logits", "help", "shards", "notes", "studio", "mcp")
 #: Commands that print what they find, and those that draw nothing and write files.
 PRINTING, SEEDLESS = ("chords", "evaluate", "compare"), ("render",)
 #: Events of a MIDI file that no musician meets.
@@ -326,14 +324,16 @@ def mcp() -> dict[str, str]:
     return hashes
 
 
-CHECKS = dict(zip(PARTS, (logits, help_, shards, notes, studio, mcp)))
+#: What can be compared.
+CHECKS = {"logits": logits, "help": help_, "shards": shards, "notes": notes}
+CHECKS |= {"studio": studio, "mcp": mcp}
 
 
 def main(
-    write: Path | None = None, against: Path | None = None, only: Sequence[str] = PARTS
+    write: Path | None = None, against: Path | None = None, only: Sequence[str] = tuple(CHECKS)
 ) -> int:
     if unknown := [part for part in only if part not in CHECKS]:
-        raise UserError(f"only={unknown[0]}: expected some of {', '.join(PARTS)}")
+        raise UserError(f"only={unknown[0]}: expected some of {', '.join(CHECKS)}")
     if (write is None) == (against is None):
         raise UserError("write= or against=: expected one of them, a FILE of hashes")
     goal = (write or against or Path()).resolve()

@@ -5,7 +5,8 @@ from typing import assert_type
 
 import musictx
 from musictx.bundle import Bundle
-from musictx.evaluate.nll import Evaluation, Likelihood
+from musictx.evaluate.nll import Evaluation
+from musictx.likelihood import Likelihood
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.events import Event

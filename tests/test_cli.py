@@ -195,7 +195,7 @@ ABSENT = "hydra mido symusic pretty_midi miditok music21"
 LEAN = """
 musictx.config musictx.tokens.build musictx.data.shards musictx.data.windows musictx.data.draw
 musictx.data.module musictx.model.transformer musictx.speed.fused musictx.bundle
-musictx.evaluate.nll musictx.evaluate.note_limits musictx.sampling.composer
+musictx.likelihood musictx.data.statistics musictx.sampling.composer
 musictx.training.lit musictx.training.callbacks musictx.training.checkpoint musictx.apps.train
 """
 

@@ -11,7 +11,7 @@ from musictx.apps.tasks import AROUND_SECONDS, Task
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, Habit
 from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
-from musictx.evaluate.note_limits import at_once, densest, habit, parts_of, usual_length
+from musictx.data.statistics import at_once, densest, habit, parts_of, usual_length
 from musictx.notes import DRUMS, Score
 from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES

@@ -18,9 +18,9 @@ import numpy as np
 from musictx.bundle import Bundle, read_config
 from musictx.card import Habit
 from musictx.data.encode import programmed
+from musictx.data.statistics import MIDDLE
 from musictx.errors import UserError
-from musictx.evaluate.nll import log_likelihood
-from musictx.evaluate.note_limits import MIDDLE
+from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
 from musictx.shipped import models

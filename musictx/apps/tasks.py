@@ -14,9 +14,8 @@ from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError, shown
-from musictx.evaluate.musical import skyline
 from musictx.grid import in_time
-from musictx.notes import Score
+from musictx.notes import Score, skyline
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import measured
 

@@ -20,13 +20,13 @@ from musictx.chorale.grid import STEP_SECONDS, Grid
 from musictx.chorale.harmonise import harmonise
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
-from musictx.config import CompareConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate.comparison import Comparison, TableRow
+from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
+from musictx.evaluate.samples import SampleFolder
 from musictx.evaluate.sets import TRAINING, files_in, name_in, seams_in
-from musictx.sampling.folder import SampleFolder
 
 #: Resamples of pieces from which the standard error of the rate of faults is taken.
 RESAMPLES = 1000
@@ -57,7 +57,7 @@ class Chorale(NamedTuple):
 
 
 class ChoraleMeasures:
-    """Chorales as :class:`musictx.apps.compare.Measures`; whole splits are compared."""
+    """Chorales as :class:`musictx.evaluate.compare.Measures`; whole splits are compared."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import SILENCE, STEP_SECONDS, VOICES
 from musictx.chorale.tune import Tune
-from musictx.evaluate import keys
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS
 

@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from musictx import keys
 from musictx.beats import Beats
 from musictx.chorale import grid as four
 from musictx.chorale.grid import PER_QUARTER, RANGES, SILENCE, VOICES, Grid
 from musictx.errors import UserError
-from musictx.evaluate import keys
 from musictx.notes import Score
 
 #: Notes further than this from a sixteenth, in sixteenths, do not fit the grid.

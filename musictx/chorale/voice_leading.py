@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx import keys
 from musictx.chorale.grid import RANGES, VOICES
 from musictx.errors import UserError
-from musictx.evaluate import keys
 
 #: Sixteenths in a bar of 4/4, for pieces without a meter.
 STEPS_PER_BAR = 16

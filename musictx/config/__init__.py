@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from musictx import lazy
 
 if TYPE_CHECKING:
-    from musictx.config.compare import CompareConfig as CompareConfig
     from musictx.config.composing import ModelFolder as ModelFolder
     from musictx.config.corpus import AugmentConfig as AugmentConfig
     from musictx.config.corpus import CorpusConfig as CorpusConfig
     from musictx.config.data import DataConfig as DataConfig
     from musictx.config.doctor import DoctorConfig as DoctorConfig
-    from musictx.config.evaluate import EvaluateConfig as EvaluateConfig
     from musictx.config.generate import GenerateConfig as GenerateConfig
     from musictx.config.infill import AccompanyConfig as AccompanyConfig
     from musictx.config.infill import InfillConfig as InfillConfig
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
     from musictx.config.trainer import TrainerConfig as TrainerConfig
 
 _WHERE = {
-    "compare": ["CompareConfig"], "composing": ["ModelFolder"],
+    "composing": ["ModelFolder"],
     "corpus": ["AugmentConfig", "CorpusConfig"], "data": ["DataConfig"],
-    "doctor": ["DoctorConfig"], "evaluate": ["EvaluateConfig"], "generate": ["GenerateConfig"],
+    "doctor": ["DoctorConfig"], "generate": ["GenerateConfig"],
     "infill": ["AccompanyConfig", "InfillConfig"], "limits": ["Limits"],
     "model": ["IMPLEMENTATIONS", "ModelConfig"], "optim": ["OptimConfig"],
     "position": ["SCHEMES", "HuangConfig", "PositionConfig"], "prepare": ["PrepareConfig"],

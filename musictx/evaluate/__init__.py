@@ -1,5 +1,6 @@
-"""Evaluation: likelihood, comparison of sets of pieces, copied spans, note limits."""
+"""Evaluation, an optional component: the likelihood of a corpus under a model, and generated music
+compared with real music."""
 
 from musictx.lazy import callable_package
 
-callable_package(__name__)
+callable_package(__name__, "musictx.evaluate.api")

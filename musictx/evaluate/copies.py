@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from musictx.evaluate.musical import pitched, steps
-from musictx.notes import Score
+from musictx.notes import Score, pitched
 
 #: Onset differences are compared in steps of so many seconds; so many steps and more are equal.
 STEP, LONGEST_STEPS = 0.05, 1023
@@ -43,6 +42,14 @@ def symbols(score: Score) -> np.ndarray:
     interval = np.diff(notes["pitch"].astype(np.int64)) + 128
     time = np.minimum(steps(np.diff(notes["start"]), STEP), LONGEST_STEPS)
     return (interval * (LONGEST_STEPS + 1) + time).astype(np.int32)
+
+
+def steps(seconds: np.ndarray, step: float) -> np.ndarray:
+    """Times -> the nearest whole number of ``step``, halves upwards, int64.
+
+    What lies a millionth of a step below a half goes up too: that much rounding moves differences
+    of times, and a piece that begins later must not be another one."""
+    return np.floor(seconds / step + 0.5 + 1e-6).astype(np.int64)
 
 
 class CopyIndex:

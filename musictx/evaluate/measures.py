@@ -18,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx import registry
+from musictx.data.statistics import ROUNDING, restruck
 from musictx.evaluate import musical
-from musictx.evaluate.musical import pitched
 from musictx.evaluate.sets import Excerpt
 from musictx.grid import grid_of
-from musictx.notes import Score
+from musictx.keys import scale_consistency
+from musictx.notes import Score, pitched
 
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
@@ -73,8 +74,8 @@ _PIECES = "share of pieces"
 MEASURES: dict[str, Measure] = {
     "notes a second": Measure(lambda one: musical.density(one.alone, one.seconds), "notes/s"),
     "polyphony": _alone(musical.polyphony, "notes"),
-    "re-struck notes": _alone(musical.restruck, "share"),
-    "in scale": _alone(musical.scale_consistency, "share"),
+    "re-struck notes": _alone(restruck, "share"),
+    "in scale": _alone(scale_consistency, "share"),
     "runs of the music given": Measure(_runs_given, "share of notes"),
     "has runs of the music given": Measure(_runs_given, _PIECES, HAS_RUNS),
     "has runs that return": _alone(musical.returning_runs, _PIECES, HAS_RUNS),
@@ -82,10 +83,10 @@ MEASURES: dict[str, Measure] = {
     f"dead air of {DEAD_AIR_SECONDS:g} s": Measure(
         lambda one: musical.longest_silence(one.alone, one.seconds),
         _PIECES,
-        DEAD_AIR_SECONDS - musical.ROUNDING,
+        DEAD_AIR_SECONDS - ROUNDING,
     ),
     f"stuck for {STUCK_SECONDS:g} s": _alone(
-        musical.stuck_seconds, _PIECES, STUCK_SECONDS - musical.ROUNDING
+        musical.stuck_seconds, _PIECES, STUCK_SECONDS - ROUNDING
     ),
 }
 #: Of any music: name -> distribution.

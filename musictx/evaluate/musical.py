@@ -12,74 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from musictx.notes import Score, top_notes
+from musictx.notes import Score, pitched
 
 #: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
 TURNS = 4
-#: A note is re-struck if its pitch was struck less than so many seconds before.
-RESTRUCK_SECONDS = 0.5
 #: A run of so many melodic intervals returns if it comes again after more than so many seconds.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
 #: A tower is of so many notes of one part or more, struck within so many seconds.
 TOWER_NOTES, TOWER_SECONDS = 6, 0.02
-#: Differences of times that ought to be equal differ by less, so that it does not matter when a
-#: piece begins.
-ROUNDING = 1e-6
-
-#: Semitones above the keynote: major, and harmonic minor (natural minor has the pitch classes of
-#: its relative major, so that 24 scales would be 12).
-_MAJOR, _MINOR = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)
-_SCALES = np.array(
-    [[(p - key) % 12 in mode for p in range(12)] for mode in (_MAJOR, _MINOR) for key in range(12)]
-)
-
-
-def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The notes struck from ``start`` to before ``start + seconds``, counted from ``start``.
-
-    Their ends are cut at the end of the excerpt; a note struck before it is not in it, nor are
-    drums, pedals and marks.
-    """
-    notes = score.notes
-    inside = (notes["start"] >= start) & (notes["start"] < start + seconds) & ~notes["drum"]
-    chosen = notes[inside].copy()
-    chosen["end"] = np.minimum(chosen["end"], start + seconds) - start
-    chosen["start"] -= start
-    return Score(notes=chosen)
-
-
-def pitched(score: Score) -> np.ndarray:
-    """The notes that are no drums, by start and, where that is equal, by pitch (dtype NOTE)."""
-    notes = score.notes[~score.notes["drum"]]
-    return notes[np.lexsort((notes["pitch"], notes["start"]))]
-
-
-# ------------------------------------------------------------------------------------------- pitch
-
-
-def best_scale(score: Score) -> np.ndarray:
-    """(12,) bool: the pitch classes of the scale that holds most notes, as :func:`scale_of`."""
-    return scale_of(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
-
-
-def key_of(counts: np.ndarray) -> tuple[int, bool]:
-    """Pitch class of the keynote of :func:`scale_of`, and whether it is minor."""
-    minor, keynote = divmod(int((_SCALES @ counts).argmax()), 12)
-    return keynote, bool(minor)
-
-
-def scale_of(counts: np.ndarray) -> np.ndarray:
-    """(12,) bool: the scale, of 12 major and 12 harmonic minor ones, that holds most of the notes
-    of each pitch class, ``counts`` (12,); of equal ones the first, so C major without a note."""
-    return _SCALES[int((_SCALES @ counts).argmax())]
-
-
-def scale_consistency(score: Score, scale: np.ndarray | None = None) -> float:
-    """The share of notes within ``scale`` (12,) bool, by default :func:`best_scale`. Empty: nan;
-    one note: 1; all pitch classes equally often: 7/12."""
-    counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-    inside = counts[best_scale(score) if scale is None else scale].sum()
-    return float(inside / counts.sum()) if counts.sum() else np.nan
 
 
 # -------------------------------------------------------------------------------------------- time
@@ -119,18 +59,6 @@ def longest_silence(score: Score, seconds: float) -> float:
 
 
 # -------------------------------------------------------------------------------------- repetition
-
-
-def restruck(score: Score) -> float:
-    """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before.
-    Empty: nan; one note: 0."""
-    notes = pitched(score)
-    if not len(notes):
-        return np.nan
-    order = np.lexsort((notes["start"], notes["pitch"]))
-    pitch, start = notes["pitch"][order], notes["start"][order]
-    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK_SECONDS - ROUNDING)
-    return float(again.sum() / len(notes))
 
 
 def stuck_seconds(score: Score) -> float:
@@ -208,26 +136,10 @@ def towers(score: Score) -> int:
 def top_line(score: Score) -> np.ndarray:
     """(n,) bool: which of the notes are the highest of their onset, drums left out. What is struck
     within 20 ms of the note before belongs to the same onset."""
-    pitched = np.flatnonzero(~score.notes["drum"])
-    start, pitch = score.notes["start"][pitched], score.notes["pitch"][pitched].astype(int)
+    melodic = np.flatnonzero(~score.notes["drum"])
+    start, pitch = score.notes["start"][melodic], score.notes["pitch"][melodic].astype(int)
     order = np.lexsort((-pitch, start))
     first = np.diff(start[order], prepend=-np.inf) > 0.02
     top = np.zeros(len(score), bool)
-    top[pitched[order[first]]] = True
+    top[melodic[order[first]]] = True
     return top
-
-
-def skyline(score: Score) -> np.ndarray:
-    """(n,) bool: :func:`~musictx.notes.top_notes`, drums left out."""
-    line = ~score.notes["drum"]
-    notes = score.notes[line]
-    line[line] = top_notes(notes["start"], notes["end"], notes["pitch"])
-    return line
-
-
-def steps(seconds: np.ndarray, step: float) -> np.ndarray:
-    """Times -> the nearest whole number of ``step``, halves upwards, int64.
-
-    What lies a millionth of a step below a half goes up too: that much rounding moves differences
-    of times, and a piece that begins later must not be another one."""
-    return np.floor(seconds / step + 0.5 + 1e-6).astype(np.int64)

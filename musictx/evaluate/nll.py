@@ -9,24 +9,19 @@ never counted; the mean over tokens, not over batches. The first token of a wind
 
 Published tables of piano performances compare by windows of the training length end to end
 (:func:`evaluate` as it stands). A second row, ``stride=window // SLIDE``, gives each token at least
-three quarters of a window before it, but at the beginning of a piece. :func:`log_likelihood` reads
-one piece of music with windows that overlap by half.
+three quarters of a window before it, but at the beginning of a piece.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from musictx.bundle import Bundle
 from musictx.data.shards import SPLITS, Shards, Totals
 from musictx.data.windows import (
     UNSCORED,
@@ -34,12 +29,10 @@ from musictx.data.windows import (
     Window,
     collate,
     evenly_spread,
-    lay_out,
-    windows,
 )
 from musictx.errors import UserError
+from musictx.likelihood import evaluating, losses
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
 from musictx.tokens.vocab import EOS
 
 #: Overlapping windows advance by this part of a window.
@@ -145,7 +138,7 @@ def evaluate(
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
     sums = _Sums()
-    with _evaluating(model):
+    with evaluating(model):
         for batch_of in in_batches(rows.table, chosen, batch):
             sums.add(model, *collate(rows[i] for i in batch_of)[:2])
             if progress is not None:
@@ -174,44 +167,6 @@ def evaluate(
         windows=sum(rows.table[i].scored < rows.pieces[rows.table[i].piece].tokens for i in chosen),
         complete=complete,
     )
-
-
-@dataclass(frozen=True)
-class Likelihood:
-    """The likelihood of a piece under a model.
-
-    ids     (n,) uint16, the piece as tokens
-    nats    (n,) float64, -ln p of each token given those before it: 0 is certain
-    total   their sum, nats;  ``total / n`` compares with what ``musictx evaluate`` prints
-    """
-
-    ids: np.ndarray
-    nats: np.ndarray
-    total: float
-
-
-@torch.inference_mode()
-def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
-    """-ln p of every token of ``score`` under the model of ``bundle``, and of the piece.
-
-    A piece longer than the model's context is read in windows that overlap by half, so that each
-    token has at least half a context before it, except at the beginning of the piece. The end of
-    the piece is not counted. Raises ``UserError`` if the model's tokens can hold no note of it.
-    """
-    ids = bundle.tokenizer.encode(bundle.tokenizer.in_time(score))
-    if not len(ids):
-        raise UserError(
-            f"score: none of its {len(score)} notes can be written in this model's tokens"
-        )
-    context = bundle.model.config.context
-    nats = np.empty(len(ids))
-    with _evaluating(bundle.model):
-        for window in windows([len(ids)], context, max(1, context // 2)):
-            row = lay_out(ids[window.start : window.stop], begins=window.start == 0, ends=False)
-            rows = torch.from_numpy(row.ids)[None], torch.from_numpy(row.targets)[None]
-            losses = _losses(bundle.model, *rows)[1][0]
-            nats[window.scored : window.stop] = losses[window.scored - window.start :]
-    return Likelihood(ids, nats, float(nats.sum()))
 
 
 def lengths(
@@ -249,33 +204,12 @@ class _Sums:
     def add(self, model: MusicTransformer, ids: Tensor, targets: Tensor) -> None:
         """One batch. Rows hold one piece each and padding comes last, where no scored position can
         see it."""
-        first, losses = _losses(model, ids, targets)
+        first, nats = losses(model, ids, targets)
         counted = (targets != UNSCORED) & (targets != EOS)
         ended = targets == EOS
-        self.nats += float(losses[counted].sum())
+        self.nats += float(nats[counted].sum())
         self.count += int(counted.sum())
         self.right += int(((first == targets) & counted).sum())
-        self.end_nats += float(losses[ended].sum())
+        self.end_nats += float(nats[ended].sum())
         self.ends += int(ended.sum())
         self.windows += len(targets)
-
-
-def _losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Of rows (B, T): the likeliest id at each place, and -ln p of the target in float64, 0 where
-    none is scored; on the CPU."""
-    logits = model(ids.to(next(model.parameters()).device)).flatten(0, 1).float()
-    losses = F.cross_entropy(
-        logits, targets.to(logits.device).flatten(), ignore_index=UNSCORED, reduction="none"
-    )
-    return logits.argmax(-1).cpu().view_as(targets), losses.cpu().double().view_as(targets)
-
-
-@contextmanager
-def _evaluating(model: MusicTransformer) -> Iterator[None]:
-    """The model in evaluation mode, and back at the end."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

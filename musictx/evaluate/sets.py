@@ -14,9 +14,9 @@ import numpy as np
 from musictx import formats
 from musictx.config.checks import DAY
 from musictx.data.shards import SPLITS, Piece, Shards
+from musictx.data.statistics import excerpt
 from musictx.errors import UserError
-from musictx.evaluate.musical import excerpt, skyline
-from musictx.notes import Score
+from musictx.notes import Score, skyline
 from musictx.pedal import fold_sustain
 from musictx.tokens.tokenizer import Tokenizer
 

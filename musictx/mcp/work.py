@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from musictx import formats, shipped
+from musictx import formats, keys, shipped
 from musictx.apps.results import Result, fresh_seed, new_notes
 from musictx.commands import COMMANDS
 from musictx.config.limits import Limits, ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError
-from musictx.evaluate import keys
 from musictx.mcp.places import ENDINGS, Places
 from musictx.mcp.tools import KINDS, SAMPLES, arguments, schema
 from musictx.notes import Score

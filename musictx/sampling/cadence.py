@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from musictx.evaluate import keys
+from musictx import keys
 from musictx.sampling.strengths import (
     AT_ONCE_NATS,
     CHORD_FROM,

@@ -15,9 +15,9 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling import pitches
-from musictx.sampling.given import NewNotes
-from musictx.sampling.given_events import LEADS, EventRow
+from musictx.sampling.event_constraint import LEADS, EventRow
 from musictx.sampling.infill import Infill
+from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import (
     EVENTS_AHEAD_SHARE,
     EVENTS_PAST_SHARE,

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
-from musictx.evaluate.musical import pitched, scale_of
+from musictx.keys import scale_of
+from musictx.notes import pitched
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     HOME_STRIKES,

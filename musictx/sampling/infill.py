@@ -1,8 +1,9 @@
 """New notes around given ones: gaps that are filled, melodies that are accompanied.
 
-Given notes may lie before, beside and after what is to be composed. The model reads them in the
-layout that it was trained with and writes on; :mod:`.given` holds it to them. What does not fit
-into the model's context is composed in segments, each with what was written before it as its past.
+Given notes may lie before the new ones, between them and after them. The model reads them in the
+layout that it was trained with and writes on; :mod:`.infill_constraint` holds it to them. What does
+not fit into the model's context is composed in segments, each with what was written before it as
+its past.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import idiom
-from musictx.sampling.given import GivenNotes, GivenRow
+from musictx.sampling.infill_constraint import GivenNotes, GivenRow
 from musictx.sampling.penalties import build, together
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup

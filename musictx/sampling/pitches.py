@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from musictx import keys
 from musictx.config import SamplingConfig
 from musictx.config.scales import SCALES, key, pitch
 from musictx.errors import UserError
-from musictx.evaluate import keys
-from musictx.evaluate.musical import best_scale, pitched
+from musictx.keys import best_scale
+from musictx.notes import pitched
 from musictx.sampling.primer import Primer
 from musictx.tokens.tokenizer import GrammarState
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.evaluate.musical import scale_consistency
+from musictx.keys import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.tokens.clock import Clock

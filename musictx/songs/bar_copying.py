@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.songs.bar_constraint import Key, Keyed, key_of
 from musictx.songs.bar_grammar import ONSET_BARS
-from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.songs.given_bars import Key, Keyed, key_of
 from musictx.songs.strengths import (
     FIELDS,
     LEFT_OUT,

@@ -8,7 +8,7 @@
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
 - ``tie`` only where a note of that program and pitch ends which can be continued.
   That place may lie off the grid.
-- Groups of controls and groups ahead (``songs/lookahead.py``) never: in a prefix they are passed
+- Groups of controls and groups ahead (``songs/bar_layout.py``) never: in a prefix they are passed
   over.
 """
 
@@ -20,7 +20,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.songs.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN

@@ -1,7 +1,7 @@
 """Given notes around new ones, in bars: see :mod:`musictx.sampling.infill`.
 
 The model reads the piece so far and, before the bar in which it goes on, what is given of this and
-the following bars (:mod:`musictx.songs.lookahead`), as in training (``songs/bar_tasks.py``).
+the following bars (:mod:`musictx.songs.bar_layout`), as in training (``songs/bar_tasks.py``).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.given import NewNotes
 from musictx.sampling.infill import Infill
-from musictx.songs import infill_biases, lookahead
-from musictx.songs.bar_ids import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.sampling.infill_constraint import NewNotes
+from musictx.songs import bar_layout, infill_biases
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
+from musictx.songs.bar_layout import Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
-from musictx.songs.given_bars import FREE, BarRow, GivenBars, Keyed, key_of
-from musictx.songs.harmonic_fit import HarmonicFit
-from musictx.songs.lookahead import Lookahead
+from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import (
     AGAIN,
     BARS_AHEAD_SHARE,
@@ -113,7 +113,7 @@ class BarInfill(Infill):
         """(B, 5) the groups of the bar lines; a variation repeats the bars that what it varies
         does."""
         ids = write(NoteStream(self.bars, self.ahead), self.table)
-        return np.stack([bar[0] for bar in lookahead.by_bar(ids, self.table.id("bar"))])
+        return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
 
     def _inside(self, notes: np.ndarray) -> np.ndarray:
         inside: np.ndarray = (notes["start"] >= self.begin) & (notes["start"] < self.stop)
@@ -124,7 +124,7 @@ class BarInfill(Infill):
 
     def _keyed(self, ids: np.ndarray) -> list[list[Keyed]]:
         """The groups in each bar, with their keys."""
-        bars = lookahead.by_bar(ids, self.table.id("bar"))
+        bars = bar_layout.by_bar(ids, self.table.id("bar"))
         return [[(key_of(self.table, one), one) for one in bar[1:].tolist()] for bar in bars]
 
     @property
@@ -154,12 +154,12 @@ class BarInfill(Infill):
 
     def _groups_ahead(self) -> list[list[int]]:
         """The ids of the groups ahead of this bar, and of each one after it."""
-        groups = lookahead.groups_ahead(self.bars, self._ahead(), self.table)
+        groups = bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
         return [one.reshape(-1).tolist() for one in groups]
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        front = lookahead.control_prefix(self.table, levels).tolist()
-        bars = lookahead.by_bar(self.piece, self.table.id("bar"))
+        front = bar_layout.control_prefix(self.table, levels).tolist()
+        bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
         share = VARIED_PAST_SHARE if self.varies else BARS_PAST_SHARE
         room = int(share * self.context) - 1 - len(front)
         past = bars[: self.bar]
@@ -181,8 +181,8 @@ class BarInfill(Infill):
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
             look //= 2
-        sections = np.full(count, lookahead.WHOLE)
-        sections[self._bar_of(self.begin) : last + 1] = lookahead.VARIED if self.varies else 0
+        sections = np.full(count, bar_layout.WHOLE)
+        sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
     def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]

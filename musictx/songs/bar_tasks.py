@@ -1,4 +1,4 @@
-"""Tasks of notes in bars, in the windows of :mod:`musictx.songs.lookahead`."""
+"""Tasks of notes in bars, in the windows of :mod:`musictx.songs.bar_layout`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, voice_of_some
-from musictx.songs import lookahead
-from musictx.songs.bar_ids import FIELDS_PER_NOTE
-from musictx.songs.lookahead import Lookahead
+from musictx.songs import bar_layout
+from musictx.songs.bar_codec import FIELDS_PER_NOTE
+from musictx.songs.bar_layout import Lookahead
 from musictx.songs.repeats import likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
@@ -64,11 +64,11 @@ class BarTasks(Tasks):
         if span is None:
             return None
         first, stop, ahead = span
-        sequence, piece = lookahead.interleaved(stream, ahead, self.vocabulary, first, stop)
+        sequence, piece = bar_layout.interleaved(stream, ahead, self.vocabulary, first, stop)
         score = self.tokenizer.score(stream.in_bars(first, stop))
         levels = self._levels(score, score.duration, random)
         before = [BOS if begins and first == 0 else CUT]
-        before += lookahead.control_prefix(self.vocabulary, levels).tolist()
+        before += bar_layout.control_prefix(self.vocabulary, levels).tolist()
         closed = [EOS] * (ends and stop == len(stream.bars))
         window = np.concatenate([before, sequence, closed]).astype(np.int64)
         scored = np.concatenate([np.zeros(len(before), bool), piece, np.ones(len(closed), bool)])
@@ -142,7 +142,7 @@ class BarTasks(Tasks):
             if stop < begin + 2:
                 return None
         whole = np.bincount(bar[new], minlength=len(bars)) == 0
-        sections = np.where(whole, lookahead.WHOLE, 0)
+        sections = np.where(whole, bar_layout.WHOLE, 0)
         return BarSpan(
             first, stop, Lookahead(begin, given_stop, look, notes[given], sections, parts)
         )
@@ -171,8 +171,8 @@ class BarTasks(Tasks):
         varied = notes[(bar >= begin - back) & (bar < stop - back)].copy()
         varied["start"] += stream.lines[begin] - stream.lines[begin - back]
         after = notes[(bar >= stop) & (bar < given_stop)]
-        sections = np.full(len(bars), lookahead.WHOLE)
-        sections[begin:stop] = lookahead.VARIED
+        sections = np.full(len(bars), bar_layout.WHOLE)
+        sections[begin:stop] = bar_layout.VARIED
         composed = notes["part"][(bar >= begin) & (bar < stop)]
         parts = np.unique(composed).tolist() if random.random() < NAMED_SHARE else []
         groups = 1 + np.bincount(bar, minlength=len(bars))

@@ -18,7 +18,7 @@ A piece is a sequence of groups of five ids. The first one says what they are::
 - A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
   velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
 - With ``controls=True`` windows can say what music is like, and what is known of it ahead
-  (``songs/lookahead.py``).
+  (``songs/bar_layout.py``).
 - Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
   a file, notes follow its tempo marks (``tokens/clock.py``).
 """
@@ -36,9 +36,9 @@ from musictx import chords as harmony
 from musictx.beats import BPM
 from musictx.config import TokenizerConfig
 from musictx.notes import METER, TEMPO, Score, order
-from musictx.songs import bar_ids
+from musictx.songs import bar_codec
+from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bar_ids import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
 from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_recognition import recognised
 from musictx.tokens.clock import Clock
@@ -117,7 +117,7 @@ class BarTokenizer(Spelling):
         return self.grid(score)[:2]
 
     def write(self, stream: NoteStream) -> np.ndarray:
-        return bar_ids.write(stream, self.vocabulary)
+        return bar_codec.write(stream, self.vocabulary)
 
     def clock(self, score: Score) -> Clock:
         notes, _ = self.writable(score)
@@ -214,7 +214,7 @@ class BarTokenizer(Spelling):
     # ------------------------------------------------------------------------------------ decoding
 
     def read(self, ids: np.ndarray | Sequence[int]) -> NoteStream:
-        return bar_ids.read(np.asarray(ids, np.int64).reshape(-1), self.vocabulary)
+        return bar_codec.read(np.asarray(ids, np.int64).reshape(-1), self.vocabulary)
 
     def seconds(self, steps: Any) -> Any:
         return steps / PER_SECOND

@@ -8,22 +8,26 @@ from dataclasses import replace
 import numpy as np
 
 from musictx.apps import parts
+from musictx.apps.habits import ANY, asked
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats
+from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import GenerateConfig, SamplingConfig
 from musictx.config.generate import meter_of
+from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
-from musictx.notes import METER, TEMPO, Score
+from musictx.notes import DRUMS, METER, TEMPO, Score
+from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
-from musictx.songs import group_limits, lookahead
+from musictx.songs import bar_layout
 from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
 from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.songs.strengths import BARS_TOP_P, OPENING_NOTES, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState, Penalty
@@ -68,7 +72,7 @@ class BarIdiom(Idiom):
         return super().density(steering) if steering.levels is None else None  # controls ask it
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
-        return lookahead.control_prefix(self.tokenizer.vocabulary, levels)
+        return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
 
     def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
         """Empty bars."""
@@ -87,10 +91,51 @@ class BarIdiom(Idiom):
         stats: CorpusStats,
         targets: Sequence[Mapping[str, float]],
     ) -> None:
-        group_limits.hold(self.tokenizer, states, primers, sampling, stats, targets)
+        """Limit each grammar to the parts of its primer or, for a new piece, of the corpus; to the
+        pitches that ``sampling`` leaves; and, with habits, to the notes at once and the pitches
+        that a part has in the corpus, or in the primer if these are more. In a few seconds no part
+        of a primer begins more notes than in its densest seconds, or than is usual in the corpus.
+
+        The grammar knows these limits (:meth:`.BarState.hold`), no penalty does: a place is drawn
+        before its part, and the part before the pitch, so the grammar allows no place and no part
+        that would leave no pitch.
+        """
+        sets, numbers = pitches.pitch_sets(sampling, primers), np.arange(128)
+        for state, primer, target, inside in zip(states, primers, targets, sets):
+            assert isinstance(state, BarState)
+            habits = self._habits(primer, stats)
+            if not sampling.habits:
+                habits = dict.fromkeys(habits, ANY)
+            habits = asked(habits, sampling, target)
+            inside &= (numbers >= self.tokenizer.low) & (numbers <= self.tokenizer.high)
+            tones = {
+                part: inside & (numbers >= one.low) & (numbers <= one.high)
+                for part, one in habits.items()
+                if part != DRUMS
+            }
+            if DRUMS in habits:
+                tones[DRUMS] = np.ones(128, bool)
+            voices = {part: one.voices for part, one in habits.items()}
+            struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
+            state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
+
+    def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
+        """Part -> what is usual in it; of parts in the primer at least what they do there."""
+        usual = stats.parts
+        if not len(primer.ids):
+            playing = primer.plan.parts or stats.instruments or range(DRUMS + 1)
+            return {part: usual.get(part, ANY) for part in playing}
+        habits = {}
+        for part, notes in parts_of(self.tokenizer.decode(primer.ids).notes).items():
+            most, low, high, _ = habit([at_once(notes)], [notes["pitch"]], [0.0])
+            one = usual.get(part, ANY)
+            low, high = min(int(low), one.low), max(int(high), one.high)
+            most_struck = max(densest(notes, WINDOW_SECONDS), WINDOW_SECONDS * one.density)
+            habits[part] = Habit(max(int(most), one.voices), low, high, densest=most_struck)
+        return habits
 
     def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
-        return []  # see group_limits.py
+        return []  # the grammar does it: hold()
 
     def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
         """Only the meter of the plans of new pieces, and none of their parts silent."""
@@ -104,7 +149,7 @@ class BarIdiom(Idiom):
         return penalties
 
     def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
-        return []  # see group_limits.py
+        return []  # the grammar does it: hold()
 
     def feedback(
         self,
@@ -133,9 +178,9 @@ class BarIdiom(Idiom):
         """The parts that have :data:`FEWEST_NOTES` or more in the last seconds play on; not where
         ``sampling`` leaves habits out, or where a density is asked for."""
         least: list[dict[int, float]] = []
-        for state, asked in zip(states, targets):
+        for state, target in zip(states, targets):
             assert isinstance(state, BarState)
-            count = state.counts(PART_SECONDS) if "density" not in asked else {}
+            count = state.counts(PART_SECONDS) if "density" not in target else {}
             least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
         if not sampling.habits or not any(least):
             return []

@@ -1,23 +1,32 @@
-"""Gaps in songs and accompaniments by models of notes in bars: see :mod:`musictx.apps.infill`."""
+"""Gaps in songs and accompaniments, to a melody or to chords, by models of notes in bars: see
+:mod:`musictx.apps.infill`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from musictx import formats
 from musictx.apps import parts
 from musictx.apps.habits import habits_of
 from musictx.apps.infill import Filler, sample
-from musictx.apps.tasks import Task
+from musictx.apps.tasks import Task, added, under_melody
 from musictx.bundle import Bundle
 from musictx.card import Habit
-from musictx.chords import annotated
+from musictx.chords import annotated, marked
 from musictx.config import AccompanyConfig, InfillConfig
+from musictx.config.checks import require
+from musictx.errors import UserError
+from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
-from musictx.songs import charts, drummers, loops
+from musictx.songs import chord_search, chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_recognition import recognised
@@ -32,7 +41,7 @@ class BarFiller(Filler):
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
         super().__init__(bundle, task, request)
-        self.task = charts.with_chords(self.task)
+        self.task = with_chords(self.task)
 
     def check(self) -> None:
         style = getattr(self.request, "style", None)
@@ -82,3 +91,60 @@ class BarFiller(Filler):
         self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
     ) -> dict[int, Habit]:
         return habits_of(self.bundle, task, wanted, self.request, score, composed, all_tracks=True)
+
+
+def with_chords(task: Task) -> Task:
+    """``task`` with chords that fit the melody, where it is alone and the file names none."""
+    melody = task.given
+    if task.closes or annotated(melody) or (task.add and not melody.one_voice):
+        return task
+    chords = ((at, str(chord)) for at, chord in chord_search.search(melody))
+    markers = tuple(sorted([*melody.markers, *chords]))
+    return replace(task, given=replace(melody, markers=markers))
+
+
+def under_chords(score: Score, request: AccompanyConfig) -> Task:
+    """An accompaniment is to be composed to the chords of ``request``, or of ``score`` where it has
+    no notes, and to the melody that :func:`musictx.apps.tasks.under_melody` finds, if any."""
+    if request.chords is not None:
+        chart, bars = _sheet(request.chords)
+        score = score if len(score) else chart
+    else:
+        bars = chord_sheet.bars_of(score)
+    if not len(score):
+        add, track = added(request), request.melody_track
+        require(track is None, "melody_track", track, "none without a melody")
+        clock = score.beats
+        end = float(clock.seconds(clock.bar_line(0.0, len(bars))))
+        kept = replace(score, markers=chord_sheet.laid(bars, clock, 0, len(bars)))
+        return Task(score, kept, 0.0, end, False, (), add=add)
+    task = under_melody(score, request)
+    score = in_time(score)
+    kept = replace(task.given, pulse=score.pulse)
+    clock = score.beats
+    first, last = (
+        clock.bar(float(clock.quarters(at)) - 1e-6)[0] for at in (task.begin + 2e-6, task.end)
+    )
+    lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
+    first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
+    chords = marked(kept)
+    others = tuple(one for one in kept.markers if one[1] not in chords)
+    laid = chord_sheet.laid(bars, clock, first - 1, last)
+    kept = replace(kept, markers=tuple(sorted(others + laid)))
+    return replace(task, score=score, given=kept)
+
+
+def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
+    """The bars of a sheet, or of the file of that name, whose tempo and meters are those of the
+    Score, as are its notes if it has any: none of them is kept."""
+    path = Path(chords).expanduser()
+    if "|" in chords or not os.path.isfile(path):
+        return Score(), chord_sheet.sheet(chords)
+    try:
+        score = formats.read(path)
+    except UserError as error:
+        raise UserError(f"chords={error}") from None
+    bars = chord_sheet.bars_of(score)
+    if not bars:
+        raise UserError(f"chords={chords}: this file holds no chords")
+    return score.with_notes(score.notes[:0]), bars

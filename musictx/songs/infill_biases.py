@@ -1,6 +1,6 @@
 """What makes ids likelier or rarer while notes in bars are composed around given ones.
 
-Each bias is a function of a row (:class:`~musictx.songs.given_bars.BarRow`): it yields ids and
+Each bias is a function of a row (:class:`~musictx.songs.bar_constraint.BarRow`): it yields ids and
 the nats that are added to their logits. :class:`InfillBias` sums them.
 """
 
@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
 
 import numpy as np
 
-from musictx.chords import NONE
+from musictx.chords import NONE, Chord
+from musictx.songs.bar_constraint import BarRow, Key
 from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.given_bars import BarRow, Key
-from musictx.songs.harmonic_fit import HarmonicFit
 from musictx.songs.repeats import likeness, stretches
 from musictx.songs.strengths import (
     BASS,
+    CHORD_OVERHANG,
+    CLASH,
+    CLASH_OVERHANG,
+    CLASH_STEPS,
     NEAREST,
     OFF_CHORD,
     ON_LINE,
     ON_ROOT,
+    OVERHANG_STEPS,
     PART_GAIN,
     PART_SHARE,
     PART_STEPS,
@@ -91,6 +97,51 @@ def bass_on_root(row: BarRow) -> Nats:
     if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
         root = row.new.values("pitch") % 12 == row.chord.root
         yield row.new.ids["pitch"], ON_ROOT * root
+
+
+class HarmonicFit:
+    """What new notes cost in the harmony of the given notes and chords of a piece.
+
+    A model of a few million parameters holds some notes over the next chord for seconds, where
+    songs change them, and writes more semitones to a melody than songs have (scripts/LOG.md).
+
+    sounding  (part, pitch) -> (begin, end) of its given notes, steps
+    chords    (step, chord) of the given chords, in order
+    """
+
+    def __init__(
+        self,
+        sounding: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+        chords: Sequence[tuple[int, Chord]],
+    ) -> None:
+        tones = [[(begin, end, tone) for begin, end in sounding[_, tone]] for _, tone in sounding]
+        self._notes = np.array([*chain(*tones)], np.int64).reshape(-1, 3)
+        self._chords = [(step, chord.classes) for step, chord in chords]
+        self.clashes = cache(self._clashes)
+
+    def _clashes(self, step: int) -> np.ndarray:
+        """(12,) nats of each pitch class of a note that begins at ``step``."""
+        begin, end, tone = self._notes.T
+        near = tone[(begin < step + CLASH_STEPS) & (step < end)]
+        nats = np.zeros(12)
+        nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
+        return nats
+
+    def lengths(self, pitch: int, step: int, lengths: np.ndarray, composed: bool) -> np.ndarray:
+        """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
+        ``composed``: chords are, too."""
+        off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
+        nats = CHORD_OVERHANG * (lengths > _room(np.array(off, np.int64), step))
+        if composed:
+            begin, end, tone = self._notes.T
+            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= OVERHANG_STEPS)
+            nats = np.maximum(nats, CLASH_OVERHANG * (lengths > _room(begin[clash], step)))
+        return nats
+
+
+def _room(begins: np.ndarray, step: int) -> float:
+    """Steps from ``step`` to the first of ``begins`` after it."""
+    return float((begins[begins > step] - step).min(initial=10**9))
 
 
 def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:

@@ -1,9 +1,10 @@
 """The sections of a piece, by its markers or else estimated from the likeness of bars.
 
-Sections that return have the same name. Estimated sections begin on every fourth bar from some bar
-on (its phase); four bars are a return of four earlier ones where they are alike enough
-(:func:`musictx.songs.metre.bars_alike`), in the same key. Sections begin where bars begin to
-return at some distance (the structure features of Serrà et al. 2012, in bars).
+Sections that return have the same name. Estimated sections are one or two phrases of :data:`PHRASE`
+bars long and begin on every fourth bar from some bar on (its phase). Four bars are a return of four
+earlier ones where they are alike enough (:func:`musictx.songs.measures.bars_alike`), in the same
+key. Sections begin where bars begin to return at some distance (the structure features of Serrà et
+al. 2012, in bars).
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ import numpy as np
 
 from musictx.chords import marked
 from musictx.notes import Score
-from musictx.songs.metre import bars_alike, bars_of
+from musictx.songs.measures import PHRASE, bars_alike, bars_of
 
-#: Estimated sections are of so many bars, or twice as many.
-PHRASE = 4
 #: Phrases whose bars are alike by so much, on average, are the same; after two that were the same,
 #: those that followed on them need less.
 ALIKE, GOING_ON = 0.6, 0.45
@@ -62,7 +61,7 @@ def sections(score: Score) -> list[Section]:
 
 
 def whole_likeness(score: Score) -> np.ndarray:
-    """(B, B): :func:`musictx.songs.metre.bars_alike`, by drums where most bars have nothing
+    """(B, B): :func:`musictx.songs.measures.bars_alike`, by drums where most bars have nothing
     else."""
     bars, drums = bars_of(score), score.notes["drum"]
     return bars_alike(score, drums=2 * len(np.unique(bars[~drums])) < len(np.unique(bars)))

@@ -5,7 +5,7 @@ program      the command: serves, opens the browser, stops cleanly
 app          the routes; guard: which requests are answered
 document     the music that a page shows, and its operations; change: one operation, checked
 session      a document and its history; store: both in SQLite, written before they are
-             acknowledged; sessions: the folder of all; legacy: sessions from before SQLite
+             acknowledged; sessions: the folder of all
 exchange     Score <-> document; uploads: files in; exports: files out; original: into the file
              that the document began with
 events       messages to the pages (server-sent events)

@@ -114,7 +114,11 @@ class Studio:
             get(S, of_session(self._whole)),
             delete(S, of_session(self._delete)),
             post(f"{S}/restore", self.restore),
-            get(f"{S}/chords", of_session(lambda one, _: exchange.chords_of(one.copy()))),
+            get(f"{S}/chords", of_session(self._chords)),
+            get(
+                f"{S}/chord",
+                of_session(lambda _, query: exchange.chord_named(query.get("text", ""))),
+            ),
             get(f"{S}/controllers", of_session(self._controllers)),
             post(f"{S}/ops", changed(lambda one, data, at: one.do(parse(data), at))),
             post(f"{S}/undo", changed(lambda one, _, at: one.undo(at))),
@@ -246,6 +250,12 @@ class Studio:
     async def restore(self, request: web.Request) -> web.Response:
         await self.run(self.sessions.restore, request.match_info["session"])
         return web.Response(status=204)
+
+    def _chords(self, session: Session, query: JSON) -> Any:
+        return exchange.chords_of(session.copy(), "symbols" in query)
+
+    def _chord(self, _: Session, query: JSON) -> JSON:
+        return exchange.chord_named(str(query.get("text", "")))
 
     def _controllers(self, session: Session, _: JSON) -> Any:
         return original.controllers_of(session.copy(), session.start())

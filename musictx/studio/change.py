@@ -8,7 +8,6 @@ directions.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -143,8 +142,6 @@ _CHANGE = TypeAdapter(Change)
 def recorded(data: Any) -> Change:
     """The change whose :meth:`Change.json` was written down, which hands and disks may damage;
     :class:`Refused` in one sentence that names the part that cannot be."""
-    if isinstance(data, Mapping):  # older ones kept figures of a bass too
-        data = {name: value for name, value in data.items() if name != "figures"}
     change: Change = checked(_CHANGE, data)
     return change
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from musictx import midi, registry
 from musictx.beats import Beats
-from musictx.chords import is_chart
+from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.document import ANY
 from musictx.midi.names import part_names
@@ -19,6 +19,7 @@ from musictx.midi.parts import controllers
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
 from musictx.studio.document import Document
+from musictx.studio.errors import Refused
 
 #: What the tracks of a harmonised tune are called, in the order of the alphabet.
 VOICES = ["alto", "bass", "soprano", "tenor"]
@@ -133,7 +134,7 @@ def view(document: Document) -> dict[str, Any]:
     state["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in state["accepted"]}
     state["accepted"] = [row[:2] for row in state["accepted"]]
     more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
-    return state | more
+    return state | more | above(document)
 
 
 def music_of(document: Document) -> str:
@@ -163,14 +164,37 @@ def lines_of(document: Document) -> str:
     return "8t" if near["8t"] > near["16"] else "16"
 
 
-def chords_of(document: Document) -> list[tuple[float, str]]:
-    """The chords that its notes imply, as markers name them: seconds and name of each change; none
-    where the component that finds them is missing."""
+def above(document: Document) -> dict[str, Any]:
+    """The markers as a page shows them: ``chords`` as (seconds, text of the marker, symbol that
+    musicians write), and ``sections`` as (seconds, text)."""
+    chords = marked(score_of(document, ()))
+    symbols = {text: symbol_of(name_of(text.strip()) or "N") for text in chords}
+    return {
+        "chords": [
+            (time, text, symbols[text]) for time, text in document.markers if text in chords
+        ],
+        "sections": [row for row in document.markers if row[1] not in chords],
+    }
+
+
+def chord_named(text: str) -> dict[str, str]:
+    """The ``name`` that markers have for a typed chord; :class:`Refused` for other text."""
+    text = text.strip()
+    name = name_of(text[:1].upper() + text[1:])
+    if name is None:
+        raise Refused(f"{text[:40]} is no chord; write C, F#m7, Bbmaj7, Gsus4 or N.C.")
+    return {"name": name}
+
+
+def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]]:
+    """The chords that its notes imply: seconds and name of each change, with ``symbols`` also as
+    musicians write it; none where the component that finds them is missing."""
     if not registry.is_present("musictx.songs"):
         return []
     from musictx.songs.chord_recognition import recognised
 
-    return [(time, str(chord)) for time, chord in recognised(score_of(document))]
+    names = [(time, str(chord)) for time, chord in recognised(score_of(document))]
+    return [(*row, symbol_of(row[1])) for row in names] if symbols else names
 
 
 def score_of(document: Document, numbers: Iterable[int] | None = None) -> Score:

@@ -16,8 +16,7 @@ import numpy as np
 
 from musictx import midi
 from musictx.chords import is_chart
-from musictx.evaluate.musical import skyline
-from musictx.notes import DRUMS, PEDAL, Score
+from musictx.notes import DRUMS, PEDAL, Score, skyline
 from musictx.studio.change import NamedNote, Note, Track
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -84,6 +83,10 @@ def prepare(document: Document, request: Request, model: Model, seed: int) -> In
             raise Refused(f"tracks: there is no track {track}")
     if request.task == "new":
         return _new(document, request, model, seed)
+    with_notes = {note[4] for note in document.notes.values()}
+    empty = bool(request.tracks) and not with_notes.intersection(request.tracks or ())
+    if empty and request.task in ("replace", "vary", "accompany"):
+        return _parts(document, request, model, seed)
     if request.task == "accompany" and is_chart(score_of(document)):
         return _chart(document, request, model, seed)
     if not document.notes:
@@ -110,7 +113,7 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     meter = instruments = None
     if model.bpm is not None and not model.four_voices:
-        instruments = _instruments(document, request)
+        instruments = ",".join(_part_tracks(document, request)) or None
         place = float(beats.quarters(begin)) + 1e-6
         mark = beats.meters[int(np.searchsorted(beats.meter_at, place, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
@@ -120,20 +123,53 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
     return Input(request, None, None, config, clock=Clock(beats, begin, model.bpm), there=there)
 
 
-def _instruments(document: Document, request: Request) -> str | None:
-    """The parts, as ``generate`` calls them, of the tracks that are selected; None without any."""
+def _part_tracks(document: Document, request: Request) -> dict[str, int]:
+    """The parts, as commands call them, of the tracks that are selected, each with its track: by
+    the name of a track, or else by its instrument."""
     from musictx.apps.parts import NAMES, family  # these import torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
-    parts = []
+    parts: dict[str, int] = {}
     for track in document.tracks:
         if track.id in (request.tracks or ()):
             program = DRUMS if track.drum else track.program
             part = names.get(program) or names.get(family(program))
+            if not track.drum and track.name.lower() in NAMES:
+                part = track.name.lower()
             if part is None:
                 raise Refused(f"tracks: the model writes no track such as {track.name or track.id}")
-            parts.append(part)
-    return ",".join(dict.fromkeys(parts)) or None
+            parts.setdefault(part, track.id)
+    return parts
+
+
+def _parts(document: Document, request: Request, model: Model, seed: int) -> Input:
+    """Tracks without notes are selected: their parts are composed to all other notes that are
+    selected, or to chords without notes, as ``musictx accompany add=`` does."""
+    if request.task == "vary":
+        raise Refused("there are no notes to vary on these tracks; replace composes some there")
+    score = score_of(document)
+    if document.notes:
+        begin, end = request.begin - 1e-3, request.end - 1e-6
+        selected = [n for n, note in document.notes.items() if begin <= note[0] < end]
+        score = score_of(document, selected)
+    if not len(score) and not is_chart(score):
+        raise Refused("there are no notes here to compose to; draw some, or begin with a new piece")
+    parts = _part_tracks(document, request)
+    names = ",".join(parts)
+    if not model.programs:
+        raise Refused(
+            f"the model {model.name} writes no {names} to other tracks; choose one that keeps "
+            "instruments apart, such as song"
+        )
+    request = replace(request, task="accompany")
+    tracks = np.unique(score.notes["track"])
+    named = {track: name for track, name in score.names.items() if track in tracks}
+    pedals = score.pedals[np.isin(score.pedals["track"], tracks)]
+    score = replace(score, names=named, pedals=pedals)
+    source = _written(document, request, score, request.config(model, seed, add=names))
+    # The command puts its new parts on the tracks after those of the file, in their order.
+    new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
+    return replace(source, tracks={**source.tracks, **dict(new)})
 
 
 def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:

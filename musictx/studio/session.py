@@ -18,7 +18,7 @@ from typing import Any
 
 from musictx.errors import UserError
 from musictx.files import tidy, write_bytes
-from musictx.studio import exchange, legacy, store
+from musictx.studio import exchange, store
 from musictx.studio.change import Change, recorded
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -39,8 +39,7 @@ class Session:
         self._limits = limits
         for place in (folder, folder / "takes"):
             tidy(place)
-        legacy.convert(folder, limits)
-        self.document, self._history, self._remark = store.load(folder / store.DATABASE)
+        self.document, self._history = store.load(folder / store.DATABASE)
 
     # ------------------------------------------------------------------------------ operations
 
@@ -68,6 +67,8 @@ class Session:
             answer["duration"] = self.document.duration
             if change.tracks is not None:  # what is shown where one has no name may be another
                 answer["tracks"] = exchange.tracks(self.document)
+            if change.markers is not None:
+                answer |= exchange.above(self.document)
             return answer if before == after else answer | {"beats": exchange.beats(self.document)}
 
     def undo(self, revision: int) -> dict[str, Any]:
@@ -141,8 +142,7 @@ class Session:
     def json(self) -> dict[str, Any]:
         """The document as a page gets it, without takes."""
         with self.lock:
-            state = {"id": self.id} | exchange.view(self.document) | self._standing()
-            return state | ({"remark": self._remark} if self._remark else {})
+            return {"id": self.id} | exchange.view(self.document) | self._standing()
 
     def start(self) -> bytes:
         """The MIDI file that it began with; nothing of another, or none."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from musictx.errors import UserError, WriteError
 from musictx.files import atomic_folder, tidy
-from musictx.studio import legacy, store
+from musictx.studio import store
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
@@ -74,7 +74,6 @@ class Sessions:
             if not re.fullmatch(ID, folder.name) or folder.name == DELETED or not folder.is_dir():
                 continue
             with contextlib.suppress(OSError, UserError):  # damaged, or just deleted
-                legacy.convert(folder, self.limits)
                 entries.append({"id": folder.name} | store.summary(folder / store.DATABASE))
         return sorted(entries, key=lambda entry: str(entry["changed"]), reverse=True)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,28 +42,18 @@ class History(NamedTuple):
     length: int = 0
 
 
-def create(
-    path: Path,
-    document: Document,
-    operations: Iterable[tuple[str, str]] = (),
-    done: int = 0,
-    remark: str | None = None,
-    changed: datetime | None = None,
-) -> None:
-    """A new database at ``path`` of ``document`` with its history: each operation and its inverse
-    as JSON, the first ``done`` of them standing; last ``changed`` now, or then."""
+def create(path: Path, document: Document) -> None:
+    """A new database at ``path`` of ``document``, without a history."""
     with _writing(path, "rwc") as database:
         for statement in _TABLES.split(";"):
             database.execute(statement)
         fields = {name: document.field(name) for name in FIELDS}
-        _set(database, fields | {"done": done, "remark": remark, "changed": _time(changed)})
+        _set(database, fields | {"done": 0, "changed": _now()})
         database.executemany("INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?)", document.rows())
-        rows = ((number, *both) for number, both in enumerate(operations, 1))
-        database.executemany("INSERT INTO operations VALUES (?, ?, ?)", rows)
 
 
-def load(path: Path) -> tuple[Document, History, str | None]:
-    """The document, its history, and a remark on it; :class:`Refused` (404) for what is damaged."""
+def load(path: Path) -> tuple[Document, History]:
+    """The document and its history; :class:`Refused` (404) for what is damaged."""
     with _reading(path) as database:
         fields = {n: json.loads(v) for n, v in database.execute("SELECT name, value FROM fields")}
         notes = database.execute("SELECT id, start, stop, pitch, velocity, track FROM notes")
@@ -72,8 +62,7 @@ def load(path: Path) -> tuple[Document, History, str | None]:
         history = History(int(fields["done"]), length)
         if not 0 <= history.done <= length:
             raise ValueError("a place beyond the history")
-        remark = fields["remark"]
-        return document, history, None if remark is None else str(remark)
+        return document, history
 
 
 def summary(path: Path) -> dict[str, Any]:
@@ -109,7 +98,7 @@ def write(
         query = "SELECT value FROM fields WHERE name = 'revision'"
         if database.execute(query).fetchone() != (str(document.revision - 1),):
             raise WriteError("this piece was changed by another program; start the studio again")
-        _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _time()})
+        _set(database, {n: document.field(n) for n in names} | {"done": done, "changed": _now()})
         database.executemany("DELETE FROM notes WHERE id = ?", ((n,) for n in change.remove))
         database.executemany("REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", rows)
         if new:
@@ -127,8 +116,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _time(moment: datetime | None = None) -> str:
-    return (moment or datetime.now(UTC)).isoformat(timespec="milliseconds")
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextlib.contextmanager

@@ -8,8 +8,6 @@
 Candidates (``only=`` chooses):
 
     textbook   the skew of Huang et al. (2018), every operation in the dtype of q (L x L)
-    compiled   the same by torch.compile, on CUDA
-    flex       FlexAttention reading relative logits that were computed before, on CUDA (L x L)
     reference  attention/reference.py, the specification (L x L), on the CPU
     chunked    attention/chunked, on the CPU
     native     speed/native, in C++, on the CPU; left out where there is no compiler
@@ -21,11 +19,11 @@ Candidates (``only=`` chooses):
 output and gradients of each candidate are compared with the specification in float64, also with
 several pieces in a row. An error may be 1.5 times that of dense attention in the same dtype. Then
 candidates take turns: so a load of the machine meets all of them. Printed are medians, quartiles,
-the ratio of medians to sdpa, and peak memory beyond inputs and gradients (on the CPU in a process
-of its own). On CUDA the time is that of the GPU, by events, behind a pause in which the CPU gets
-ahead. Dense candidates are left out where their logits alone would pass ``dense_limit`` MB; what
-raises is reported and left out, and nothing new begins after ``budget`` seconds. Status 1 if
-something was not correct. For Nsight Compute: ``only=cuda repeats=0``.
+the ratio of medians to sdpa and, on the CPU, peak memory beyond inputs and gradients, measured in
+a separate process. On CUDA the time is that of the GPU, by events, behind a pause in which the CPU
+gets ahead. Dense candidates are left out where their logits alone would pass ``dense_limit`` MB;
+what raises is reported and left out. Status 1 if something was not correct. For Nsight Compute:
+``only=cuda repeats=0``.
 """
 
 from __future__ import annotations
@@ -43,11 +41,10 @@ from torch.nn import functional as F
 
 from musictx.attention import Axis, Terms, attend, why_not
 from musictx.speed.cuda import kernel
-from scripts.bench.common import milliseconds, record, say, seconds, short, spread
+from scripts.bench.common import milliseconds, record, short, spread
 from scripts.harness import run
 
-OTHERS = ("textbook", "compiled", "flex")
-DENSE = (*OTHERS, "reference")
+DENSE = ("textbook", "reference")
 PASSES = ("forward", "forward+backward")
 Candidate = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -96,28 +93,6 @@ def plain(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def flex(length: int, device: str) -> Candidate:
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    def causal(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return i >= j
-
-    mask = create_block_mask(causal, None, None, length, length, device=device)
-    compiled = torch.compile(flex_attention, dynamic=False)
-
-    def attention(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-        product = q @ table.to(q.dtype).transpose(-1, -2)
-        scale, last = q.shape[-1] ** -0.5, table.shape[1] - 1
-
-        def moved(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            return score + scale * product[b, h, i, (i - j).clamp(0, last)]
-
-        out: Tensor = compiled(q, k, v, score_mod=moved, block_mask=mask, scale=scale)
-        return out
-
-    return attention
-
-
 def ours(name: str, pieces: Tensor | None = None) -> Candidate:
     """An implementation of musictx by its name; ``triton`` and ``cuda`` are both ``fused``."""
     fused = name in ("triton", "cuda")
@@ -137,8 +112,6 @@ def ours(name: str, pieces: Tensor | None = None) -> Candidate:
 def candidates(shape: Shape, only: Sequence[str], dense_limit: float) -> dict[str, Candidate]:
     every: dict[str, Candidate] = {"textbook": textbook}
     if shape.device == "cuda":
-        every["compiled"] = torch.compile(textbook, dynamic=False)
-        every["flex"] = flex(shape.length, shape.device)
         every |= {name: ours(name) for name in ("triton", "cuda")}
     else:
         every |= {name: ours(name) for name in ("reference", "chunked")}
@@ -183,14 +156,13 @@ def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:
         eps = 8 * torch.finfo(dense[0].dtype).eps
         allowed = allowed or [max(1.5 * far(x, y), eps) for x, y in zip(dense, exact)]
         for name in [*runs]:
-            if name == "sdpa" or (pieces is not None and name in OTHERS):
+            if name == "sdpa" or (pieces is not None and name == "textbook"):
                 continue
-            one = {"textbook": textbook, "compiled": textbook}.get(name) or ours(name, pieces)
+            one = textbook if name == "textbook" else ours(name, pieces)
             try:
-                one = flex(length, shape.device) if name == "flex" else one
                 got = step(one, tensors, upstream)
             except Exception as error:
-                say(f"without {name}: {short(error)}")
+                print(f"without {name}: {short(error)}")
                 del runs[name]
                 continue
             for part, x, y, most in zip(("out", "dq", "dk", "dv", "dtable"), got, exact, allowed):
@@ -214,7 +186,7 @@ def in_turns(
             try:
                 took = milliseconds_of(functions[name], device)
             except Exception as error:
-                say(f"without {name}: {short(error)}")
+                print(f"without {name}: {short(error)}")
                 del times_of[name]
                 continue
             if turn:
@@ -235,17 +207,10 @@ def milliseconds_of(function: Callable[[], object], device: torch.device) -> flo
 
 
 def extra_megabytes(name: str, shape: Shape) -> float:
-    """Peak memory of one step beyond what is held before it; on the CPU of this process (Linux)."""
+    """Peak memory of one step beyond what this process (on Linux) holds before it."""
     tensors, upstream = shape.inputs()
     attention = candidates(shape, [name], float("inf"))[name]
-    small = replace(shape, length=16) if shape.device == "cpu" else shape
-    step(attention, *small.inputs())  # libraries are loaded
-    if shape.device == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        step(attention, tensors, upstream)
-        return (torch.cuda.max_memory_allocated() - before) / 1e6
+    step(attention, *replace(shape, length=16).inputs())  # libraries are loaded
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
     before = peak_memory()
     step(attention, tensors, upstream)
@@ -259,8 +224,6 @@ def peak_memory() -> float:
 
 
 def memory_of(name: str, shape: Shape) -> str:
-    if shape.device == "cuda":
-        return f"{extra_megabytes(name, shape):.0f}"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return f"{pool.submit(extra_megabytes, name, shape).result():.0f}"
 
@@ -279,12 +242,12 @@ def main(  # noqa: PLR0913 - the words of the script
     dense_limit: float = 1000,
     memory: bool = True,
     threads: int = 0,
-    budget: float = 540,
     results: Path | None = None,
     rehearse: bool = False,
 ) -> int:
     if rehearse:
         lengths, heads, size, repeats, memory = (64, 128), 2, 16, 1, False
+    memory = memory and device == "cpu"
     torch.set_num_threads(threads or torch.get_num_threads())
     print("length rows pass              candidate    ms (quartiles)".ljust(74) + "x sdpa     MB")
     plan = [(length, rows or length) for rows in distances for length in lengths]
@@ -297,9 +260,6 @@ def main(  # noqa: PLR0913 - the words of the script
             return 1
         tensors, upstream = shape.inputs()
         for which in PASSES:
-            if seconds() > budget:
-                say(f"no time left for {length} tokens, {rows} rows, {which}")
-                continue
             if which == "forward":
                 acts = {name: partial(one, *tensors) for name, one in runs.items()}
             else:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a clock, lines of progress, and rows of results.csv."""
+"""What the benchmarks share: a clock, and rows of results.csv."""
 
 from __future__ import annotations
 
@@ -18,16 +18,6 @@ COLUMNS = (
     *("date", "machine", "threads", "torch", "commit", "implementation", "batch", "heads"),
     *("length", "size", "dtype", "pass", "median_ms", "spread_ms", "extra_peak_mb"),
 )
-_BEGIN = time.perf_counter()
-
-
-def seconds() -> float:
-    """Since the script began."""
-    return time.perf_counter() - _BEGIN
-
-
-def say(line: str) -> None:
-    print(f"[{seconds():5.1f}] {line}", flush=True)
 
 
 def short(error: BaseException) -> str:

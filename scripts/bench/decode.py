@@ -24,12 +24,10 @@ import torch
 
 from musictx import bundle, shipped
 from musictx.compose import compose
-from musictx.device import choose_device
 from musictx.errors import UserError
 from musictx.model import MusicTransformer
 from musictx.model.rounding import in_bytes
 from musictx.sampling import engine
-from musictx.sampling.constraints import Constraint
 from musictx.tokens.build import build
 from musictx.training import network
 from scripts.bench.common import record, spread, wait
@@ -42,20 +40,9 @@ ROUNDED = 0.03
 FEW = 8
 
 
-class NeverEnd(Constraint):
+def never_end(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
     """Keeps ``eos`` out, so that every row has the full length."""
-
-    def __init__(self, rows: int, vocabulary: int) -> None:
-        self.mask = torch.ones(rows, vocabulary, dtype=torch.bool)
-        self.mask[:, : engine.CUT + 1] = False
-
-    def allowed(self) -> torch.Tensor:
-        return self.mask
-
-    def advance(self, ids: torch.Tensor) -> None: ...
-
-    def done(self) -> torch.Tensor:
-        return torch.zeros(len(self.mask), dtype=torch.bool)
+    return logits.index_fill(-1, torch.tensor(engine.EOS), -torch.inf)
 
 
 def recomputed(
@@ -67,9 +54,8 @@ def recomputed(
     with torch.inference_mode():
         for _ in range(count):
             begin = time.perf_counter()
-            logits = engine.forbid(model(ids)[:, -1].double(), None)
-            logits[:, engine.EOS] = -torch.inf
-            drawn = engine.draw(logits.cpu(), generators, ended)[:, None]
+            logits = never_end(ids, engine.forbid(model(ids)[:, -1].cpu().double(), None))
+            drawn = engine.draw(logits, generators, ended)[:, None]
             ids = torch.cat([ids, drawn.to(ids.device)], dim=1)
             wait(ids.device)
             times.append(1e3 * (time.perf_counter() - begin))
@@ -80,14 +66,8 @@ def cached(
     model: MusicTransformer, ids: torch.Tensor, count: int, cache: str, rows: int
 ) -> tuple[torch.Tensor, list[float]]:
     """The same by the engine; ``ids`` is one row for all."""
-    steps = engine.generate(
-        model,
-        ids.cpu(),
-        max_tokens=count,
-        constraint=NeverEnd(rows, model.config.vocab_size),
-        seeds=range(rows),
-        cache=cache,
-    )
+    options = {"processors": [never_end], "seeds": range(rows), "cache": cache}
+    steps = engine.generate(model, ids.cpu(), max_tokens=count, **options)
     drawn, times = [next(steps)], []
     for _ in range(count - 1):
         begin = time.perf_counter()
@@ -144,7 +124,7 @@ def main(
 ) -> int:
     if rehearse:
         model, prompt, tokens, rows, device = "tiny", 40, 8, (1, 3), "cpu"
-    place = choose_device(device)
+    place = bundle.choose_device(device)
     net = build_model(model, position).to(device=place, dtype=getattr(torch, dtype))
     shape = net.config
     if prompt + tokens > shape.context:

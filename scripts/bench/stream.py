@@ -1,8 +1,8 @@
-"""Music without end: memory, density and hanging notes by the hour, for docs/performance.md.
+"""Music without end: memory, density and hanging notes by the hour, for docs/reliability.md.
 
     python -m scripts.bench.stream [model=piano] [hours=6] [every=0.5] [seed=0] [rehearse=true]
 
-Reads a stream of events (``musictx.stream``) for so many hours of music and tells after every
+Reads a stream of events (``musictx.stream``) for so many hours of music and prints after every
 ``every`` hours: tokens drawn, notes a second, the longest note, and the memory that the process
 holds. Ends with status 1 if a note ended that never began, began twice, or never ended, or if time
 ran backwards.
@@ -10,6 +10,7 @@ ran backwards.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -32,20 +33,18 @@ def main(
     bundle, began = musictx.load(model), time.monotonic()
     sounding: dict[tuple[int, int], float] = {}
     faults, notes, longest, now, reported = 0, 0, 0.0, 0.0, every
-
-    def report() -> None:
-        rate, took = notes / every, time.monotonic() - began
-        print(
-            f"{reported / 3600:g} h: {stream.drawn:,} tokens, {rate:.2f} notes/s, longest note "
-            f"{longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, {took:.0f} s",
-            flush=True,
-        )
-
     with musictx.stream(bundle, seconds=until, seed=seed) as stream:
-        for event in stream:
-            while event.seconds >= reported:
-                report()
+        for event in itertools.chain(stream, [None]):  # None: the end
+            while reported <= (until if event is None else event.seconds):
+                print(
+                    f"{reported / 3600:g} h: {stream.drawn:,} tokens, {notes / every:.2f} notes/s, "
+                    f"longest note {longest:.1f} s, {len(sounding)} sounding, {held():.1f} MB, "
+                    f"{time.monotonic() - began:.0f} s",
+                    flush=True,
+                )
                 notes, longest, reported = 0, 0.0, reported + every
+            if event is None:
+                break
             faults, now = faults + (event.seconds < now), event.seconds
             key = event.track, event.pitch
             faults += event.on == (key in sounding)
@@ -53,9 +52,6 @@ def main(
                 sounding[key], notes = now, notes + 1
             else:
                 longest = max(longest, now - sounding.pop(key, now))
-        while reported <= until:  # its last note came before the hour was over
-            report()
-            notes, longest, reported = 0, 0.0, reported + every
     print(f"end at {now:.1f} s: {len(sounding)} sounding, {faults} faults, {held():.1f} MB")
     return int(bool(faults or sounding))
 

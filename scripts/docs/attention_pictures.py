@@ -1,6 +1,6 @@
 """The pictures of docs/attention.md.
 
-    python -m scripts.docs.attention_pictures      # all that need no model, into docs/images
+    python -m scripts.docs.attention_pictures      # what each scheme computes, into docs/images
     python -m scripts.docs.attention_pictures model=FOLDER [midi=song.mid] [tokens=192] [out=DIR]
 
 Needs matplotlib (pip install "musictx[plot]"). The pictures of a model, and the numbers in them
@@ -16,8 +16,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
-from matplotlib.colors import ListedColormap
-from matplotlib.patches import Rectangle
 from PIL import Image
 
 from musictx import bundle
@@ -36,16 +34,12 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-#: One colour for each distance 0..4 (green is "here" in the paper's figure too), paler ones for
-#: distances -1, -2, -3, and no meaning.
-DISTANCE = ["#2a9d6f", "#e9809b", "#f2b54a", "#5b8def", "#9467bd"]
-AHEAD = ["#f6c8d3", "#fbe2b4", "#c5d7fa"]
-NOTHING, PAD, INK = "#e3e3e3", "#ffffff", "#555555"
+#: The colour of what is hidden or has no meaning.
+NOTHING = "#e3e3e3"
 HEADS, SIZE, LENGTH = 4, 16, 32
-Cell = tuple[str, str]
 
 
-def save(figure: Any, name: str, *, dpi: int = 110, folder: Path = IMAGES) -> None:
+def save(figure: Any, name: str, *, dpi: int, folder: Path = IMAGES) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.png"
     figure.savefig(path, dpi=dpi, bbox_inches="tight", facecolor="white")
@@ -54,104 +48,6 @@ def save(figure: Any, name: str, *, dpi: int = 110, folder: Path = IMAGES) -> No
         small = picture.convert("RGB").quantize(256)  # colours enough, and half the bytes
     small.save(path, optimize=True)
     print(path, path.stat().st_size // 1000, "kB")
-
-
-# --------------------------------------------------------------- the skew, cell by cell
-
-
-def cells(ax: Any, rows: list[list[Cell]], title: str, *, size: float = 11) -> None:
-    """A table of (text, colour) cells."""
-    for r, row in enumerate(rows):
-        for c, (text, colour) in enumerate(row):
-            edge = INK if colour != PAD or text else "#bbbbbb"
-            ax.add_patch(Rectangle((c, r), 1, 1, facecolor=colour, edgecolor=edge, linewidth=0.8))
-            ax.text(c + 0.5, r + 0.53, text, ha="center", va="center", fontsize=size)
-    ax.set_xlim(-0.05, max(map(len, rows)) + 0.05)
-    ax.set_ylim(len(rows) + 0.05, -0.05)
-    ax.set_aspect("equal")
-    ax.axis("off")
-    ax.set_title(title, fontsize=11)
-
-
-def named(row: int, distance: int) -> Cell:
-    """The product of query ``row`` and the row of the table for ``distance``."""
-    colour = DISTANCE[distance] if distance >= 0 else AHEAD[-1 - distance]
-    return f"{'abcde'[row]}{distance}", colour
-
-
-def in_rows(flat: list[Cell], count: int, width: int, start: int = 0) -> list[list[Cell]]:
-    """``count`` rows of ``width`` cells, from place ``start`` of a buffer on."""
-    return [flat[start + r * width : start + (r + 1) * width] for r in range(count)]
-
-
-def causal(rows: list[list[Cell]], ahead: int = 0) -> list[list[Cell]]:
-    """The future is nothing; the first query sees ``ahead`` keys more than one."""
-    return [
-        [cell if j <= i + ahead else ("", NOTHING) for j, cell in enumerate(row)]
-        for i, row in enumerate(rows)
-    ]
-
-
-def index_matrix() -> None:
-    """Key minus query, both sides; the distance into the past, the half that causality leaves."""
-    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.6))
-    both = [[(str(j - i), DISTANCE[abs(j - i)]) for j in range(5)] for i in range(5)]
-    past = causal([[(str(i - j), DISTANCE[abs(i - j)]) for j in range(5)] for i in range(5)])
-    for ax, rows, title in zip(axes, (both, past), ("key - query", "distance into the past")):
-        cells(ax, rows, title, size=13)
-        for n in range(5):
-            ax.text(-0.25, n + 0.5, f"q{n}", ha="right", va="center", fontsize=10, color=INK)
-            ax.text(n + 0.5, 5.35, f"k{n}", ha="center", va="center", fontsize=10, color=INK)
-    save(figure, "index_matrix")
-
-
-def skew() -> None:
-    """Four steps on 5 x 5."""
-    product = [[named(r, 4 - c) for c in range(5)] for r in range(5)]
-    padded = [[("0", PAD), *row] for row in product]
-    cut = in_rows([cell for row in padded for cell in row], 6, 5)
-    figure, axes = plt.subplots(1, 4, figsize=(13.5, 3.7), width_ratios=[5, 6, 5, 5])
-    cells(axes[0], product, "1  Q Eᵀ: all distances\nof all queries")
-    cells(axes[1], padded, "2  a column of zeros\non the left")
-    cells(axes[2], cut, "3  the same 30 numbers,\n5 to a row")
-    first = {"fill": False, "edgecolor": "#cc3333", "linewidth": 1.6, "hatch": "//"}
-    axes[2].add_patch(Rectangle((0, 0), 5, 1, **first))
-    cells(axes[3], causal(cut[1:]), "4  without the first row,\nthe future masked")
-    for n in range(5):
-        axes[3].text(n + 0.5, 5.35, f"k{n}", ha="center", va="center", fontsize=9, color=INK)
-    save(figure, "skew")
-
-
-def two_row_lengths() -> None:
-    """One buffer, read with W and with W - 1 numbers to a row: m = 3 queries over w = 5 keys."""
-    m, w = 3, 5
-    flat = [x for r in range(m) for x in (*(named(r, w - 1 - c) for c in range(w)), ("0", PAD))]
-    figure, axes = plt.subplots(3, 1, figsize=(10.5, 5.6), height_ratios=[1.6, 3, 3])
-    cells(axes[0], [flat], "the buffer: 18 numbers in a line", size=10)
-    written = in_rows(flat, m, w + 1)
-    cells(axes[1], written, "written with 6 to a row: Q Eᵀ, one dummy at the end")
-    seen = causal(in_rows(flat, m, w, m - 1), w - m)
-    cells(axes[2], seen, "the same memory from place 2 on, 5 to a row: columns are keys")
-    for r in range(m):
-        for begin, width, y, colour in ((r * (w + 1), w + 1, -0.16, "#333333"),
-                                        (m - 1 + r * w, w, 1.16, "#cc3333")):  # fmt: skip
-            axes[0].plot([begin + 0.05, begin + width - 0.05], [y] * 2, color=colour, lw=2)
-    axes[0].set_ylim(1.4, -0.4)
-    axes[1].set_xlim(-6, 12)
-    axes[2].set_xlim(-6, 12)
-    save(figure, "two_row_lengths")
-
-
-def window() -> None:
-    """Not causal: m queries and w keys have w + m - 1 distances between them."""
-    m, w = 3, 4
-    product = [[named(r, m - 1 - c) for c in range(w + m - 1)] for r in range(m)]
-    flat = [x for row in product for x in row]
-    rows = [row[:w] for row in in_rows(flat, m, w + m - 2, m - 1)]
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 2.6), width_ratios=[6, 4])
-    cells(axes[0], product, "Q Eᵀ, distances 2 to -3: 6 to a row")
-    cells(axes[1], rows, "from place 2 on, 5 to a row,\n4 of them keys")
-    save(figure, "window")
 
 
 # ------------------------------------------------------- what schemes add, and which keys they see
@@ -262,24 +158,6 @@ def family() -> None:
     save(figure, "family", dpi=88)
 
 
-def local() -> None:
-    """Section 3.5: which keys each query sees, and the two triangles that make a block."""
-    where = Setting((Span(0, 16),) * 2, (Span(0, 16),) * 2)
-    blocks = build("huang_local", block=4).terms().blocks
-    seen = reference.visible(where, torch.device("cpu"), blocks)[0, 0]
-    figure, axes = plt.subplots(1, 2, figsize=(6.8, 3.4))
-    masks = {"global": torch.ones(16, 16).tril(), "local, blocks of 4": seen.float()}
-    for ax, (title, mask) in zip(axes, masks.items()):
-        ax.imshow(mask.numpy(), cmap=ListedColormap([NOTHING, DISTANCE[3]]), vmin=0, vmax=1)
-        ax.set_title(title, fontsize=11)
-        ax.set_xticks([n - 0.5 for n in range(0, 17, 4)], [])
-        ax.set_yticks([n - 0.5 for n in range(0, 17, 4)], [])
-        ax.grid(color="white", linewidth=1)
-        ax.set_xlabel("key")
-        ax.set_ylabel("query")
-    save(figure, "local")
-
-
 # ----------------------------------------------------------- what a trained model attends to
 
 
@@ -333,8 +211,7 @@ def main(model: str = "", midi: str = "", tokens: int = 192, out: Path = Path())
     if model:
         trained(model, midi, tokens, out)
         return
-    for picture in (index_matrix, skew, two_row_lengths, window, family, local):
-        picture()
+    family()
 
 
 if __name__ == "__main__":

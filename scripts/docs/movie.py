@@ -22,8 +22,8 @@ FRAMES = 15  # a second
 KILOBITS = 64  # of sound a second, mono
 
 
-def movie(score: Score, path: Path, *, title: str = "", seam: float | None = None) -> Path:
-    """Write ``score`` as an MP4 file (H.264, AAC); ``seam`` marks where a primer ends."""
+def movie(score: Score, path: Path) -> Path:
+    """Write ``score`` as an MP4 file (H.264, AAC)."""
     try:
         import imageio_ffmpeg
     except ImportError:
@@ -31,7 +31,7 @@ def movie(score: Score, path: Path, *, title: str = "", seam: float | None = Non
             "no imageio-ffmpeg here: pip install -e .[docs] -c constraints.txt"
         ) from None
     layout = pianoroll.Layout.of(score)
-    page = pianoroll.image(score, title=title or path.stem, seam=seam)
+    page = pianoroll.image(score, title=path.stem)
     with tempfile.TemporaryDirectory() as folder:
         roll, wav = Path(folder, "roll.png"), Path(folder, "sound.wav")
         page.save(roll)

@@ -25,14 +25,10 @@ def commands() -> str:
     count = Counter(row for one in rows.values() for row in one)
     shared = [row for row, commands in count.items() if commands >= SHARED]
     lines = ["# Commands and options", "", "`musictx COMMAND NAME=VALUE ...`", ""]
-    lines += [
-        "`null` is a default that the text names, or none. `musictx COMMAND --help` shows the",
-        "options that matter first, `--help=all` all of them.",
-        "",
-        *_table(
-            ("command", "what it does"), [(f"[{n}](#{n})", c.about) for n, c in COMMANDS.items()]
-        ),
-    ]
+    lines += ["`null` is a default that the text names, or none. `musictx COMMAND --help` shows"]
+    lines += ["the options that matter first, `--help=all` all of them.", ""]
+    every = [(f"[{name}](#{name})", command.about) for name, command in COMMANDS.items()]
+    lines += _table(("command", "what it does"), every)
     for name, command in COMMANDS.items():
         lines += [f"## {name}", "", command.about, "", "```console"]
         lines += [*(f"$ {example}" for example in command.examples), "```", ""]
@@ -42,17 +38,16 @@ def commands() -> str:
             names = ", ".join(f"`{other}`" for other in others)
             lines += [f"[Shared options](#options-of-several-commands): {names}", ""]
         if choices := groups(name):
-            lines += ["[Files of `conf/`](configuration.md): "]
-            lines[-1] += ", ".join(f"`{group}=`" for group in choices)
-            lines.append("")
+            names = ", ".join(f"`{group}=`" for group in choices)
+            lines += [f"[Files of `conf/`](configuration.md): {names}", ""]
     lines += ["## Options of several commands", "", *_options_table(sorted(shared))]
     lines += ["## Limits", "", "`limits.NAME=NUMBER`, of a corpus `corpus.limits.NAME=NUMBER`", ""]
     limits = [(f.name, default_text(f), f.metadata["help"]) for f in dataclasses.fields(Limits)]
     lines += _options_table(limits)
     lines += ["## Position schemes", "", "`musictx train position=NAME position.OPTION=VALUE`", ""]
     for name, scheme in SCHEMES.items():
-        found = [row for row in _rows(checks.options(scheme)) if row[0] != "name"]
-        options = [(f"position.{option}", *rest) for option, *rest in found]
+        rows_of = [row for row in _rows(checks.options(scheme)) if row[0] != "name"]
+        options = [(f"position.{option}", *rest) for option, *rest in rows_of]
         lines += [f"### {name}", "", f"`position={name}`", "", *_options_table(options)]
     lines += ["## Flags of Lightning's Trainer", "", "Passed on as they are:", ""]
     lines += _table(
@@ -71,14 +66,10 @@ def configuration() -> str:
     roots = [conf_dir(), *registry.CONF]
     for group, names in groups("train").items():
         lines += [f"## {group}", ""]
-        files = [
-            (
-                name,
-                next(file for root in roots if (file := root / group / f"{name}.yaml").is_file()),
-            )
-            for name in names
-        ]
-        rows = [(f"`{group}={name}`", comment(file)) for name, file in files]
+        rows = []
+        for name in names:
+            places = (root / group / f"{name}.yaml" for root in roots)
+            rows.append((f"`{group}={name}`", comment(next(p for p in places if p.is_file()))))
         lines += _table(("choice", "what it is"), rows)
     return "\n".join(lines)
 
@@ -97,8 +88,8 @@ def comment(file: Path) -> str:
 
 
 def _options(command: str) -> list[Row]:
-    found = _rows(checks.options(COMMANDS[command].config))
-    return [row for row in found if not row[0].startswith("position.") or row[0] == "position.name"]
+    rows = _rows(checks.options(COMMANDS[command].config))
+    return [row for row in rows if not row[0].startswith("position.") or row[0] == "position.name"]
 
 
 def _rows(options: list[tuple[str, dataclasses.Field]]) -> list[Row]:

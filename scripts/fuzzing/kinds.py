@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 import torch
 
 from musictx import bundle, midi, musicxml
-from musictx.apps import evaluate
 from musictx.apps.generate import generate
 from musictx.chorale import jsb
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import HEADER, PIECES, Shards, new_shards
 from musictx.errors import UserError
-from musictx.shipped import OLD_CONFIG
+from musictx.evaluate.app import corpus_of
 from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -69,16 +68,12 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
         damage(draw, path, lambda tree: tree[name] if name else tree)
     else:
         damage(draw, path)
-    if path.stem == "config" and chance(draw, 0.2):  # of an older musictx; JSON is YAML too
-        data = path.read_bytes().replace(b'"format": 3', b'"format": 2')
-        put(path.with_name(OLD_CONFIG), data)
-        path.unlink()
     return folder / "model"
 
 
 def _load_and_generate(path: Path) -> object:
     model = bundle.load(path)
-    return evaluate.corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
+    return corpus_of(model.card), generate(model, GenerateConfig(tokens=6))
 
 
 def _write_shards(folder: Path) -> None:
@@ -189,7 +184,11 @@ def _work(session: Session) -> object:
     answers: list[Any] = [takes]
     note = (session.document.next_id, 9.0, 9.5, 70, 80, session.document.tracks[0].id)
     steps: list[Callable[[int], Any]] = [
-        *(partial(_accept, session, take, one) for take in takes for one in take["proposals"]),
+        *(
+            partial(session.accept, take["id"], one, take["label"])
+            for take in takes
+            for one in take["proposals"]
+        ),
         partial(session.do, Change(add=(note,))),
         *[session.undo] * 9,
         *[session.redo] * 9,
@@ -203,10 +202,6 @@ def _work(session: Session) -> object:
         with contextlib.suppress(UserError):
             write(score)
     return json.dumps(answers, allow_nan=False)
-
-
-def _accept(session: Session, take: Any, proposal: Any, revision: int) -> object:
-    return session.accept(take["id"], proposal, take["label"], revision)
 
 
 def _nothing(folder: Path) -> None:

@@ -25,12 +25,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from musictx import bundle, files
-from musictx.apps.evaluate import find_shards
 from musictx.chorale.features.calibration import Calibration, Next
 from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.data.windows import UNSCORED, EvaluationWindows, collate
 from musictx.errors import UserError
+from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import check_split
 from musictx.model.config import FeatureConfig
 from musictx.model.transformer import MusicTransformer

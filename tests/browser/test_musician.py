@@ -44,6 +44,7 @@ def test_chords_are_found_typed_and_followed(desk, studio):
     desk.page.get_by_role("button", name="Follow the chords found").click()
     desk.page.get_by_text("It follows the chords above the bars").wait_for()
     at_the_start(desk, "c")
+    desk.page.context.watched.expected.append("status of 400")
     write(desk, "Chord", "Hm7")
     desk.page.get_by_text("Hm7 is no chord").wait_for()
     write(desk, "Chord", "Em7")

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.chorale.rules import PULL, USUAL_BARS, Closing, Rules, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
-from musictx.evaluate import keys
 from musictx.sampling.primer import NOTHING
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.chorale.parts import chords, small_model

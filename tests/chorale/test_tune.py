@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.rules import Form
 from musictx.chorale.tune import Tune, melody_of
 from musictx.errors import UserError
-from musictx.evaluate import keys
 from musictx.notes import Score
 from tests.chorale.parts import pieces, pitch
 

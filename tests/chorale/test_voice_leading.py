@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import keys
 from musictx.chorale import voice_leading as v
 from musictx.errors import UserError
-from musictx.evaluate import keys
 from tests.chorale.parts import chords, pieces
 
 STEP = 4  # steps of each chord below

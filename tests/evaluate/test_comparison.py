@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from musictx.apps.evaluate import write_result
 from musictx.evaluate import measures
+from musictx.evaluate.app import write_result
 from musictx.evaluate.comparison import COPIED, compare, number
 from musictx.evaluate.copies import CopyIndex, symbols
 from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt

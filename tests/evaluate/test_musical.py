@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from musictx.data.statistics import excerpt, restruck
 from musictx.evaluate import musical as m
 from musictx.evaluate.measures import MEASURES, measure
 from musictx.evaluate.sets import Excerpt
-from musictx.notes import Score
+from musictx.notes import Score, skyline
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -65,13 +66,13 @@ def test_struck_again_against_a_loop(piece):
         any(q == p and 0 <= s - t < 0.5 - 1e-6 and j < i for j, (t, _, q) in enumerate(rows))
         for i, (s, _, p) in enumerate(rows)
     )
-    got = m.restruck(piece)
+    got = restruck(piece)
     assert math.isnan(got) if not rows else got == pytest.approx(again / len(rows))
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
-    piece = m.excerpt(piece, 0.0, seconds)
+    piece = excerpt(piece, 0.0, seconds)
     rows = listed(piece)
     got = measured(piece, seconds)
     assert got["notes a second"] == len(rows) / seconds
@@ -163,7 +164,7 @@ def test_the_top_line_against_a_loop(piece):
         if start - before > 0.02:
             wanted.append((start, max(p for s, _, p in rows if s == start)))
         before = start
-    sky = m.skyline(piece)
+    sky = skyline(piece)
     for note, melody in zip(piece.notes, sky):
         over = [n for n in piece.notes if not n["drum"] and n["pitch"] > note["pitch"]
                 and n["start"] <= note["start"] < n["end"]]  # fmt: skip

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.data.shards import Shards
+from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.evaluate import sets
-from musictx.evaluate.musical import excerpt, skyline
+from musictx.notes import skyline
 from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
 from tests.strategies import scores
 

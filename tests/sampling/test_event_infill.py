@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
-from musictx.evaluate.note_limits import at_once, parts_of
+from musictx.data.statistics import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import composer, event_infill
+from musictx.sampling.event_constraint import EventRow
 from musictx.sampling.event_infill import EventInfill
-from musictx.sampling.given import NewNotes
-from musictx.sampling.given_events import EventRow
+from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.steer import Guidance, Steering
 from musictx.sampling.strengths import TAIL_SECONDS
 from musictx.tokens import events as ev

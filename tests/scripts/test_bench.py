@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import torch
-
 from musictx import midi
-from scripts.bench import attention, decode, others, prepare, stream, training
+from scripts.bench import attention, decode, prepare, stream
 from tests.data.helpers import song
 
 
@@ -54,19 +52,6 @@ def test_decoding_gives_equal_ids_over_every_cache(monkeypatch, tmp_path, capsys
     assert "cache=growing: other ids than recomputed" in capsys.readouterr().out
 
 
-def test_networks_of_one_shape_are_measured(tmp_path):
-    shape = others.Shape(layers=1, width=16, heads=2, window=24, new=3)
-    others.check_textbook(others.Shape(layers=1, width=16, heads=2, window=200, new=1))
-    for case in ("musictx", "textbook"):
-        parameters, rate, _, decoded = others.measured(case, shape, 1, 1, 1, [1, 2])
-        assert parameters == sum(p.numel() for p in others.ours(shape).parameters())
-        assert rate > 0
-        assert [*decoded] == [1, 2]
-        assert min(map(min, decoded.values())) > 0
-    ids = torch.arange(4, 16)[None]
-    assert others.textbook(shape).decode(ids, 3).shape == (1, 15)
-
-
 def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
     for number in range(2):
         midi.write(song(number), tmp_path / f"{number}.mid")
@@ -81,11 +66,3 @@ def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
     *hours, end = capsys.readouterr().out.splitlines()
     assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
     assert ": 0 sounding, 0 faults" in end
-
-
-def test_a_step_of_training_is_timed(tmp_path, capsys):
-    results, cases = tmp_path / "results.csv", ["as it is", "without features"]
-    training.main(rehearse=True, only=cases, results=results)
-    assert [row["implementation"] for row in rows(results)] == [f"training, {x}" for x in cases]
-    *_, plain, without = capsys.readouterr().out.splitlines()
-    assert plain.split()[-4:] != without.split()[-4:]

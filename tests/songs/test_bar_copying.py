@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_copying import (
     BarRepetition,
     BarRepetitionPrior,
     RhythmConsistency,
     SectionContrast,
 )
-from musictx.songs.bar_ids import REPEAT_FIELD, REPEATS
 from musictx.songs.strengths import (
     FIELDS,
     LEFT_OUT,

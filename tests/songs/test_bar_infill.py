@@ -16,12 +16,12 @@ from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
-from musictx.sampling.given import GivenNotes
+from musictx.sampling.infill_constraint import GivenNotes
 from musictx.sampling.steer import Steering
-from musictx.songs import bar_infill, infill_biases, lookahead
-from musictx.songs.bar_ids import REPEAT_FIELD, REPEATS
+from musictx.songs import bar_infill, bar_layout, infill_biases
+from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
+from musictx.songs.bar_constraint import FREE, BarRow
 from musictx.songs.bar_infill import BarInfill
-from musictx.songs.given_bars import FREE, BarRow
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
 from tests.model.test_grouped import song
@@ -138,18 +138,18 @@ def test_what_is_varied_is_told_and_need_not_come_back():
     prompt = part.prompt((0, 0, 0, 0))
     count = len(part.bars)
     sections = np.array(
-        [lookahead.VARIED if bar in (2, 3) else lookahead.WHOLE for bar in range(count)]
+        [bar_layout.VARIED if bar in (2, 3) else bar_layout.WHOLE for bar in range(count)]
     )
     varied, stream = (TOKENS.grid(one, 3.0, 6.0).stream for one in (was, kept))
     inside = np.isin(varied.bar, [2, 3])
     known = [stream.notes[stream.bar < 2], varied.notes[inside], stream.notes[stream.bar > 3]]
     told = np.concatenate(known)
-    ahead = lookahead.Lookahead(2, min(4 + 8, count), count, told, sections, part.parts)
+    ahead = bar_layout.Lookahead(2, min(4 + 8, count), count, told, sections, part.parts)
     past = stream.only(stream.in_bars(0, 2).notes)
-    ids, _ = lookahead.interleaved(past, ahead, TABLE, stop=3)
+    ids, _ = bar_layout.interleaved(past, ahead, TABLE, stop=3)
     assert prompt.tolist() == [
         1,
-        *lookahead.control_prefix(TABLE, (0, 0, 0, 0)).tolist(),
+        *bar_layout.control_prefix(TABLE, (0, 0, 0, 0)).tolist(),
         *ids.tolist(),
     ]
     (made,) = versions(part)
@@ -176,7 +176,7 @@ def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
 
 
 def by_line(ids):
-    return lookahead.by_bar(ids, TABLE.id("bar"))
+    return bar_layout.by_bar(ids, TABLE.id("bar"))
 
 
 def test_what_does_not_fit_is_composed_in_segments():
@@ -297,7 +297,7 @@ def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(m
         if row.bar >= 8 and not (row.done or row.queue):
             group, piece = row.group, [*row.given.openings[0].tolist(), *row.piece]
             piece = np.array(piece[: len(piece) - len(group)])
-            there = lookahead.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
+            there = bar_layout.by_bar(piece, TABLE.id("bar"))[row.bar - 8]
             then = following(there, row.last, row.leaves())
             if len(group) < 3 and then[: len(group)] == group and row.allowed()[then[len(group)]]:
                 drawn.append((token, then[len(group)]))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from musictx.data.windows import UNSCORED
-from musictx.songs import lookahead
-from musictx.songs.bar_ids import FIELDS_PER_NOTE
+from musictx.songs import bar_layout
+from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tasks import ALIKE, VARIED_BARS, BarTasks
 from musictx.tokens.build import build
 from tests.model.test_grouped import song
@@ -121,7 +121,7 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
         sequence = np.append(row.ids, max(int(row.targets[-1]), 0))[1:]
         written, told = groups_of(sequence)
         whole, _ = groups_of(ids)
-        varied = [bar for bar, (section, _) in told.items() if section == lookahead.VARIED]
+        varied = [bar for bar, (section, _) in told.items() if section == bar_layout.VARIED]
         assert varied == list(range(varied[0], varied[0] + len(varied)))
         assert VARIED_BARS[0] <= len(varied) <= VARIED_BARS[1]
         wanted = [told[bar][1] for bar in varied]
@@ -148,7 +148,7 @@ def test_what_is_varied_is_an_earlier_stretch_of_the_piece():
         )
         for bar in set(told) - {*varied}:
             after += 1
-            assert told[bar][0] == lookahead.WHOLE
+            assert told[bar][0] == bar_layout.WHOLE
             assert bar > varied[-1]
     assert min(found, after, exact, out_of_sight) > 10
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.notes import METER, Score
-from musictx.songs.bar_ids import FIELDS_PER_NOTE, LONGEST
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, LONGEST
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PLACES, Bars, Meter
 from musictx.tokens.stream import STEPS

@@ -16,8 +16,8 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.shipped import examples
 from musictx.songs import chord_search
-from musictx.songs.charts import with_chords
 from musictx.songs.chord_search import STATES, search, table
+from musictx.songs.infill import with_chords
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.notes import DRUMS, NOTE, Score
+from musictx.sampling import idiom
 from musictx.sampling.primer import NOTHING, encode_primer
-from musictx.songs import group_limits
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART
 from tests.sampling.pieces import BARS, line_ids, note_ids
@@ -116,7 +116,7 @@ def test_parts_keep_to_the_corpus_and_to_what_the_primer_has_beyond_it():
 
     def held(primer, sampling=None, **values):
         state = primer.state(TOKENS)
-        group_limits.hold(TOKENS, [state], [primer], sampling or SamplingConfig(), limits, [values])
+        idiom.of(TOKENS).hold([state], [primer], sampling or SamplingConfig(), limits, [values])
         tones = {part: np.flatnonzero(some).tolist() for part, some in state._tones.items()}
         return tones, state._voices
 

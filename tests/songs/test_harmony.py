@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musictx.evaluate.musical import skyline, top_line
-from musictx.notes import Score
-from musictx.songs import harmony as h
+from musictx.evaluate.musical import top_line
+from musictx.notes import Score, skyline
+from musictx.songs import measures as h
 
 #: Notes as (start, length, pitch) in sixteenths, 120 beats a minute: a half bar is a second.
 lines = st.lists(

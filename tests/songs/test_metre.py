@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.notes import Score
-from musictx.songs import metre as m
+from musictx.songs import measures as m
 
 #: Tunes as (sixteenth, length in sixteenths, pitch), at any tempo, in 4/4 or 3/4.
 tunes = st.lists(

@@ -20,6 +20,7 @@ from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.studio import composer as room
 from musictx.studio import performing
+from musictx.studio.change import Change, Track
 from musictx.studio.errors import Refused
 from tests.studio.composers import composing, finished, take_of
 
@@ -74,6 +75,30 @@ def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, 
         assert proposals[0]["notes"] != proposals[1]["notes"]
     stopped = take_of(composer, *takes[1])
     assert {each["state"] for each in stopped["proposals"]} <= {"failed", "done"}
+
+
+@pytest.mark.parametrize("task", ["replace", "accompany"])
+def test_a_part_is_composed_for_a_track_without_notes(task, studio):
+    """By the name of the track, or by its instrument; in the selected bars alone."""
+    composer, new_session, _ = studio
+    session = new_session()
+    tracks = [*session.document.tracks, Track(3, "bass"), Track(4, "", 35), Track(5, "", 48)]
+    session.do(Change(tracks=tuple(tracks)), session.document.revision)
+    wish = {"model": "pop", "tracks": [3, 5], "begin": 1.875, "end": 7.5, "seed": 4}
+    take = finished(studio, session, task=task, **wish)
+    (proposal,) = take["proposals"]
+    assert take["command"].endswith("accompany 0001.mid model=pop seed=4 add=bass,strings")
+    assert proposal["tracks"] == proposal["removes"] == []
+    assert {note[4] for note in proposal["notes"]} <= {3, 5}
+    assert 3 in {note[4] for note in proposal["notes"]}
+    assert min(note[0] for note in proposal["notes"]) > 1.8
+    for wrong, sentence in (
+        ({"model": "piano", "tracks": [4]}, "the model piano writes no bass.*such as song"),
+        ({"task": "vary", "tracks": [4]}, "no notes to vary on these tracks; replace composes"),
+        ({"begin": 100, "end": 120}, "no notes here to compose to; draw some"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            composer.submit(session, {"task": task, **wish, **wrong})
 
 
 def test_cancelling_stops_at_once_and_nothing_is_told_afterwards(studio):

@@ -17,6 +17,7 @@ from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
+from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
     beats,
     document_of,
@@ -217,10 +218,22 @@ def test_markers_and_lyrics_come_along_into_parts_and_files():
     assert Document.restored(state).notes == document.notes
 
 
-def test_chords_are_found_in_the_notes():
+def test_chords_are_found_in_the_notes_and_told_apart_from_sections():
     chords = {0: (48, 52, 55, 60), 2: (43, 55, 59, 62)}
     notes = [(at, at + 2, p, 80, 0, False, 0) for at, pitches in chords.items() for p in pitches]
-    assert exchange.chords_of(document_of(Score(notes))) == [(0.0, "C:maj"), (2.0, "G:maj")]
+    document = document_of(Score(notes))
+    assert exchange.chords_of(document) == [(0.0, "C:maj"), (2.0, "G:maj")]
+    assert exchange.chords_of(document, symbols=True)[1] == (2.0, "G:maj", "G")
+    document.markers = ((0.0, "Verse"), (0.0, "Am7"), (1.0, "F"), (2.0, "C:hdim7/b3"), (3.0, "N"))
+    shown = [(0.0, "Am7", "Am7"), (1.0, "F", "F"), (2.0, "C:hdim7/b3", "Cm7b5/Eb")]
+    assert exchange.above(document) == {
+        "chords": [*shown, (3.0, "N", "N.C.")],
+        "sections": [(0.0, "Verse")],
+    }
+    for typed, name in (("F#m7/E", "F#:min7/b7"), (" bb ", "Bb:maj"), ("n.c.", "N")):
+        assert exchange.chord_named(typed) == {"name": name}
+    with pytest.raises(Refused, match="Hm7 is no chord; write C, F#m7"):
+        exchange.chord_named("Hm7")
 
 
 def test_a_mixer_is_read_from_a_file_and_written_into_it():

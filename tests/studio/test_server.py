@@ -286,6 +286,8 @@ async def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(
     path = f"/api/sessions/{(await made(client, data))['id']}"
     assert await asked(client, "GET", f"{path}/losses") == {"losses": []}
     assert await file(path) == data
+    chord = await asked(client, "GET", f"{path}/chord?text=Am7")
+    assert chord == {"name": "A:min7"}
     lyric = {"revision": 0, "lyrics": [[0.5, "la"]]}
     await asked(client, "POST", f"{path}/ops", json=lyric)
     sung = await file(path)

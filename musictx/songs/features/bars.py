@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
 from musictx.model.features.predicted import Gated, Predictions
-from musictx.songs.bar_ids import REPEATS
+from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, SIZE, at
 from musictx.songs.repeats import FARTHEST_BARS

@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """What each id says, (size,) each.
 
     place    place + 1, 0 for other ids;  is_bar  whether it begins a bar line;  part, tone  of keys
-    is_known whether it begins a group ahead (songs/lookahead.py)
+    is_known whether it begins a group ahead (songs/bar_layout.py)
     """
 
     place: Tensor

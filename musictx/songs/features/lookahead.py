@@ -1,4 +1,4 @@
-"""The given notes of the bar that is being written, at each of its ids (songs/lookahead.py).
+"""The given notes of the bar that is being written, at each of its ids (songs/bar_layout.py).
 
 The groups with the given notes of a bar stand bars before it. The feature looks up for each id
 which id would follow if only given notes were written: the next given group of this bar from the
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
 from musictx.model.features.predicted import Gated
+from musictx.songs.bar_layout import VARIED, WHOLE
 from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, SIZE, at
-from musictx.songs.lookahead import VARIED, WHOLE
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from musictx.songs.bar_ids import REPEATS
+from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features.bars import AGREEMENT_NOTES, DISTANCES, Bars
 from musictx.songs.repeats import FARTHEST_BARS
 from tests.model.test_grouped import TOKENS, song

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.songs import lookahead
+from musictx.songs import bar_layout
 from musictx.songs.features.lookahead import Lookahead as Feature
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
@@ -19,10 +19,10 @@ def window(seed=0, begin=3, stop=9, look=2, chance=0.5):
     random = np.random.default_rng(seed)
     stream = TOKENS.read(TOKENS.encode(song(seed=seed)))
     known = stream.notes[random.random(len(stream.notes)) < chance]
-    sections = random.choice([0, lookahead.WHOLE, lookahead.VARIED], len(stream.bars))
-    ahead = lookahead.Lookahead(begin, stop, look, known, sections, [0, CHORD])
-    ids, _ = lookahead.interleaved(stream, ahead, TABLE)
-    return [1, *lookahead.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
+    sections = random.choice([0, bar_layout.WHOLE, bar_layout.VARIED], len(stream.bars))
+    ahead = bar_layout.Lookahead(begin, stop, look, known, sections, [0, CHORD])
+    ids, _ = bar_layout.interleaved(stream, ahead, TABLE)
+    return [1, *bar_layout.control_prefix(TABLE, [1, 0, 2, 3]).tolist(), *ids.tolist()]
 
 
 def key(group):
@@ -68,7 +68,7 @@ def expected(ids, place):
 
 
 def state(found):
-    return {0: 1, lookahead.WHOLE: 2, lookahead.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
+    return {0: 1, bar_layout.WHOLE: 2, bar_layout.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -1,41 +1,27 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { chordLabel, chordsOf, inForce, lineOf, setLyrics, setText, write } from "../../../musictx/studio/page/js/document/harmony.js";
-import { apply } from "../../../musictx/studio/page/js/document/operation.js";
+import { chordLabel, lineOf, setLyrics, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
+import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { pieceOf } from "./music.mjs";
 
 test("a chord is written, replaced and taken away; sections beside it stay", () => {
-  let piece = pieceOf([], { markers: [[0, "Verse"]] });
-  piece = apply(piece, setText(piece, "chord", 0, "F#m7"));
-  assert.deepEqual(chordsOf(piece), [[0, "F#:min7"]]);
-  piece = apply(piece, setText(piece, "chord", 2, "G"));
-  piece = apply(piece, setText(piece, "chord", 0, "Bb"));
-  piece = apply(piece, setText(piece, "section", 4, "A")); // a letter is a section there, not a chord
-  assert.deepEqual(piece.markers, [[0, "Verse"], [0, "Bb:maj"], [2, "G:maj"], [4, "A"]]);
-  assert.deepEqual(inForce(chordsOf(piece), 1.9), [0, "Bb:maj"]);
-  piece = apply(piece, setText(piece, "chord", 0, ""));
-  assert.deepEqual(piece.markers, [[0, "Verse"], [2, "G:maj"], [4, "A"]]);
-  assert.equal(setText(piece, "chord", 0, "Hm"), null);
-  assert.equal(setText(piece, "chord", 0, ""), null);
-});
-
-test("chords that were found can be written; what was named before gives way", () => {
-  const piece = pieceOf([], { markers: [[0, "Verse"], [1, "C:maj"]] });
-  const { markers } = apply(piece, write(piece, [[0, "A:min"], [2, "N"]]));
-  assert.deepEqual(markers, [[0, "Verse"], [0, "A:min"], [2, "N"]]);
-  assert.equal(write(piece, []), null);
-});
-
-test("chords are shown as musicians write them", () => {
-  const shown = { "F#:min7": "F♯m7", "Bb:maj": "B♭", "C:hdim7/b3": "Cm7♭5/E♭", N: "N.C.", "Eb:9": "E♭9" };
-  for (const [name, label] of Object.entries(shown)) assert.equal(chordLabel(name), label);
-});
-
-test("symbols in markers are chords; a letter is one only beside others", () => {
-  const of = (...texts) => chordsOf(pieceOf([], { markers: texts.map((text, i) => [i, text]) })).map(([, name]) => name);
-  assert.deepEqual(of("Am7", "F", "Verse", "G/B"), ["A:min7", "F:maj", "G:maj/3"]);
-  assert.deepEqual(of("A", "B", "A"), []);
-  assert.deepEqual(of("A", "A:min7"), ["A:min7"]);
+  const markers = [[0, "Verse"], [0, "F#:min7"], [2, "G:maj"]];
+  const piece = pieceOf([], { markers, chords: [[0, "F#:min7", "F#m7"], [2, "G:maj", "G"]], sections: [[0, "Verse"]] });
+  const after = (...change) => setText(piece, ...change)?.markers;
+  assert.deepEqual(after("chord", 0, "Bb:maj"), [[0, "Verse"], [0, "Bb:maj"], [2, "G:maj"]]);
+  assert.deepEqual(after("chord", 1, "C:maj"), [[0, "Verse"], [0, "F#:min7"], [1, "C:maj"], [2, "G:maj"]]);
+  assert.deepEqual(after("section", 2, "A"), [[0, "Verse"], [0, "F#:min7"], [2, "A"], [2, "G:maj"]]);
+  assert.deepEqual(after("section", 0, "Chorus"), [[0, "Chorus"], [0, "F#:min7"], [2, "G:maj"]]);
+  const both = ["Bb:maj", "A"].reduce((now, text, i) => apply(now, setText(now, i ? "section" : "chord", 1, text, i ? text : "Bb")), piece);
+  assert.deepEqual(both.chords[1], [1, "Bb:maj", "Bb"], "one after the other, before the server has answered");
+  assert.deepEqual(both.sections, [[0, "Verse"], [1, "A"]]);
+  assert.ok(!("chords" in toWire(setText(piece, "chord", 1, "C:maj", "C"), 0)));
+  assert.deepEqual(after("chord", 0, ""), [[0, "Verse"], [2, "G:maj"]]);
+  assert.equal(setText(piece, "chord", 1, ""), null);
+  assert.deepEqual(textAt(piece.chords, 2.01), [2, "G:maj", "G"]);
+  const found = write(piece, [[0, "A:min", "Am"], [2, "N", "N.C."]]);
+  assert.deepEqual(found.markers, [[0, "Verse"], [0, "A:min"], [2, "N"]], "what was named before gives way");
+  assert.equal(chordLabel("Cm7b5/Eb"), "Cm7♭5/E♭");
 });
 
 test("words stand under the notes, a syllable each; they are changed and taken away", () => {

@@ -118,10 +118,13 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("harmonise", none).ready, false, "no model here can");
   assert.equal(say("continue", none, pieceOf([])).ready, false);
   assert.equal(say("new", none, pieceOf([])).ready, true);
-  const chart = { ...pieceOf([]), markers: [[0, "C:maj"], [2, "A:min"]] };
+  const chart = { ...pieceOf([]), chords: [[0, "C:maj", "C"], [2, "A:min", "Am"]] };
   assert.equal(say("accompany", none, pieceOf([])).ready, false);
   assert.equal(say("accompany", none, chart).ready, true, "chords alone are enough");
   assert.equal(say("continue", none, chart).ready, false);
+  const without = pieceOf([[0, 3, 4, 60, 80, 0]]); // a note in the first track, none in the second
+  for (const task of ["replace", "accompany"]) assert.match(say(task, { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
+  assert.match(say("vary", bars, without).sentence, /no notes to vary in Bass. Replace composes/);
   for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
   const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
   for (const task of ["replace", "vary"]) {

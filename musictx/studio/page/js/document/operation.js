@@ -42,15 +42,15 @@ export function apply(piece, operation) {
   for (const id of operation.unlock ?? []) locked.delete(id);
   let duration = 0;
   for (const note of notes.values()) if (note.end > duration) duration = note.end;
-  const { tracks, tempos, meters, keys, pedals, fermatas, markers, lyrics, favourites, name } = { ...piece, ...defined(operation) };
-  return { ...piece, notes, locked, next_id, duration, tracks, tempos, meters, keys, pedals, fermatas, markers, lyrics, favourites, name };
+  const { remove, add, change, lock, unlock, label, ...lists } = operation;
+  return { ...piece, ...defined(lists), notes, locked, next_id, duration };
 }
 
 /** What is sent for an operation. @param {Operation} operation @param {number} revision */
 export function toWire(operation, revision) {
-  const { add, change } = operation;
+  const { add, change, chords, sections, ...rest } = operation; // the server reads the markers
   return {
-    ...defined(operation),
+    ...defined(rest),
     ...(add && { add: add.map(noteToWire) }),
     ...(change && { change: change.map(noteToWire) }),
     revision,

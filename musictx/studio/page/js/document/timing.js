@@ -79,7 +79,8 @@ function moved(piece, at) {
   const later = (marks) => marks.map(([time, ...rest]) => [at(time), ...rest]);
   return {
     meters: later(piece.meters), keys: later(piece.keys), pedals: later(piece.pedals),
-    fermatas: piece.fermatas.map(at), markers: later(piece.markers), lyrics: later(piece.lyrics),
+    fermatas: piece.fermatas.map(at), lyrics: later(piece.lyrics),
+    markers: later(piece.markers), chords: later(piece.chords), sections: later(piece.sections),
     change: [...piece.notes.values()].map((note) => ({ ...note, start: at(note.start), end: at(note.end) })),
   };
 }

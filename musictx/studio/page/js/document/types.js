@@ -28,7 +28,9 @@
  * @property {[number, number, number][]} pedals  [time, value, track]
  * @property {number[]} fermatas  times
  * @property {string} [composer]
- * @property {[number, string][]} markers  [time, text]: chords, as document/harmony.js reads them, and sections
+ * @property {[number, string][]} markers  [time, text]: chords and sections
+ * @property {[number, string, string][]} chords  of the markers: [time, text, symbol as musicians write it]
+ * @property {[number, string][]} sections  the other markers
  * @property {[number, string][]} lyrics  [time, syllable]
  * @property {[number, number][]} favourites  [take, proposal]
  *
@@ -45,7 +47,9 @@
  * @property {[number, number, boolean][]} [keys]
  * @property {[number, number, number][]} [pedals]
  * @property {number[]} [fermatas]
- * @property {[number, string][]} [markers]
+ * @property {[number, string][]} [markers]  with these, for the page alone:
+ * @property {[number, string, string][]} [chords]
+ * @property {[number, string][]} [sections]
  * @property {[number, string][]} [lyrics]
  * @property {[number, number][]} [favourites]
  * @property {string} [name]

@@ -1,7 +1,6 @@
 /** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
 
 import { h, iconButton } from "../core/dom.js";
-import { chordLabel, sectionsOf } from "../document/harmony.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
 
@@ -32,11 +31,9 @@ export function withoutStyles(draw) {
 }
 
 /** What stands above and under the staves. @param {import("../app.js").App} app @returns {{chords: [number, string][], sections: [number, string][], lyrics: [number, string][]}} */
-export function textsOf(app) {
-  const chords = app.roll.above.own ? app.roll.above.chords : [];
-  const plain = (name) => chordLabel(name).replaceAll("♯", "#").replaceAll("♭", "b");
-  return { chords: chords.map(([time, name]) => [time, plain(name)]), sections: sectionsOf(app.piece), lyrics: app.piece.lyrics ?? [] };
-}
+export const textsOf = ({ piece }) => ({
+  chords: piece.chords.map(([time, , symbol]) => [time, symbol]), sections: piece.sections, lyrics: piece.lyrics,
+});
 
 /** @param {import("../app.js").App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
 export function mountNotation(app, frame, tools) {

@@ -1,6 +1,5 @@
 /** The tasks: what each needs, what it will do in words, and the request that is sent. Pure. */
 
-import { chordsOf } from "../document/harmony.js";
 import { seam } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
 import { notesIn } from "../selection.js";
@@ -81,6 +80,10 @@ export function describe(wish, piece, beats, scope, model) {
       return { ready: false, sentence: `All notes of ${where}${inTracks} are locked. Unlock some of them with L, or select more.` };
     }
   }
+  if (names.length && piece.notes.size && ["replace", "vary", "accompany"].includes(wish.task) && ![...piece.notes.values()].some((note) => tracks.includes(note.track))) {
+    if (wish.task === "vary") return { ready: false, sentence: `There are no notes to vary in ${list(names)}. Replace composes some there.` };
+    return { ...has, sentence: `Composes ${list(names)} to the other notes of ${where}.` };
+  }
   switch (wish.task) {
     case "new": {
       const players = names.length && model.suits?.includes("beats") ? `, for ${list(names)}` : "";
@@ -98,7 +101,7 @@ export function describe(wish, piece, beats, scope, model) {
       if (!piece.notes.size) return empty;
       return stretch ? { ...has, sentence: `Keeps ${wish.keep} % of the notes of ${where}${inTracks}, and composes the others anew.` } : missing;
     case "accompany":
-      if (!piece.notes.size && chordsOf(piece).length) return { ...has, sentence: "Composes tracks to the chords above the bars." };
+      if (!piece.notes.size && piece.chords.length) return { ...has, sentence: "Composes tracks to the chords above the bars." };
       return piece.notes.size ? { ...has, sentence: `Adds tracks that accompany ${where}${inTracks}.` } : empty;
     default:
       return piece.notes.size ? { ...has, sentence: `Sets ${where}${inTracks} for four voices, in the manner of a chorale.` } : empty;

@@ -2,13 +2,14 @@
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
-import { chordLabel, chordsOf, inForce, lineOf, sectionsOf, setLyrics, setText } from "../document/harmony.js";
+import { chordLabel, lineOf, setLyrics, setText, textAt } from "../document/harmony.js";
 import { openDialog } from "../shell/dialog.js";
-import { positionWords, stretchWords } from "../document/words.js";
+import { positionWords, sentence, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("../document/harmony.js").TimedText} TimedText */
+/** @typedef {import("../document/harmony.js").Chord} Chord */
 
 const ROW = 20; // pixels
 const PATIENCE = 700; // milliseconds without an edit before chords are looked for
@@ -17,7 +18,7 @@ const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-seri
 
 export class Above {
   canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
-  /** The chords that the notes imply, where the piece names none. @type {TimedText[]} */
+  /** The chords that the notes imply, where the piece names none. @type {Chord[]} */
   implied = [];
   #key = "";
   #timer = /** @type {any} */ (0);
@@ -41,38 +42,34 @@ export class Above {
   /** What is shown, from above. @returns {("section" | "chord" | "lyric")[]} */
   rows() {
     const { piece } = this.roll.app;
-    return [piece && sectionsOf(piece).length && "section", "chord", piece?.lyrics?.length && "lyric"].filter(Boolean);
+    return [piece?.sections.length && "section", "chord", piece?.lyrics.length && "lyric"].filter(Boolean);
   }
 
-  /** The chords above the bars: those that the piece names, else those that its notes imply. @returns {TimedText[]} */
-  get chords() {
-    const { piece } = this.roll.app;
-    const own = piece ? chordsOf(piece) : [];
-    return own.length ? own : this.implied;
-  }
-
-  /** Are they the piece's own? */
+  /** Does the piece name chords? */
   get own() {
-    return Boolean(this.roll.app.piece && chordsOf(this.roll.app.piece).length);
+    return Boolean(this.roll.app.piece?.chords.length);
   }
 
   /** Where the text begins that is shown at a place. */
   #near(row, x) {
     const { app, view } = this.roll;
-    const all = row === "section" ? sectionsOf(app.piece) : row === "lyric" ? app.piece.lyrics : chordsOf(app.piece);
+    const all = { section: app.piece.sections, chord: app.piece.chords, lyric: app.piece.lyrics }[row];
     return all.findLast(([time]) => view.x(time) <= x && x < view.x(time) + 40)?.[0];
   }
 
   /** Asks for the text at a moment. @param {"chord" | "section"} kind @param {number} time */
   write(kind, time) {
     const { app } = this.roll;
-    const all = kind === "chord" ? this.chords : sectionsOf(app.piece);
-    const now = inForce(all, time);
-    const here = now && Math.abs(now[0] - time) < 0.03 ? now[1] : "";
-    const shown = kind === "chord" && here ? chordLabel(here).replaceAll("♯", "#").replaceAll("♭", "b") : here;
-    this.#ask(kind === "chord" ? "Chord" : "Section", `at ${positionWords(app.beats, time)}`, shown,
-      kind === "chord" ? "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next." : "Such as Verse, Chorus or A; empty: none here.",
-      (text) => setText(app.piece, kind, time, text) ?? (text && kind === "chord" ? `${text} is no chord that is known here. Write C, F#m7, Bbmaj7, Gsus4 or N.C.` : null));
+    const where = `at ${positionWords(app.beats, time)}`;
+    if (kind === "section") {
+      return this.#ask("Section", where, textAt(app.piece.sections, time)?.[1] ?? "", "Such as Verse, Chorus or A; empty: none here.",
+        async (text) => setText(app.piece, kind, time, text));
+    }
+    const [, , shown = ""] = textAt(this.own ? app.piece.chords : this.implied, time) ?? [];
+    this.#ask("Chord", where, shown, "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next.", async (text) => {
+      const name = text && (await get(`${session(app.piece.id)}/chord?${new URLSearchParams({ text })}`)).name;
+      return setText(app.piece, kind, time, name, text);
+    });
   }
 
   /** Asks for the words under the notes: of the selected bars, else from a moment on. @param {number} [time]  else the selected note, or the cursor */
@@ -84,21 +81,21 @@ export class Above {
     const track = range ? app.pen?.id : chosen?.track ?? app.pen?.id;
     const starts = this.roll.index.notes.filter((note) => note.track === track).map((note) => note.start);
     const stretch = time === undefined && range ? { begin, end: range.end } : { begin: starts.find((at) => at > begin - 0.03) ?? begin };
-    const now = (piece.lyrics ?? []).filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
+    const now = piece.lyrics.filter(([at]) => at > stretch.begin - 0.03 && at < (stretch.end ?? stretch.begin + 0.04) - 0.01);
     this.#ask("Words", stretch.end ? `of ${stretchWords(app.beats, begin, stretch.end)}` : `from ${positionWords(app.beats, stretch.begin)}`, lineOf(now),
       "A syllable for each note from here on: Freu-de schö-ner. _ holds one over another note; empty: none here.",
-      (line) => setLyrics(piece, line, stretch, starts));
+      async (line) => setLyrics(piece, line, stretch, starts));
   }
 
-  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => import("../document/types.js").Operation | string | null} write  a sentence is what is wrong */
+  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<import("../document/types.js").Operation | string | null>} write  a sentence, or an error, is what is wrong */
   #ask(what, where, shown, help, write) {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
     const hint = h("p.hint", { role: "status" }, help);
     const form = h("form.said-form", {
-      onsubmit(event) {
+      async onsubmit(event) {
         event.preventDefault();
-        const operation = write(field.value.trim());
+        const operation = await write(field.value.trim()).catch((error) => sentence(error.message));
         if (typeof operation === "string") {
           hint.textContent = operation;
           hint.classList.add("wrong");
@@ -128,12 +125,12 @@ export class Above {
     if (!wanted) return this.#got([]);
     this.#timer = setTimeout(async () => {
       if (app.mirror.pending || !app.online) { this.#key = ""; return; } // what is confirmed later asks again
-      const implied = await get(`${session(piece.id)}/chords`).catch(() => null);
+      const implied = await get(`${session(piece.id)}/chords?symbols=1`).catch(() => null);
       if (implied && app.piece?.id === piece.id && key === this.#key) this.#got(implied);
     }, PATIENCE);
   }
 
-  /** @param {TimedText[]} implied */
+  /** @param {Chord[]} implied */
   #got(implied) {
     if (String(implied) === String(this.implied)) return;
     this.implied = implied;
@@ -160,8 +157,11 @@ export class Above {
     ctx.textBaseline = "middle";
     this.rows().forEach((row, i) => {
       const middle = (i + 0.5) * ROW + 1;
-      if (row === "section") this.#sections(ctx, i * ROW, sectionsOf(app.piece));
-      else if (row === "chord") this.#texts(ctx, middle, this.chords.map(([time, name]) => [time, chordLabel(name)]), `${this.own ? "600" : "italic"} 13px ${FONT}`, this.own ? colours.ink : colours["ink-2"]);
+      if (row === "section") this.#sections(ctx, i * ROW, app.piece.sections);
+      else if (row === "chord") {
+        const chords = this.own ? app.piece.chords : this.implied;
+        this.#texts(ctx, middle, chords.map(([time, , symbol]) => [time, chordLabel(symbol)]), `${this.own ? "600" : "italic"} 13px ${FONT}`, this.own ? colours.ink : colours["ink-2"]);
+      }
       else this.#texts(ctx, middle, app.piece.lyrics, `12.5px ${FONT}`, colours["ink-2"]);
     });
   }

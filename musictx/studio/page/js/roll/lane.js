@@ -8,7 +8,6 @@ import { remember, remembered } from "../sound/remember.js";
 import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
 import { along, HEIGHT, heightOf, stems } from "./strokes.js";
-import { Tiles } from "./tiles.js";
 
 /** @typedef {import("../document/types.js").Note} Note */
 
@@ -22,7 +21,6 @@ export class Lane {
   #controllers = [];
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();
-  #tiles = new Tiles();
   #asked = "";
 
   /** @param {import("./roll.js").Roll} roll */
@@ -139,10 +137,10 @@ export class Lane {
     if (this.shown) sizeCanvas(this.canvas, this.roll.view.width, HEIGHT);
   }
 
-  /** @param {any[]} look  what the notes depend on @param {(view: import("./view.js").View) => Note[]} between  those that are seen */
-  draw(look, between) {
+  /** @param {Note[]} visible */
+  draw(visible) {
     if (!this.shown) return;
-    const { app, view, colours } = this.roll;
+    const { view, colours } = this.roll;
     const ctx = begin(this.canvas.getContext("2d"));
     ctx.fillStyle = colours["row-white"];
     ctx.fillRect(0, 0, view.width, HEIGHT);
@@ -150,10 +148,8 @@ export class Lane {
     for (const value of [32, 64, 96]) ctx.fillRect(0, Math.round(heightOf(value)), view.width, 1);
     ctx.fillStyle = colours.bar;
     ctx.fillRect(0, 0, view.width, 1);
-    if (this.what === "velocity") {
-      const { notes, tracks } = app.selection;
-      this.#tiles.show(ctx, view, HEIGHT, [...look, notes, tracks, this.#drawn.size ? {} : null], (own, seen) => this.#velocities(own, seen, between(seen)));
-    } else this.#movements(ctx, Number(this.what));
+    if (this.what === "velocity") this.#velocities(ctx, visible);
+    else this.#movements(ctx, Number(this.what));
     if (this.#drawn.size) {
       const [value] = [...this.#drawn.values()].slice(-1);
       ctx.fillStyle = colours.ink;
@@ -164,9 +160,9 @@ export class Lane {
     ctx.globalAlpha = 1;
   }
 
-  /** A stem for each note, those of one colour together, and of those in one column of pixels the longest. @param {import("./view.js").View} view @param {Note[]} visible */
-  #velocities(ctx, view, visible) {
-    const { app, colours } = this.roll;
+  /** A stem for each note, those of one colour together, and of those in one column of pixels the longest. @param {Note[]} visible */
+  #velocities(ctx, visible) {
+    const { app, view, colours } = this.roll;
     const { tracks } = app.piece;
     const { notes: selected, tracks: meant } = app.selection;
     const place = new Map(tracks.map((track, i) => [track.id, i]));

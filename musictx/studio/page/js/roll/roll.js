@@ -14,7 +14,6 @@ import { drawNotes } from "./notes.js";
 import * as over from "./overlay.js";
 import { Overview } from "./overview.js";
 import { mountPointer } from "./pointer.js";
-import { Tiles } from "./tiles.js";
 import { View } from "./view.js";
 
 /** @typedef {import("../document/types.js").Note} Note */
@@ -38,7 +37,6 @@ export class Roll {
   timings = [];
   #stale = { back: false, over: false };
   #frame = 0;
-  #tiles = new Tiles();
   #lit = "";
   #following = true;
 
@@ -221,9 +219,9 @@ export class Roll {
     const shown = app.ghost;
     const gone = shown ? leaving(piece, shown.take, shown.proposal) : new Set();
     const back = shown ? returning(piece, shown.take, shown.proposal) : [];
-    const visible = this.#between(view, back);
+    const visible = [...this.index.between(view.left, view.right), ...back.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
-    if (stale) this.#drawBack(piece, back, gone);
+    if (stale) this.#drawBack(piece, visible, gone);
     this.#drawOver(piece, visible, shown, gone);
     if (stale) this.overview.draw();
     this.timings.push(performance.now() - began);
@@ -231,22 +229,14 @@ export class Roll {
     if (player.playing) this.invalidate("over");
   }
 
-  /** The notes in sight; some come back with a proposal that is shown. @param {View} view @param {Note[]} back */
-  #between(view, back) {
-    return [...this.index.between(view.left, view.right), ...back.filter((note) => note.start < view.right && note.end > view.left)];
-  }
-
-  #drawBack(piece, back, leaving) {
+  #drawBack(piece, visible, leaving) {
     const { view, colours, app } = this;
     const gone = new Set([...leaving, ...this.dragged.map((note) => note.id)]);
     const tracksMeant = (this.#meant = app.selection.tracks);
     const ctx = begin(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
-    const look = [piece, colours, [...gone].join(), back.map((note) => note.id).join()];
-    this.lane.draw(look, (seen) => this.#between(seen, back).filter((note) => !gone.has(note.id)));
-    this.#tiles.show(ctx, view, view.height, [...look, tracksMeant], (own, seen) => {
-      drawNotes(own, seen, this.#between(seen, back), { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
-    });
+    this.lane.draw(visible.filter((note) => !gone.has(note.id)));
+    drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
   }
 
   #drawOver(piece, visible, shown, gone) {

@@ -8,19 +8,20 @@ import torch
 
 import musictx
 from musictx import bundle, midi
-from musictx.apps import compare as app
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
-from musictx.config import CompareConfig, CorpusConfig, ModelFolder, SamplingConfig
+from musictx.config import CorpusConfig, ModelFolder, SamplingConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate import compare as app
 from musictx.evaluate.comparison import COPIED
+from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import SHORTEST_COPY
 from musictx.evaluate.measures import MEASURES, measure
-from musictx.evaluate.musical import polyphony, skyline
+from musictx.evaluate.musical import polyphony
 from musictx.evaluate.sets import Excerpt, beginning
-from musictx.notes import Score
+from musictx.notes import Score, skyline
 from musictx.tokens.build import build
 from musictx.tokens.coordinates import token_coordinates
 from tests.data.helpers import write_songs

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from musictx.songs.bar_ids import FIELDS_PER_NOTE, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, write
 from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import Vocabulary

@@ -1,4 +1,4 @@
-"""Groups ahead (songs/lookahead.py): whatever they say, wherever they stand, the piece is read."""
+"""Groups ahead (songs/bar_layout.py): whatever they say, wherever they stand, the piece is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.songs import lookahead
-from musictx.songs.bar_ids import FIELDS_PER_NOTE
+from musictx.songs import bar_layout
+from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import CUT, SPECIALS
@@ -76,7 +76,7 @@ def test_what_stands_ahead_of_a_bar_line_is_passed_over(piece, data):
     ids = TOKENS.encode(piece)
     opening = st.tuples(st.just(KNOWN), content, content, content, content)
     woven = [CUT, *data.draw(group(*FRONT))]
-    for bar in lookahead.by_bar(ids, BAR):
+    for bar in bar_layout.by_bar(ids, BAR):
         if data.draw(st.booleans()):
             woven += [*data.draw(opening), *flat(data.draw(no_bars))]
         woven += bar.reshape(-1).tolist()
@@ -98,8 +98,8 @@ def test_what_is_known_of_a_bar_stands_once_before_its_line(piece, data):
     known = notes[np.array(mine)]
     whole = np.bincount(bar[np.array(mine)], minlength=count) == np.bincount(bar, minlength=count)
     parts = data.draw(st.lists(st.sampled_from([CHORD, 0, 40, DRUM_PART]), unique=True))
-    ahead = lookahead.Lookahead(begin, stop, look, known, whole, parts)
-    ids, of_piece = lookahead.interleaved(stream, ahead, TABLE)
+    ahead = bar_layout.Lookahead(begin, stop, look, known, whole, parts)
+    ids, of_piece = bar_layout.interleaved(stream, ahead, TABLE)
     assert np.array_equal(ids[of_piece], TOKENS.write(stream))
     assert all(map(np.array_equal, TOKENS.read(ids), stream))
     # Read as a piece of their own, the groups ahead are the known bars.

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from musictx import bundle, midi
-from musictx.apps import evaluate as app
-from musictx.config import CorpusConfig, EvaluateConfig, ModelFolder
+from musictx.config import CorpusConfig, ModelFolder
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
+from musictx.evaluate import app
+from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import evaluate
 from musictx.tokens.build import build
 from tests.data.helpers import song, write_songs

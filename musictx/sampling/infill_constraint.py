@@ -7,9 +7,9 @@ The model writes the piece from beginning to end, given notes too. Four rules ho
 - new notes of a pitch end before a given note of that pitch begins;
 - no new note begins while a given one of its pitch sounds, or where one begins.
 
-An item is a strike or a release (:mod:`.given_events`), or a note, chord or bar line
-(:mod:`musictx.songs.given_bars`): what tokens write at a place in time. These modules say how an
-item is spelled and which ids would pass it.
+An item is what tokens write at a place in time: a strike or a release
+(:mod:`.event_constraint`), or a note, chord or bar line (:mod:`musictx.songs.bar_constraint`).
+These two modules say how an item is spelled and which ids would pass it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import pytest
 import musictx
 from musictx.apps import parts, tasks
 from musictx.config import InfillConfig
+from musictx.data.statistics import at_once
 from musictx.errors import UserError
-from musictx.evaluate.note_limits import at_once
 from musictx.notes import METER
 from musictx.songs.drummers import KINDS
 from musictx.tokens import controls

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.songs import harmonic_fit
+from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
-from musictx.songs.harmonic_fit import HarmonicFit
+from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import (
     CHORD_OVERHANG,
     CLASH,
@@ -78,8 +78,8 @@ def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step,
 def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
-    monkeypatch.setattr(harmonic_fit, "CLASH", 60.0)
-    monkeypatch.setattr(harmonic_fit, "CHORD_OVERHANG", 60.0)
+    monkeypatch.setattr(infill_biases, "CLASH", 60.0)
+    monkeypatch.setattr(infill_biases, "CHORD_OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
     tune = Score(
         notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
@@ -102,7 +102,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
 
 def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
     """A cost that no logits outweigh."""
-    monkeypatch.setattr(harmonic_fit, "CLASH_OVERHANG", 60.0)
+    monkeypatch.setattr(infill_biases, "CLASH_OVERHANG", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))

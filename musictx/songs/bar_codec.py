@@ -18,7 +18,7 @@ LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.
 DRUM_STEPS = STEPS // 4
 #: Which id of a bar line says which bar it repeats: 0 none, from REPEATS on how many bars before it
-#: that one lies; 1 and 2 stand ahead of the piece only (:mod:`.lookahead`).
+#: that one lies; 1 and 2 stand ahead of the piece only (:mod:`.bar_layout`).
 REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
 
@@ -66,9 +66,9 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
 
 
 def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
-    """Any ids -> the bars and notes that they say; five ids that say none, what stands before the
-    first bar, or is known ahead (:mod:`.lookahead`), are passed over. Raises ``ValueError`` for ids
-    that the vocabulary does not have."""
+    """Any ids -> the bars and notes that they say. Five ids that say none, those before the first
+    bar and groups ahead (:mod:`.bar_layout`) are passed over. Raises ``ValueError`` for ids that
+    the vocabulary does not have."""
     if len(ids) and (ids.min() < 0 or ids.max() >= table.size):
         raise ValueError(f"ids: expected 0 to {table.size - 1}")
     content = ids[ids >= len(SPECIALS)]

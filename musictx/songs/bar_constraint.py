@@ -1,6 +1,6 @@
-"""Given notes in bars (:mod:`musictx.songs.bar_tokens`); see :mod:`musictx.sampling.given`.
+"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
 
-Bar lines, given groups, and the groups ahead of a bar (:mod:`musictx.songs.lookahead`) are written
+Bar lines, given groups, and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are written
 for the model; it draws what stands between, and which earlier bar a bar repeats. At each place it
 may draw what comes before the next given group in the order of groups, or that group itself.
 """
@@ -18,9 +18,9 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
-from musictx.sampling.given import GivenRow, NewNotes
+from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_grammar import BarState
-from musictx.songs.bar_ids import FIELDS_PER_NOTE
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import Vocabulary

@@ -11,12 +11,13 @@ from typing import Any
 
 from musictx.bundle import Bundle, load
 from musictx.card import check_card
-from musictx.config import CorpusConfig, EvaluateConfig
+from musictx.config import CorpusConfig
 from musictx.data import corpora
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
+from musictx.evaluate.config import EvaluateConfig
 from musictx.files import check_writable, write_table, write_text
 from musictx.progress import progress
 from musictx.shipped import chosen
@@ -138,7 +139,7 @@ def _check_split(corpus: CorpusConfig, split: str) -> None:
 
 
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """The corpus that a model was trained on, by its card (see ``training/card.py``)."""
+    """The corpus that a model was trained on, by its card (see ``training/report.py``)."""
     check_card(card, "the model's card")
     about: Any = card.get("corpus")
     about = about if isinstance(about, dict) else {}

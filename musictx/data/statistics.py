@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from musictx.data.shards import Shards
-from musictx.evaluate.musical import excerpt, restruck, scale_consistency
-from musictx.notes import DRUMS, Score
+from musictx.keys import scale_consistency
+from musictx.notes import DRUMS, Score, pitched
 from musictx.tokens.controls import CONTROLS, measured
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -23,6 +23,11 @@ SHARE_WITHIN = 0.95
 NOTES_OF_A_REGISTER = 100
 #: Scale and self-similarity are those of so many seconds from the middle of each piece.
 MIDDLE = 30.0
+#: A note is re-struck if its pitch was struck less than so many seconds before.
+RESTRUCK_SECONDS = 0.5
+#: Differences of times that ought to be equal differ by less, so that it does not matter when a
+#: piece begins.
+ROUNDING = 1e-6
 #: From so many pieces, or up to twice as many, the note limits of a corpus are read.
 PIECES = 100
 
@@ -142,3 +147,29 @@ def registers(counts: np.ndarray) -> list[tuple[int, int]]:
 def usual_length(lengths: np.ndarray) -> float:
     """Seconds that :data:`SHARE_WITHIN` of ``lengths`` do not exceed."""
     return round(float(np.quantile(lengths, SHARE_WITHIN, method="higher")), 3)
+
+
+def excerpt(score: Score, start: float, seconds: float) -> Score:
+    """The notes struck from ``start`` to before ``start + seconds``, counted from ``start``.
+
+    Their ends are cut at the end of the excerpt; a note struck before it is not in it, nor are
+    drums, pedals and marks.
+    """
+    notes = score.notes
+    inside = (notes["start"] >= start) & (notes["start"] < start + seconds) & ~notes["drum"]
+    chosen = notes[inside].copy()
+    chosen["end"] = np.minimum(chosen["end"], start + seconds) - start
+    chosen["start"] -= start
+    return Score(notes=chosen)
+
+
+def restruck(score: Score) -> float:
+    """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before.
+    Empty: nan; one note: 0."""
+    notes = pitched(score)
+    if not len(notes):
+        return np.nan
+    order = np.lexsort((notes["start"], notes["pitch"]))
+    pitch, start = notes["pitch"][order], notes["start"][order]
+    again = (pitch[1:] == pitch[:-1]) & (np.diff(start) < RESTRUCK_SECONDS - ROUNDING)
+    return float(again.sum() / len(notes))

@@ -1,10 +1,12 @@
-"""In which key a piece is, by how long each pitch class sounds."""
+"""The key of a piece by how long each pitch class sounds, and the scale that holds its notes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+
+from musictx.notes import Score, pitched
 
 #: Fitness of the twelve notes above the tonic: Krumhansl & Kessler 1982, from listeners.
 _PROFILES = {
@@ -20,6 +22,13 @@ _CENTRED = np.array(
     ]
 )
 NAMES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+
+#: Semitones above the keynote: major, and harmonic minor (natural minor has the pitch classes of
+#: its relative major, so that 24 scales would be 12).
+_MAJOR, _MINOR = (0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)
+_SCALES = np.array(
+    [[(p - key) % 12 in mode for p in range(12)] for mode in (_MAJOR, _MINOR) for key in range(12)]
+)
 
 
 class Key(NamedTuple):
@@ -62,3 +71,28 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     fits[: len(_PROFILES)] += home
     best = int(np.argmax(fits > fits.max() - 1e-9))  # the first of equal ones
     return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])
+
+
+def best_scale(score: Score) -> np.ndarray:
+    """(12,) bool: the pitch classes of the scale that holds most notes, as :func:`scale_of`."""
+    return scale_of(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
+
+
+def key_of(counts: np.ndarray) -> tuple[int, bool]:
+    """Pitch class of the keynote of :func:`scale_of`, and whether it is minor."""
+    minor, keynote = divmod(int((_SCALES @ counts).argmax()), 12)
+    return keynote, bool(minor)
+
+
+def scale_of(counts: np.ndarray) -> np.ndarray:
+    """(12,) bool: the scale, of 12 major and 12 harmonic minor ones, that holds most of the notes
+    of each pitch class, ``counts`` (12,); of equal ones the first, so C major without a note."""
+    return _SCALES[int((_SCALES @ counts).argmax())]
+
+
+def scale_consistency(score: Score, scale: np.ndarray | None = None) -> float:
+    """The share of notes within ``scale`` (12,) bool, by default :func:`best_scale`. Empty: nan;
+    one note: 1; all pitch classes equally often: 7/12."""
+    counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
+    inside = counts[best_scale(score) if scale is None else scale].sum()
+    return float(inside / counts.sum()) if counts.sum() else np.nan

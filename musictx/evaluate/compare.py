@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from musictx import registry
-from musictx.apps.evaluate import check_file, described, find_shards, unnamed, write_result
-from musictx.apps.infill import composed
-from musictx.apps.tasks import task_of
 from musictx.bundle import Bundle, load
-from musictx.config import AccompanyConfig, CompareConfig, GenerateConfig, InfillConfig
 from musictx.data.shards import Shards, is_shards
 from musictx.errors import UserError
 from musictx.evaluate import sets
+from musictx.evaluate.app import check_file, described, find_shards, unnamed, write_result
 from musictx.evaluate.comparison import Comparison, compare, copy_index
-from musictx.evaluate.musical import skyline
+from musictx.evaluate.config import CompareConfig
+from musictx.evaluate.samples import GAPS, SampleFolder, around, continued
 from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
 from musictx.progress import progress
-from musictx.sampling.folder import Opening, SampleFolder, fill
-from musictx.sampling.primer import encode_primer
 from musictx.sampling.steer import counts_no_bars
 from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
-
-#: Tasks in which the middle of a piece is written anew.
-GAPS = ("infill", "vary")
 
 
 class Measures(Protocol):
@@ -87,10 +79,10 @@ class AnyMusic:
     def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:
         self.seed, self.seconds = config.seed, config.seconds
         self.tokens = None if bundle is None else bundle.tokenizer
-        around = config.task in GAPS
+        gap = config.task in GAPS
         #: Seconds that are given before what is measured, and after it.
-        self.before = config.primer_seconds if around or config.task == "continue" else 0.0
-        self.after = self.before if around else 0.0
+        self.before = config.primer_seconds if gap or config.task == "continue" else 0.0
+        self.after = self.before if gap else 0.0
         self.length = self.before + self.seconds + self.after
 
     def samples(self, folder: str | Path) -> list[Excerpt]:
@@ -242,9 +234,6 @@ def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: Measures)
     return build(measures.tokenizer or "performance")
 
 
-# ----------------------------------------------------------------------------------------- generate
-
-
 def _generate(
     config: CompareConfig,
     bundle: Bundle,
@@ -253,53 +242,15 @@ def _generate(
     measures: Measures,
     music: AnyMusic,
 ) -> None:
+    """Compose ``config.pieces`` samples into ``folder``."""
     out = SampleFolder(folder)
-    if config.task in registry.TASKS:
-        perform = registry.load(registry.TASKS[config.task])
-        pieces = real.pieces(measures, config.pieces)[: config.pieces]
-        with progress("composing", "pieces") as update:
-            perform(out, bundle, pieces, config, update)
+    if config.task in ("free", "continue"):
+        pieces = [] if config.task == "free" else real.pieces(music, config.pieces)
+        with progress("generating", "seconds", config.pieces * config.seconds) as update:
+            continued(out, bundle, pieces, config, measures.ending, update)
         return
-    pieces = [] if config.task == "free" else real.pieces(music, config.pieces)
-    if config.task in (*GAPS, "accompany"):
-        with progress("composing", "pieces") as update:
-            _around(config, bundle, pieces, out, update)
-        return
-    # From nothing, or from the openings of real pieces, again from the first if there are too few.
-    starts = [Opening()]
-    if pieces:
-        given, seconds = bundle.tokenizer, config.primer_seconds
-        starts = [
-            Opening(one.name, encode_primer(given, one.piece, seconds=seconds, name=one.name))
-            for one in pieces
-        ]
-    starts = [starts[i % len(starts)] for i in range(config.pieces)]
-    with progress("generating", "seconds", config.pieces * config.seconds) as update:
-        request = GenerateConfig(
-            seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=measures.ending
-        )
-        fill(out, bundle, starts, request, update)
-
-
-def _around(
-    config: CompareConfig,
-    bundle: Bundle,
-    pieces: Sequence[Excerpt],
-    out: SampleFolder,
-    progress: Callable[[int, int], None],
-) -> None:
-    """The middle of the beginning of each real piece written anew, or varied; or an accompaniment
-    to its melody, instead of all else."""
-    request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
-    for number, one in enumerate(pieces):
-        score = one.piece
-        if config.task == "accompany":
-            score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
-        else:
-            begin, end = f"{one.start:.3f}s", f"{one.stop:.3f}s"
-            request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
-        task = replace(task_of(request, score), varied=config.task == "vary")
-        (sample,) = composed(bundle, task, request, seed=config.seed + number)
-        out.add(number, sample.score, source=one.name, seam=one.start, ended=sample.ended)
-        out.write_list()
-        progress(number + 1, len(pieces))
+    others = config.task in registry.TASKS
+    perform = registry.load(registry.TASKS[config.task]) if others else around
+    pieces = real.pieces(measures if others else music, config.pieces)[: config.pieces]
+    with progress("composing", "pieces") as update:
+        perform(out, bundle, pieces, config, update)

@@ -1,4 +1,5 @@
-"""Given notes among strikes and releases (:mod:`musictx.tokens.performance`); see :mod:`.given`.
+"""The constraint that keeps given notes, among strikes and releases: see
+:mod:`.infill_constraint`.
 
 Given events are written at their steps, with their program and velocity: releases at once, strikes
 before time goes on. The model may draw any velocity before a given strike: it does not know the
@@ -12,7 +13,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from musictx.sampling.given import GivenRow, NewNotes
+from musictx.sampling.infill_constraint import GivenRow, NewNotes
 from musictx.tokens import events as ev
 from musictx.tokens.grammar import PerformanceState
 

@@ -1,14 +1,13 @@
 """Statistics of a corpus, against plain loops."""
 
 import itertools
-import statistics
+from statistics import fmean, median
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from musictx.evaluate import musical
-from musictx.evaluate import note_limits as h
+from musictx.data import statistics as h
 from musictx.tokens import controls
 from tests.pieces import of
 from tests.strategies import scores
@@ -48,16 +47,16 @@ def test_note_limits_against_loops(one):
         assert 1 <= most <= len(mine)
         spread = max(max(n["start"] for n in mine) - min(n["start"] for n in mine), 1.0)
         assert rate == round(float(len(mine) / spread), 3)
-    assert stats["restruck"] == pytest.approx(musical.restruck(one), abs=1e-4)
+    assert stats["restruck"] == pytest.approx(h.restruck(one), abs=1e-4)
     lengths = [n["end"] - n["start"] for n in notes]
     if len(notes) < h.NOTES_OF_A_REGISTER:  # too few to tell registers apart
         assert stats["longest_note"] == [[0, round(float(mark(lengths)), 3)]]
-    middle = musical.excerpt(one, max(0.0, (one.duration - h.MIDDLE) / 2), h.MIDDLE)
+    middle = h.excerpt(one, max(0.0, (one.duration - h.MIDDLE) / 2), h.MIDDLE)
     levels = controls.measured(middle.notes[~middle.notes["drum"]], middle.duration)
     assert stats.get("register") == (round(levels["register"], 3) if "register" in levels else None)
     if len(middle):
         velocities = [int(n["velocity"]) for n in middle.notes]
-        assert stats["loudness"] == round(statistics.fmean(velocities), 3)
+        assert stats["loudness"] == round(fmean(velocities), 3)
     span = max(n["end"] for n in notes) - min(n["start"] for n in notes)
     if span > 0:
         assert stats["density"] == round(float(len(notes) / span), 3)
@@ -92,5 +91,5 @@ def test_several_pieces_are_one_corpus_and_drums_do_not_count():
     assert (alone["longest_note"], alone["most_notes"]) == ([[0, 2.0]], 3)
     both = h.note_limits([chord, line, drums])
     assert (both["longest_note"], both["most_notes"]) == ([[0, 1.0]], 1)
-    assert both["density"] == statistics.median([3 / 2, 1.0])
+    assert both["density"] == median([3 / 2, 1.0])
     assert h.note_limits([drums]) == {}

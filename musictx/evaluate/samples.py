@@ -1,0 +1,135 @@
+"""Samples that a model composes for ``musictx compare``: MIDI files in one folder.
+
+::
+
+    000.mid, 001.mid, ...   the pieces, a continuation with its primer before it
+    samples.json            of each: the piece that it was made from, the seconds at which its new
+                            music begins, what ended it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from musictx import midi
+from musictx.apps.infill import composed
+from musictx.apps.tasks import task_of
+from musictx.bundle import Bundle
+from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
+from musictx.errors import UserError
+from musictx.evaluate.config import CompareConfig
+from musictx.evaluate.sets import LIST, Excerpt
+from musictx.files import check_writable, write_text
+from musictx.notes import Score, skyline
+from musictx.sampling.composer import continue_each
+from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.steer import controls_of, steering
+from musictx.sampling.strengths import ROWS_AT_ONCE
+
+#: Tasks in which the middle of a piece is written anew.
+GAPS = ("infill", "vary")
+
+
+class SampleFolder:
+    """A new folder, or an empty one, that samples are written into.
+
+    Raises ``UserError`` if there is something in it.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.samples: dict[str, dict[str, Any]] = {}
+        if self.folder.is_dir() and any(self.folder.iterdir()):
+            raise UserError(
+                f"samples={folder}: there is something in it; leave pieces= out to measure it, or "
+                "give a new or empty folder to write into"
+            )
+        check_writable(self.folder, "samples")
+
+    def add(self, number: int, score: Score, **facts: Any) -> None:
+        """Write a sample and what there is to know of it; :meth:`write_list` makes it count."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        midi.write(score, self.folder / f"{number:03d}.mid")
+        self.samples[f"{number:03d}"] = facts
+
+    def write_list(self) -> None:
+        """samples.json, with all samples that were added."""
+        content = {"samples": dict(sorted(self.samples.items()))}
+        write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
+
+
+def continued(
+    out: SampleFolder,
+    bundle: Bundle,
+    pieces: Sequence[Excerpt],
+    config: CompareConfig,
+    ending: str,
+    progress: Callable[[float], None],
+) -> None:
+    """``config.pieces`` continuations of the openings of ``pieces``, again from the first if these
+    are too few, or new pieces where there are none. Sample i is that of ``musictx generate`` with
+    the same seed.
+
+    ending    the option ``end`` of generate
+    progress  called with the seconds of all samples so far
+    """
+    request = GenerateConfig(
+        seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
+    )
+    openings = [("", NOTHING)]
+    if pieces:
+        tokenizer, seconds = bundle.tokenizer, config.primer_seconds
+        openings = [
+            (one.name, encode_primer(tokenizer, one.piece, seconds=seconds, name=one.name))
+            for one in pieces
+        ]
+    starts = [openings[i % len(openings)] for i in range(config.pieces)]
+    order = sorted(range(len(starts)), key=lambda i: (len(starts[i][1].ids), i))  # less padding
+    values, written = controls_of(request), 0.0
+    for first in range(0, len(order), ROWS_AT_ONCE):
+        numbers = order[first : first + ROWS_AT_ONCE]
+        primers, rows = [starts[i][1] for i in numbers], len(numbers)
+        samples = continue_each(
+            bundle,
+            primers,
+            request,
+            seeds=[(config.seed, i) for i in numbers],
+            steering=[
+                steering(bundle, values, request.guidance, like=primer.score) for primer in primers
+            ],
+            progress=lambda _, seconds, before=written, rows=rows: progress(
+                before + rows * seconds
+            ),
+        )
+        for i, sample in zip(numbers, samples):
+            out.add(i, sample.score, source=starts[i][0], seam=sample.seam, ended=sample.ended)
+        out.write_list()
+        written += config.seconds * rows
+
+
+def around(
+    out: SampleFolder,
+    bundle: Bundle,
+    pieces: Sequence[Excerpt],
+    config: CompareConfig,
+    progress: Callable[[int, int], None],
+) -> None:
+    """The middle of the beginning of each real piece written anew, or varied; or an accompaniment
+    to its melody, instead of all else."""
+    request: InfillConfig | AccompanyConfig = AccompanyConfig(sampling=config.sampling)
+    for number, one in enumerate(pieces):
+        score = one.piece
+        if config.task == "accompany":
+            score = replace(score.with_notes(score.notes[skyline(score)]), markers=())
+        else:
+            begin, end = f"{one.start:.3f}s", f"{one.stop:.3f}s"
+            request = InfillConfig(begin=begin, end=end, sampling=config.sampling)
+        task = replace(task_of(request, score), varied=config.task == "vary")
+        (sample,) = composed(bundle, task, request, seed=config.seed + number)
+        out.add(number, sample.score, source=one.name, seam=one.start, ended=sample.ended)
+        out.write_list()
+        progress(number + 1, len(pieces))
