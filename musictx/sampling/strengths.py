@@ -86,9 +86,10 @@ USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
-#: A region is given up after so many segments in which no time has passed; a version that is
-#: another one, note for note, is composed anew so many times at most, in bars. Taste.
-STUCK, TRIES = 3, 8
+#: A region is given up after so many segments in which no time has passed; a version that has more
+#: than this share of its notes in common with another one is composed anew so many times at most,
+#: in bars. Taste.
+STUCK, MOST_ALIKE, TRIES = 3, 0.8, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
 #: Shares of the context for earlier music and for given notes ahead, the rest is for new notes.
