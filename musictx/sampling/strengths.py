@@ -54,7 +54,7 @@ MOTIF_REACH = 16384
 # ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
 #: seconds after it was left. A phrase begins after a wait that is longer than this share of waits.
-PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.75
+PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.9
 
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
