@@ -8,7 +8,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from musictx.compose import compose, run
+from musictx.compose import compose, train
 from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
@@ -78,7 +78,7 @@ def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer/mine.yaml").write_text("".join(f"{n}: {v}\n" for n, v in given.items()))
     seen = []
-    run("train", ["trainer=mine"], lambda c: seen.append(c.trainer),
+    train(["trainer=mine"], lambda c: seen.append(c.trainer),
         flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
     assert seen == [made]
 
