@@ -133,7 +133,7 @@ class Infill(Region):
         primers, of = [self.around] * len(rows), self.steering.parts
         every = [
             *penalties,
-            *build(self.tokenizer, sampling, stats, primers, self.density),
+            *build(self.tokenizer, sampling, stats, primers, self.steering.density),
             *idiom.of(self.tokenizer).feedback(targets, given=True, parts=of),
         ]
         free = [given.free(one) for one in every]

@@ -150,6 +150,10 @@ class BarState(GrammarState):
     def seconds(self) -> float:
         return (self._bar_begins + self.last[0]) * STEP_SECONDS
 
+    def end_of_bars(self, bars: int) -> float | None:
+        to_come = (bars + 1 - self._lines) * self._bar_steps
+        return (self._bar_begins + to_come) * STEP_SECONDS if self._lines else None
+
     def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._over = True

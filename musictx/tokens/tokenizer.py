@@ -62,6 +62,11 @@ class GrammarState:
         """Time from the start of the piece to the present moment of the writing."""
         raise NotImplementedError
 
+    def end_of_bars(self, bars: int) -> float | None:
+        """The time at which so many bars from the start of the piece end, if all to come are as
+        long as the present one; ``None`` where no bar line is written."""
+        return None
+
     def _allowed(self) -> np.ndarray:
         """What :meth:`allowed` gives."""
         raise NotImplementedError
