@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS, PAD
 

@@ -29,7 +29,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
 from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 

@@ -27,8 +27,8 @@ from musictx.sampling.strengths import (
     TOKENS_PER_SECOND,
     TONALITY_GAIN,
 )
+from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
-from musictx.tokens.velocities import Velocities
 
 #: So many ids are looked back at for their loudness: the last seconds of the densest music.
 LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)

@@ -26,7 +26,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 

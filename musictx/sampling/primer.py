@@ -12,8 +12,7 @@ from musictx.keys import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
-from musictx.tokens.clock import Clock
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 
 
 @dataclass(frozen=True)

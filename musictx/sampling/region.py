@@ -24,7 +24,7 @@ from musictx.sampling.constraints import Constraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import PAD
 

@@ -46,6 +46,11 @@ LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
 #: The same for each interval of the top line, whose notes are struck so many seconds apart.
 LINE_GAIN, ONSET_SECONDS = 1.5, 0.02
 
+# ----------------------------------------------------------------------------------- reprise.py
+#: The first phrase of a piece ends so many seconds after its beginning; it may return so many
+#: seconds after it was left. A phrase begins after a wait that is longer than this share of waits.
+PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.9
+
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
 CHORD_SECONDS = 0.08
@@ -66,9 +71,9 @@ LOWEST_BASS_PITCH = 33
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
 # ------------------------------------------------------------------- continuation.py, *infill.py
-#: A version that is another one, note for note, is composed anew so many times at most, in bars.
-#: Taste.
-TRIES = 8
+#: A version that has more than this share of its notes in common with another one is composed anew
+#: so many times at most, in bars. Taste.
+MOST_ALIKE, TRIES = 0.8, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
 #: Shares of the context for earlier music and for given notes ahead, the rest is for new notes.
