@@ -21,6 +21,7 @@ from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import MotifRepetition
 from musictx.sampling.feedback import EventFeedback
 from musictx.sampling.primer import Plan, Primer
+from musictx.sampling.reprise import Reprise
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
@@ -109,6 +110,9 @@ class Idiom:
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         events = self.tokenizer.note_events
         if sampling.habits and events is not None and events.longest_wait:
+            # A subject is of one part, and returns at its pitch.
+            if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
+                penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
             penalties.append(EachRow([MotifRepetition(self.tokenizer) for _ in primers]))
         return penalties
 
