@@ -120,13 +120,13 @@ def test_it_reads_what_a_loop_over_events_finds(known):
             met += len(gaps)
             gap = min(gaps.values(), default=NEVER)
             assert int(seen.gap[row, now]) == gap
-            rows_of = [
+            expected = [
                 loop.part,
                 4 + loop.levels[0],
                 7 + loop.levels[1],
                 FIRST_TIME + time_class(gap),
             ]
-            assert seen.rows[row, now].tolist() == table
+            assert seen.rows[row, now].tolist() == expected
             starts = [of_class(gaps.get(11 + p), START_STEPS) for p in range(PITCHES)]
             ends = [of_class(gaps.get(19 + p), END_STEPS) for p in range(PITCHES)]
             assert seen.starts[row, now].tolist() == starts
