@@ -13,7 +13,7 @@ import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { placeOf, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
-import { remembered } from "./sound/remember.js";
+import { remembered } from "./core/storage.js";
 
 /** @typedef {import("./document/types.js").Piece} Piece */
 /** @typedef {import("./document/types.js").Note} Note */
@@ -60,7 +60,7 @@ export class App extends Emitter {
   player = /** @type {any} */ (null);
   /** Set by js/roll/: the part of the piece that is seen. @type {import("./roll/roll.js").Roll} */
   roll = /** @type {any} */ (null);
-  settings = { tool: "select", division: 4, follow: true, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
+  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
   /** The cursor of the roll, for the keys. */

@@ -5,7 +5,7 @@ import { fill, h, icon, iconButton } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { taskPicture } from "./pictures.js";
-import { remember, remembered } from "../sound/remember.js";
+import { remember, remembered } from "../core/storage.js";
 import { write } from "../document/harmony.js";
 import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 

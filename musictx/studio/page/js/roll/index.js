@@ -1,5 +1,7 @@
 /** Which notes are seen: an index over the notes by time, and what lies under a point. */
 
+import { firstFrom } from "../core/search.js";
+
 /** @typedef {import("../document/types.js").Note} Note */
 /** @typedef {import("./view.js").View} View */
 
@@ -21,14 +23,7 @@ export class NoteIndex {
 
   /** The number of notes that start before a moment. */
   before(seconds) {
-    let low = 0;
-    let high = this.notes.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.notes[middle].start < seconds) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstFrom(this.notes, seconds, (note) => note.start);
   }
 
   /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */

@@ -4,7 +4,7 @@ import { get, session } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
 import { freeNotes, struck } from "../document/edits.js";
 import { count, dynamicLabel } from "../document/words.js";
-import { remember, remembered } from "../sound/remember.js";
+import { remember, remembered } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
 import { along, HEIGHT, heightOf, stems } from "./strokes.js";

@@ -1,7 +1,7 @@
 /** Listening to a proposal, also while it is composed. */
 
 import { frontier, leaving, returning } from "../document/takes.js";
-import { remembered } from "./remember.js";
+import { remembered } from "../core/storage.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("../document/types.js").Take} Take */

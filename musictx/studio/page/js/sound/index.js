@@ -6,7 +6,7 @@ import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
 import { hull } from "../selection.js";
 import { createPlayer } from "./player.js";
-import { remember, remembered } from "./remember.js";
+import { remember, remembered } from "../core/storage.js";
 
 /** @typedef {import("../app.js").App} App */
 

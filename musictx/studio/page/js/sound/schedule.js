@@ -1,4 +1,5 @@
 // What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
+import { firstFrom } from "../core/search.js";
 
 /** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: not known yet */
 /** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
@@ -34,17 +35,6 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
     result.push(note);
   }
   return result;
-}
-
-/** The first index whose value is not below `moment`. */
-export function firstFrom(/** @type {any[]} */ list, /** @type {number} */ moment, value = (one) => one) {
-  let low = 0, high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (value(list[middle]) < moment) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /**
