@@ -22,8 +22,7 @@ import { remembered } from "./core/storage.js";
 /** @typedef {import("./document/types.js").Model} Model */
 /**
  * @typedef {object} Playable  something to listen to instead of the piece
- * @property {() => Note[]} notes  asked again while it plays: a proposal may still grow; the same list while nothing changed
- * @property {() => import("./document/types.js").Track[]} tracks  likewise
+ * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
  * @property {() => number} edge  until when the notes are known: seconds; Infinity once they all are
  * @property {{take: number, proposal: number}} proposal
  */
@@ -31,7 +30,7 @@ import { remembered } from "./core/storage.js";
  * @typedef {object} Player  what the page asks of sound; see js/sound/
  * @property {number} position  seconds of the playhead
  * @property {boolean} playing
- * @property {(from?: number, what?: Playable) => void} play  the piece, or what is given instead
+ * @property {(from?: number, instead?: Playable) => void} play  the piece, or what is given instead
  * @property {() => void} playSelection  what is selected once, or from the cursor
  * @property {() => void} stop
  * @property {() => void} toggle
@@ -46,7 +45,7 @@ import { remembered } from "./core/storage.js";
  * found in the notes.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean, back?: () => void}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", back?: () => void}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();
@@ -70,8 +69,8 @@ export class App extends Emitter {
   /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;
-  /** What keys and buttons of other parts can ask for; the panels fill this in. */
-  actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {} };
+  /** What keys and buttons of other parts can ask for; each part fills in its own. */
+  actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {}, help() {} };
 
   constructor() {
     super();
@@ -88,15 +87,15 @@ export class App extends Emitter {
     this.stream.on("take", (take) => this.takes.update(take));
     this.stream.on("note", (news) => this.takes.composed(news));
     this.stream.on("proposal", (news) => this.takes.finish(news));
-    this.stream.on("document", ({ revision }) => this.mirror.heard(revision));
+    this.stream.on("document", ({ revision }) => this.mirror.published(revision));
     this.stream.on("deleted", () => {
       const name = this.piece?.name;
       this.close();
       this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" beside the other pieces.`, kind: "error" });
     });
-    this.stream.on("resumed", () => this.mirror.distrust());
+    this.stream.on("resumed", () => this.mirror.lookAgain());
     this.stream.on("state", (online) => {
-      if (online && !this.online) this.mirror.distrust();
+      if (online && !this.online) this.mirror.lookAgain();
       this.#connected(online);
     });
     this.takes.on("change", (take) => this.emit("takes", take));
@@ -223,9 +222,9 @@ export class App extends Emitter {
     this.emit("models", models);
   }
 
-  /** Says what was done, no longer than `holds`, with a button that takes it `back`. @param {string} text @param {(piece: Piece) => boolean} [holds] @param {() => void} [back] */
-  done(text, holds, back) {
-    this.emit("message", { text, kind: "done", holds, back });
+  /** Says what was done, with a button that takes it `back`. @param {string} text @param {() => void} [back] */
+  done(text, back) {
+    this.emit("message", { text, kind: "done", back });
   }
 
   #connected(online) {

@@ -12,13 +12,11 @@
 
 import { App } from "./app.js";
 import { get, session } from "./core/api.js";
-import { mountAnnouncer } from "./shell/announcer.js";
 import { mountDock } from "./shell/dock.js";
-import { mountDrop } from "./shell/drop.js";
-import { leave } from "./shell/files.js";
+import { leave, mountDrop } from "./shell/files.js";
 import { mountHeader } from "./shell/header.js";
 import { mountKeys } from "./shell/keys.js";
-import { mountMessages } from "./shell/messages.js";
+import { mountAnnouncer, mountMessages } from "./shell/messages.js";
 import { mountStart } from "./shell/start.js";
 import { mountCompose } from "./panels/compose.js";
 import { mountHistory } from "./panels/history.js";

@@ -177,7 +177,7 @@ export function mountTracks(app, panel) {
     const remove = [...app.piece.notes.values()].filter((note) => note.track === track.id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((each) => each.id !== track.id);
     app.change({ label: `delete track ${trackName(track)}`, remove, tracks });
-    app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`, (piece) => !piece.tracks.some((each) => each.id === track.id));
+    app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
   }
 
   app.on("piece", (piece) => {

@@ -53,7 +53,7 @@ export function mountStart(app, screen) {
         try {
           await remove(session(piece.id));
           const back = () => post(session(piece.id, "restore")).catch((error) => app.fail(error)).then(refresh);
-          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`, undefined, back);
+          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`, back);
         } catch (error) {
           app.fail(error);
         }
