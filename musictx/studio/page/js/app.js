@@ -23,7 +23,7 @@ import { remembered } from "./core/storage.js";
 /**
  * @typedef {object} Playable  something to listen to instead of the piece
  * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
- * @property {() => number} edge  until when the notes are known: seconds; Infinity once they all are
+ * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
  * @property {{take: number, proposal: number}} proposal
  */
 /**
@@ -41,8 +41,8 @@ import { remembered } from "./core/storage.js";
 /**
  * piece: another state of the document. opened: another document (or none). selection: notes, bars
  * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
- * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: others were
- * found in the notes.
+ * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: the notes
+ * imply other ones.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
  * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", back?: () => void}, connection: boolean}>}
@@ -69,7 +69,7 @@ export class App extends Emitter {
   /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;
-  /** What keys and buttons of other parts can ask for; each part fills in its own. */
+  /** What keys and buttons of other parts can ask for; each part fills in what it does. */
   actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {}, help() {} };
 
   constructor() {
@@ -91,7 +91,7 @@ export class App extends Emitter {
     this.stream.on("deleted", () => {
       const name = this.piece?.name;
       this.close();
-      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" beside the other pieces.`, kind: "error" });
+      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" with the other pieces.`, kind: "error" });
     });
     this.stream.on("resumed", () => this.mirror.lookAgain());
     this.stream.on("state", (online) => {
@@ -172,7 +172,7 @@ export class App extends Emitter {
     return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
   }
 
-  /** Is a track to be heard? */
+  /** Does a track sound: is it not mute, nor another one solo? */
   audible(track) {
     return audible(this.piece?.tracks ?? [], track);
   }

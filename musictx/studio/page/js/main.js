@@ -32,7 +32,7 @@ const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
 const showTitle = (piece) => { document.title = piece ? `${piece.name} · musictx studio` : "musictx studio"; };
 
-// First of all listeners, so that the parts are seen when they are told of a piece: what is hidden cannot be given the focus.
+// Before all other listeners: these may give the focus to a part, which must be visible then.
 app.on("opened", (piece) => {
   document.body.dataset.page = piece ? "piece" : "start";
   if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";

@@ -15,7 +15,7 @@ export function mountInput(app, player) {
   let beat = 1; // seconds from click to click of it
   let connection = null;
 
-  const hears = {
+  const callbacks = {
     onNote(pitch, velocity, time) {
       if (!app.pen) return;
       player.key(app.pen.id, pitch, velocity);
@@ -29,7 +29,7 @@ export function mountInput(app, player) {
       recording?.sustain(player.at(time), down);
     },
   };
-  const keys = createKeys({ ...hears, onChange: show });
+  const keys = createKeys({ ...callbacks, onChange: show });
 
   const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
   const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
@@ -48,7 +48,7 @@ export function mountInput(app, player) {
       return;
     }
     try {
-      connection = await connectMidi({ ...hears, onInputs: show });
+      connection = await connectMidi({ ...callbacks, onInputs: show });
       show();
     } catch (error) {
       app.emit("message", { text: error.message, kind: "error" });

@@ -57,21 +57,21 @@ export class KeyPiano {
 
 /**
  * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain?: (down: boolean, time: number) => void,
- *     onChange?: (piano: KeyPiano) => void}} hears velocity 0: the key is let go; times of `performance.now()`
+ *     onChange?: (piano: KeyPiano) => void}} callbacks velocity 0: the key is let go; times of `performance.now()`
  */
 export function createKeys({ onNote, onSustain = () => {}, onChange = () => {} }) {
   const piano = new KeyPiano();
   let enabled = false;
 
-  function act(found, event) {
-    if (!found) return;
+  function act(action, event) {
+    if (!action) return;
     event?.preventDefault();
     event?.stopPropagation();
     const time = event?.timeStamp ?? performance.now();
-    if (found.on !== undefined) onNote(found.on, piano.velocity, time);
-    if (found.off !== undefined) onNote(found.off, 0, time);
-    if (found.sustain !== undefined) onSustain(found.sustain, time);
-    if (found.changed) onChange(piano);
+    if (action.on !== undefined) onNote(action.on, piano.velocity, time);
+    if (action.off !== undefined) onNote(action.off, 0, time);
+    if (action.sustain !== undefined) onSustain(action.sustain, time);
+    if (action.changed) onChange(piano);
   }
   const typing = (event) => event.ctrlKey || event.metaKey || event.altKey
     || event.target?.closest?.("input, textarea, select, [contenteditable]");

@@ -15,7 +15,7 @@ export function understand([status, one, two = 0]) {
 /**
  * Listen to every MIDI input, also those that are plugged in later.
  * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain?: (down: boolean, time: number) => void,
- *     onInputs?: (names: string[]) => void}} hears
+ *     onInputs?: (names: string[]) => void}} callbacks
  * @returns {Promise<{close: () => void}>} rejects with a sentence for the person
  */
 export async function connectMidi({ onNote, onSustain = () => {}, onInputs = () => {} }) {

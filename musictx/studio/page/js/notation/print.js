@@ -10,7 +10,7 @@ const WIDTH = 690; // pixels between the margins of A4, which Letter has too
 const BARS = 4; // in a line at most; fewer where there is much in them
 const CROWDED = 14; // beginnings of notes in a bar, of which a line holds twice as many
 
-/** Each line of staves as a picture of its own, between which a page may end. @param {HTMLElement} sheet */
+/** Makes a picture of each line of staves: a page may end between two of them. @param {HTMLElement} sheet */
 function inLines(sheet) {
   const whole = sheet.querySelector("svg");
   const lines = [...(whole?.querySelectorAll(".abcjs-staff-wrapper") ?? [])];
@@ -58,7 +58,7 @@ export function mountPrint(app) {
     library = await abcjs();
     window.print();
   };
-  // By the browser's own menu too, once notation was seen or printed.
+  // Also by the menu of the browser, once notation was seen or printed.
   window.addEventListener("beforeprint", draw);
   window.addEventListener("afterprint", () => fill(sheet));
 }

@@ -23,7 +23,7 @@ export function mountHistory(app, panel) {
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
-      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page is told no folder of your machine."),
+      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page sees no folder of your machine."),
       h("div.buttons", null, show, again, stop));
 
     /** @param {import("../document/types.js").Take} take */

@@ -75,7 +75,7 @@ export function mountTracks(app, panel) {
     return { element, update };
   }
 
-  /** A slider of the mixer, heard while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
+  /** A slider of the mixer: the sound follows while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
   function fader(id, part) {
     const words = part === "pan" ? panWords : (value) => `${Math.round((value / 127) * 100)} %`;
     const input = h(`input.fader.${part}`, {

@@ -18,7 +18,7 @@ export function rollCommands(app) {
 const under = (app) => app.roll.index.under(app.cursor.time + 1e-4, app.cursor.pitch);
 
 /** The moment some steps of the grid after the cursor. @param {App} app */
-const beside = (app, steps) => app.beats.step(app.cursor.time, app.settings.division, steps);
+const stepped = (app, steps) => app.beats.step(app.cursor.time, app.settings.division, steps);
 
 /** Says where the cursor is, and what is there. @param {App} app */
 function sayCursor(app, { sound = false } = {}) {
@@ -53,7 +53,7 @@ function walking(app) {
   };
   const semitones = (by) => go(app.cursor.time, app.cursor.pitch + by);
   return [
-    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(beside(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
     { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
@@ -97,13 +97,13 @@ function selecting(app) {
       keys: ["Enter"], group, what: "Select the note under the cursor; draw one where there is none", run() {
         const note = under(app);
         if (note) selection.pickNotes([note.id]);
-        else drawNote(app, app.cursor.time, beside(app, 1), app.cursor.pitch);
+        else drawNote(app, app.cursor.time, stepped(app, 1), app.cursor.pitch);
         sayCursor(app, { sound: true });
       },
     },
     { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = under(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
     { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
-    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(beside(app, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
     { keys: ["Escape"], group, what: "Select nothing", run: () => { selection.drop(); app.say("nothing selected"); } },
   ];

@@ -28,14 +28,14 @@ export class NoteIndex {
 
   /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */
   between(begin, end) {
-    const found = [];
+    const sounding = [];
     const stop = this.before(end);
     for (let block = 0; block * BLOCK < stop; block++) {
       if (this.ends[block] <= begin) continue;
       const last = Math.min(stop, (block + 1) * BLOCK);
-      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) found.push(this.notes[i]);
+      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) sounding.push(this.notes[i]);
     }
-    return found;
+    return sounding;
   }
 
   /** The note after a note in order, or the first at or after a moment; with -1 the one before. */

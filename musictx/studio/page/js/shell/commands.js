@@ -9,7 +9,7 @@ import { count } from "../document/words.js";
 /** @param {import("../app.js").App} app @returns {Command[]} */
 export function pageCommands(app) {
   const proposals = () => app.proposal?.take.proposals ?? [];
-  /** Of the proposals beside the one that is shown. */
+  /** Shows the next proposal, or one before. */
   const step = (by) => {
     const all = proposals();
     if (!all.length) return;

@@ -1,4 +1,4 @@
-/** The dialog that trains a model on a folder of one's own music: what is in it, the losses, samples, the model. */
+/** The dialog that trains a model on a folder of music: what is in it, the losses, samples, the model. */
 
 import { get, post, remove } from "../core/api.js";
 import { fill, h, icon } from "../core/dom.js";
@@ -43,7 +43,7 @@ export function openTraining(app) {
     showCommand(contents?.command ?? "");
   }
 
-  /** The answer to a request; why there is none is said here, where it is seen. */
+  /** The answer to a request; the dialog shows why there is none. */
   async function asked(request) {
     try {
       return await request;
@@ -95,7 +95,7 @@ export function openTraining(app) {
     last = now;
   }
 
-  /** One that can be heard; its sound is made when it is asked for. */
+  /** A sample with a player; its sound is made when somebody listens. */
   function sample(step) {
     const label = `After step ${step}`;
     return h("li", null, h("span", null, label), h("audio", { controls: true, preload: "none", src: `/api/training/samples/${step}.wav`, "aria-label": label }));

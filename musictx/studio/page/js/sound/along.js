@@ -7,7 +7,7 @@ import { frontier, isRunning, leaving, returning } from "../document/takes.js";
 /** @typedef {import("../document/types.js").Take} Take */
 
 /**
- * The piece with a proposal, to be played. Notes that are composed meanwhile come in as they are known.
+ * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
  * @param {App} app @param {Take} take @param {number} number  of the proposal
  * @returns {import("../app.js").Playable}
  */
