@@ -14,6 +14,7 @@ export function mountInput(app, player) {
   let begins = 0; // milliseconds of performance.now() at which the count-in is over
   let beat = 1; // seconds from click to click of it
   let connection = null;
+  let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
 
   const callbacks = {
     onNote(pitch, velocity, time) {
@@ -29,13 +30,13 @@ export function mountInput(app, player) {
       recording?.sustain(player.at(time), down);
     },
   };
-  const keys = createKeys({ ...callbacks, onChange: show });
+  const keys = createKeys({ onNote: callbacks.onNote, onChange: show });
 
   const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
   const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
     keys.enabled = !keys.enabled;
     show();
-    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave, C and V the loudness, Shift holds." : "The computer's keys are commands again.");
+    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   }, { className: "icon piano" });
   const octave = h("span.octave", { role: "status", hidden: true });
   const midi = h("button.quiet.midi", { type: "button", title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
@@ -44,11 +45,10 @@ export function mountInput(app, player) {
     if (connection) {
       connection.close();
       connection = null;
-      show([]);
-      return;
+      return show();
     }
     try {
-      connection = await connectMidi({ ...callbacks, onInputs: show });
+      connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
       show();
     } catch (error) {
       app.emit("message", { text: error.message, kind: "error" });
@@ -68,7 +68,7 @@ export function mountInput(app, player) {
     beat = clicks[clicks.length - 1];
   }
 
-  /** Into the piece, on the grid where the toolbar has one and Shift was not held. */
+  /** Puts what was played into the piece. */
   function finish() {
     if (!recording) return;
     const played = recording.end(player.position);
@@ -77,7 +77,7 @@ export function mountInput(app, player) {
     player.stop();
     show();
     if (!app.piece) return;
-    const operation = recorded(app.piece, played, app.beats);
+    const operation = recorded(app.piece, played);
     if (!operation) return app.say("nothing was played");
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
@@ -89,9 +89,7 @@ export function mountInput(app, player) {
     drawGhosts(ctx, view, recording.sofar, player.position, performance.now() > begins, colours);
   }
 
-  let names = /** @type {string[]} */ ([]);
-  function show(now) {
-    if (Array.isArray(now)) names = now;
+  function show() {
     record.setAttribute("aria-pressed", String(recording !== null));
     piano.setAttribute("aria-pressed", String(keys.enabled));
     octave.hidden = !keys.enabled;
