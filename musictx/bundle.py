@@ -33,19 +33,17 @@ from torch import nn
 
 from musictx import __version__, untrusted
 from musictx.card import CorpusStats, card_text, check_card
-from musictx.device import choose_device
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError, WriteError, reason, shown
 from musictx.files import atomic_folder, write_text
 from musictx.model import rounding
 from musictx.model.transformer import MusicTransformer
-from musictx.shipped import FILES, WHAT, config_of, locate
+from musictx.shipped import FILES, WHAT, is_model, locate
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
-#: Raised by one whenever an older musictx could no longer read a new folder. Format 2 had the same
-#: entries in a config.yaml.
+#: Raised by one whenever an older musictx could no longer read a new folder.
 FORMAT = 3
 #: The largest option of a tokenizer.
 _LARGEST_OPTION = 10**6
@@ -84,12 +82,11 @@ class Bundle:
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write a model folder with README.md, the page of the hub. As :func:`save`; the weights
-        are written in float32. ``UserError`` where huggingface_hub is missing."""
+        are written in float32."""
         from musictx import hub
 
-        page = hub.front_matter(self.card)
         written = save(folder, self.model, self.tokenizer, self.card)
-        hub.write_page(written, page)
+        hub.write_page(written, self.card)
         return written
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
@@ -133,7 +130,7 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    if _holds_something(folder) and config_of(folder) is None:
+    if _holds_something(folder) and not is_model(folder):
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one ({WHAT})"
         )
@@ -230,7 +227,7 @@ def load(
     weights = folder / "model.safetensors"
     stored = untrusted.read_header(weights)
     arguments = config["model"]
-    with untrusted.reading(config_of(folder)):
+    with untrusted.reading(folder / "config.json"):
         untrusted.check_arguments(arguments, tokenizer, stored)
         with untrusted.without_memory(most=1000 + 4 * len(stored)):
             shapes = untrusted.tensors(MusicTransformer(**arguments))
@@ -241,16 +238,33 @@ def load(
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
 
 
+def choose_device(name: str) -> torch.device:
+    """``auto`` -> the best device of this machine; any other name is checked to be usable."""
+    if str(name) == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        mps = getattr(torch.backends, "mps", None)
+        return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
+    try:
+        device = torch.device(shown(name))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device={shown(name)}: not usable on this machine ({reason(error)}); "
+            "try device=auto or device=cpu"
+        ) from None
+    return device
+
+
 def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration of a model folder, of an older format as of this one; ``UserError`` where
-    it is damaged or too new."""
-    path = config_of(folder) or folder / "config.json"
-    old = path.suffix == ".yaml"
-    config = untrusted.read_values(path, untrusted.plain_yaml if old else json.loads)
+    """The configuration of a model folder; ``UserError`` where it is damaged or of another
+    format."""
+    path = folder / "config.json"
+    config = untrusted.read_values(path)
     number = config.get("format")
     if type(number) is not int or number < 1:
         raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
-    if number != (FORMAT - 1 if old else FORMAT):
+    if number != FORMAT:
         way = "install a newer one" if number > FORMAT else "train the model again"
         raise UserError(
             f"{path}: format {str(number)[:20]}, written by musictx "
@@ -259,7 +273,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
             raise UserError(f"{path}: the entry {key!r} is missing; the file is damaged")
-    config |= {"format": FORMAT, "card": config.get("card") or {}}
+    config["card"] = config.get("card") or {}
     check_card(config["card"], f"{path}: card")
     return config
 

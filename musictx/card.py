@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
+import yaml
 from torch import nn
 
 from musictx.errors import UserError, shown
@@ -31,7 +32,7 @@ class Tasks:
 
 @dataclass
 class Corpus:
-    """The corpus that a model was trained on (``training/card.py``)."""
+    """The corpus that a model was trained on (``training/report.py``)."""
 
     name: str
     path: str | list[str]
@@ -205,27 +206,9 @@ def card_text(config: Mapping[str, Any], described: Mapping[str, Any], model: nn
     return "\n".join(lines)
 
 
-def _listed(value: Any, indent: str = "") -> list[str]:
-    """A value as markdown: dicts and lists as bullets, the rest as it is."""
-    if isinstance(value, dict):
-        lines = []
-        for key, item in value.items():
-            if isinstance(item, list) and item and all(isinstance(one, dict) for one in item):
-                for one in item:
-                    lines += [f"{indent}- {key}:", *_listed(one, indent + "  ")]
-            elif isinstance(item, dict) and item:
-                lines += [f"{indent}- {key}:", *_listed(item, indent + "  ")]
-            else:
-                lines.append(f"{indent}- {key}: {_short(item)}")
-        return lines or [f"{indent}none"]
-    if isinstance(value, list) and not indent:
-        return [f"- {_short(item)}" for item in value] or ["none"]
-    return [indent + _short(value)]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return ", ".join(map(_short, value))
-    return "-" if value is None else str(value)
+def _listed(value: Any) -> list[str]:
+    """A text as it is, any other value as a block of YAML."""
+    if isinstance(value, str):
+        return [value]
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return [f"    {line}" for line in text.splitlines()]

@@ -22,6 +22,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
+def reason(error: BaseException) -> str:
+    """What an exception says, on one line; the name of its class if it says nothing."""
+    return shown(" ".join(str(error).split()) or type(error).__name__)
+
+
 class UserError(ValueError):
     """A mistake in a request: one sentence that names the argument, what came and what would be
     right. Its subclasses are the only errors of the public functions that need to be caught."""

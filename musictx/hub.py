@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from musictx.errors import UserError, shown
+import yaml
+
+from musictx.errors import UserError, reason, shown
 from musictx.files import write_text
 
 PREFIX = "hf:"
@@ -59,58 +61,24 @@ def fetched(
     except UserError:
         raise
     except Exception as error:  # of the hub's many classes, or of the network
-        raise UserError(f"{name}: cannot be had from the hub ({_reason(error)})") from error
+        raise UserError(f"{name}: cannot be had from the hub ({reason(error)})") from error
 
 
-def write_page(folder: Path, front: str) -> None:
-    """Write README.md of the hub into the model folder ``folder``: its card under the metadata
-    ``front``."""
-    card = (folder / "CARD.md").read_text(encoding="utf-8")
-    card = card.replace("model.path=THIS_FOLDER", "model=hf:USER/NAME")
-    write_text(folder / PAGE, f"---\n{front}\n---\n{card}")
-
-
-def front_matter(card: Mapping[str, Any]) -> str:
-    """What the hub reads of a card, as YAML: licence, library, tags, data, nats a token."""
-    hub, licence = _hub("save_pretrained"), str(card.get("licence", ""))
+def write_page(folder: Path, card: Mapping[str, Any]) -> None:
+    """Write README.md, the page of the hub, into the model folder ``folder``: what the hub reads of
+    a ``card`` (licence, library, tags, data), then the card for people."""
+    licence, corpus = str(card.get("licence", "")), card.get("corpus")
     names = {"CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0", "MIT": "mit", "Apache": "apache-2.0"}
-    corpus = card.get("corpus")
-    label = (corpus.get("label") or corpus.get("name")) if isinstance(corpus, dict) else None
-    results = None
-    if (nats := _nats(card.get("numbers"))) is not None:
-        results = [
-            hub.EvalResult(
-                task_type="other",
-                task_name="likelihood of held-out music",
-                dataset_type="midi",
-                dataset_name=str(label or "MIDI"),
-                metric_type="nats-per-token",
-                metric_name="nats a token, held out",
-                metric_value=nats,
-            )
-        ]
-    data = hub.ModelCardData(
-        license=next((name for word, name in names.items() if word in licence), "other"),
-        library_name="musictx",
-        tags=["music", "midi", "music-transformer", "music-generation"],
-        datasets=[str(label)] if label else None,
-        model_name=str(card.get("title", "A Music Transformer")),
-        eval_results=results,
-    )
-    return str(data.to_yaml())
-
-
-def _nats(numbers: Any) -> float | None:
-    """The first number of nats a token in a card."""
-    if not isinstance(numbers, dict):
-        return None
-    for key, value in numbers.items():
-        named = re.search(r"nats (a|per) token|validation loss", str(key))
-        if named and type(value) in (int, float):
-            return float(value)
-        if (inner := _nats(value)) is not None:
-            return inner
-    return None
+    front = {
+        "license": next((name for word, name in names.items() if word in licence), "other"),
+        "library_name": "musictx",
+        "tags": ["music", "midi", "music-transformer", "music-generation"],
+    }
+    if isinstance(corpus, dict) and (label := corpus.get("label") or corpus.get("name")):
+        front["datasets"] = [str(label)]
+    text = (folder / "CARD.md").read_text(encoding="utf-8")
+    text = text.replace("model.path=THIS_FOLDER", "model=hf:USER/NAME")
+    write_text(folder / PAGE, f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n{text}")
 
 
 def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> str:
@@ -122,12 +90,8 @@ def push(folder: Path, repository: str, files: Sequence[str], private: bool) -> 
         made = api.create_repo(repository, private=private, exist_ok=True)
         api.upload_folder(repo_id=repository, folder_path=folder, allow_patterns=list(files))
     except Exception as error:  # as above
-        raise UserError(f"{repository}: cannot be uploaded ({_reason(error)})") from error
+        raise UserError(f"{repository}: cannot be uploaded ({reason(error)})") from error
     return str(made)
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _hub(name: str) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 from musictx import shipped
 from musictx.commands import COMMANDS, free_form, groups, options_of, parts, preset
 from musictx.config import checks
-from musictx.config.levels import LEVELS
+from musictx.config.position import checked
 from musictx.config.trainer import NOT_OFFERED
 from musictx.errors import ConfigError, shown
 
@@ -41,8 +41,9 @@ def request(
 
     A name may be dotted (``sampling.key``) or short (``key``); ``sampling`` itself may be a dict,
     a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A preset counts
-    less than a dict, and a dict less than a single option. ``without`` are options that the caller
-    does not offer. Raises :class:`ConfigError` that begins with the name of the wrong option.
+    less than a dict, and a dict less than a single option. A value may be the text that is typed
+    for it. ``without`` are options that the caller does not offer. Raises :class:`ConfigError` that
+    begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
     nested = _nested(COMMANDS[command].config)
@@ -50,52 +51,45 @@ def request(
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
         for option, one in _single(command, name, value, folders):
-            if isinstance(one, dict) and not isinstance(value, nested.get(name, ())):
-                one = _usual(command, option) | values.get(option, {}) | one  # others stay
+            if option in free_form(command) and not isinstance(value, nested.get(name, ())):
+                one = default_of(command, option) | values.get(option, {}) | one  # others stay
             values[option] = one
     return _built(COMMANDS[command].config, values)
 
 
-def parse(command: str, words: Sequence[str], folders: Sequence[Path] = ()) -> dict[str, Any]:
-    """The options in the words of a command line, each ``name=value`` or the name of a file.
+def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
+    """The options in the words of a command line, each ``name=value`` or the name of a file, with
+    their texts, for :func:`request`.
 
-    Files and folders are taken literally; ``~`` is the home folder. A value may be in quotes;
-    ``null`` without them is None. Raises :class:`ConfigError` about the first wrong word.
+    Files and folders are taken literally. A value may be in quotes; ``null`` without them is None.
+    Raises :class:`ConfigError` about the first word that is neither.
     """
     options: dict[str, Any] = {}
-    bare: list[str] = []
-    fields = options_of(command) | parts(command)
-    choices = groups(command, folders)
+    files: list[str] = []
     for word in words:
         name, equals, text = word.partition("=")
         if _is_file(command, word):
-            bare.append(word)
-            continue
-        if not equals:
+            files.append(word)
+        elif not equals:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        option = full_name(command, name)
-        value: Any = None if text == "null" else unquoted(text)
-        if option in choices:
-            if value not in choices[option]:
-                raise ConfigError(
-                    f"{name}={shown(text)}: expected one of {', '.join(choices[option])}"
-                )
-            options[option] = value
-            continue
-        dictionary = next((d for d in free_form(command) if option.startswith(f"{d}.")), None)
-        if dictionary is not None:
-            value = {option.removeprefix(f"{dictionary}."): _yaml(name, text)}
-            option = dictionary
-        elif option not in fields:
-            raise ConfigError(unknown_option(command, name))
-        elif value == "":
-            expected = type_text(fields[option])
-            raise ConfigError(f"{name}=: the value is missing; expected {expected}")
-        value = _paths(name, fields[option], converted(name, fields[option], value))
-        options[option] = options.get(option, {}) | value if isinstance(value, dict) else value
-    return _positional(command, bare) | options
+        elif within(name, free_form(command)) and name not in free_form(command):
+            options[name] = _yaml(name, text)
+        else:
+            options.pop(name, None)  # the last one counts, also among several names of an option
+            options[name] = None if text == "null" else unquoted(text)
+    if not files:
+        return options
+    option = COMMANDS[command].positional
+    kinds = types_of(options_of(command)[option])
+    if len(files) > 1 and not _several(kinds):
+        raise ConfigError(
+            f"{shown(files[1])}: expected one file, {shown(files[0])} is given already; "
+            "options are written name=value"
+        )
+    alone = len(files) == 1 and kinds[0] == "str"
+    return {option: files[0] if alone else files} | options
 
 
 def words(command: str, config: Any) -> list[str]:
@@ -152,23 +146,23 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as the type that ``field`` declares: text is read, a number of numpy becomes one of
-    Python. The dataclass checks the bounds. Raises :class:`ConfigError` about ``name``."""
+    Python, ``~`` in the name of a file is expanded. The dataclass checks bounds and levels. Raises
+    :class:`ConfigError` about ``name``."""
     kinds = types_of(field)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
-    if field.metadata.get("path"):
-        if isinstance(value, os.PathLike):
-            value = os.fspath(value)
-        elif isinstance(value, list | tuple):
-            value = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in value]
-    if (value is None and "None" in kinds) or "Any" in kinds:
+    if isinstance(value, str) and value == "":
+        raise ConfigError(f"{name}=: the value is missing; expected {type_text(field)}")
+    if (value is None and "None" in kinds) or "Any" in kinds or field.metadata.get("level"):
         return value
-    if field.metadata.get("level"):
-        return checks.level_of(name, value, LEVELS[field.metadata["level"]])
-    if checks.holds_several(field):
-        value = _flow(name, value)
-        if isinstance(value, Mapping):
-            return dict(value)
+    if field.metadata.get("path"):
+        files = _files(name, kinds, value)
+        if files is not None:
+            if field.metadata["path"] == "in" and kinds[0] == "str":
+                for file in files:
+                    check_path(name, field, file)
+            files = [home(file) for file in files]
+            return files if kinds[0] != "str" or len(files) > 1 else files[0]
     elif kinds[0].startswith(("list", "dict")):
         value = _flow(name, value)
         part = dataclasses.field(metadata=field.metadata)
@@ -179,16 +173,9 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
         elif not isinstance(value, Mapping):
             several = value if isinstance(value, list | tuple | range) else [value]
             return [converted(name, part, one) for one in several]
-    elif "list[str]" in kinds:  # one name, or several
-        literal = isinstance(value, str) and os.path.exists(os.path.expanduser(value))
-        value = value if literal else _flow(name, value)
-        several = value if isinstance(value, list) else [value]
-        if several and all(isinstance(one, str) for one in several):
-            return several if len(several) > 1 else several[0]
     elif "str" in kinds:
         empty = isinstance(value, list | tuple) and not value
-        several = [value] if empty or field.metadata.get("path") else value
-        several = several if isinstance(several, list | tuple) else [several]
+        several = value if isinstance(value, list | tuple) and not empty else [value]
         if all(isinstance(one, str | int | float) and one is not True for one in several):
             return ",".join(one if isinstance(one, str) else shown(one) for one in several)
     elif "bool" in kinds:
@@ -206,6 +193,23 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     single = not kinds[0].startswith(("list", "dict"))
     alone = ", one value alone" if single and isinstance(value, str) and "," in value else ""
     raise ConfigError(f"{name}={shown(value)}: expected {type_text(field)}{alone}")
+
+
+def _several(kinds: Sequence[str]) -> bool:
+    """Whether an option of these types takes several values."""
+    return any(kind.startswith("list") for kind in kinds)
+
+
+def _files(name: str, kinds: Sequence[str], value: Any) -> list[str] | None:
+    """The names of files in ``value``; None where it is something else."""
+    there = isinstance(value, str) and os.path.exists(os.path.expanduser(value))
+    if _several(kinds) and not there:
+        value = _flow(name, value)
+    files = [*value] if isinstance(value, list | tuple) and _several(kinds) else [value]
+    files = [os.fspath(file) if isinstance(file, os.PathLike) else file for file in files]
+    files = [str(file) if type(file) in (int, float) else file for file in files]
+    right = all(isinstance(file, str) and file for file in files) and (files or kinds[0] != "str")
+    return files if right else None
 
 
 def types_of(field: dataclasses.Field) -> list[str]:
@@ -254,72 +258,51 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
 
 
-def _paths(name: str, field: dataclasses.Field, value: Any) -> Any:
-    if not field.metadata.get("path") or value is None:
-        return value
-    if isinstance(value, list):
-        return [_paths(name, field, one) for one in value]
-    if field.metadata["path"] == "in" and not types_of(field)[0].startswith("list"):
-        check_path(name, field, value)
-    return home(value)
-
-
 def _is_file(command: str, word: str) -> bool:
     """A word is the name of a file: it has no ``=``, or is there and names no option."""
     name, equals, _ = word.partition("=")
     if not COMMANDS[command].positional:
         return False
-    if not equals:
-        return True
-    option, free = full_name(command, name), free_form(command)
-    names = {**options_of(command), **parts(command), **groups(command)}
-    is_option = option in names or any(option.startswith(f"{one}.") for one in free)
-    return not is_option and os.path.exists(os.path.expanduser(word))
+    names = [*options_of(command), *parts(command), *groups(command)]
+    is_option = within(full_name(command, name), [*names, *free_form(command)])
+    return not equals or (not is_option and os.path.exists(os.path.expanduser(word)))
 
 
-def _positional(command: str, bare: Sequence[str]) -> dict[str, Any]:
-    """The option that the words ``bare``, names of files, are the value of."""
-    option = COMMANDS[command].positional
-    if not bare:
-        return {}
-    field = options_of(command)[option]
-    kinds = types_of(field)
-    if kinds[0].startswith("list") or ("list[str]" in kinds and len(bare) > 1):
-        return {option: _paths(option, field, [*bare])}
-    if len(bare) > 1:
-        raise ConfigError(
-            f"{shown(bare[1])}: expected one file, {shown(bare[0])} is given already; "
-            "options are written name=value"
-        )
-    return {option: _paths(option, field, bare[0])}
+def within(name: str, options: Collection[str]) -> bool:
+    """``name`` is one of ``options`` or stands below one, as ``tokenizer.params.x`` does."""
+    return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
 def _single(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
     """``value`` as single options by their dotted names, each as its type."""
-    nested, choices = _nested(COMMANDS[command].config), groups(command, folders)
+    nested, fields = _nested(COMMANDS[command].config), options_of(command) | parts(command)
     option = name
-    if name not in nested or (name == "model" and isinstance(value, str | os.PathLike | None)):
+    if name not in nested or not isinstance(value, (Mapping, nested[name])):
         option = full_name(command, name)
-    fields = options_of(command) | parts(command)
     if option not in nested:
-        if option not in fields:
+        whole = next((one for one in free_form(command) if option.startswith(f"{one}.")), None)
+        if whole is not None:
+            yield whole, converted(whole, fields[whole], {option.removeprefix(f"{whole}."): value})
+        elif option not in fields:
             raise ConfigError(unknown_option(command, name))
-        yield option, converted(name, fields[option], value)
+        else:
+            yield option, converted(name, fields[option], value)
         return
     if value is None:
         return
-    if isinstance(value, str) and option in choices:
-        if value not in choices[option]:
-            raise ConfigError(
-                f"{name}={shown(value)}: expected one of {', '.join(choices[option])}, or options"
-            )
-        value = preset(option, value, folders)
+    presets = ""
+    if not isinstance(value, (Mapping, nested[option])):
+        choices = groups(command, folders).get(option, [])
+        presets = f", or one of {', '.join(choices)}" if choices else ""
+        value = preset(option, value, folders) if value in choices else _flow(name, value)
+    if option == "position":  # which options there are is decided by its name
+        yield option, checked(value)
+        return
     if isinstance(value, nested[option]):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(nested[option])}
     if not isinstance(value, Mapping):
-        presets = f", or one of {', '.join(choices[option])}" if option in choices else ""
         raise ConfigError(f"{name}={shown(value)}: expected values by their names{presets}")
     for key, one in value.items():
         yield from _single(command, f"{option}.{key}", one, folders)
@@ -341,17 +324,19 @@ def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
     given = {}
     for field in dataclasses.fields(config):
         kind, name = field.default_factory, f"{prefix}{field.name}"
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            given[field.name] = _built(kind, values, f"{name}.")
-        elif name in values:
+        if name in values:
             given[field.name] = values[name]
+        elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            given[field.name] = _built(kind, values, f"{name}.")
     return config(**given)
 
 
-def _usual(command: str, option: str) -> dict[str, Any]:
-    """The default of an option that is a dict."""
-    factory: Any = options_of(command)[option].default_factory
-    return dict(factory())
+def default_of(command: str, option: str) -> Any:
+    """The default of an option; of several values in one, a dict of them."""
+    field = options_of(command)[option]
+    factory = field.default_factory
+    value = field.default if factory is dataclasses.MISSING else factory()
+    return vars(value) if dataclasses.is_dataclass(value) else value
 
 
 def unquoted(text: str) -> str:

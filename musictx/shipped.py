@@ -14,8 +14,6 @@ from musictx.errors import UserError, shown
 #: What a model folder holds; the card for people may be lost or rewritten without harm.
 FILES = ("model.safetensors", "config.json", "tokenizer.json", "CARD.md")
 REQUIRED = FILES[:3]
-#: What an older musictx wrote instead of config.json.
-OLD_CONFIG = "config.yaml"
 WHAT = "a model folder holds " + ", ".join(FILES) + " and is written by musictx train"
 _HERE = Path(__file__).resolve().parent
 #: Which of the models is used where nothing has been trained yet, and which for music that keeps
@@ -27,23 +25,21 @@ NON_COMMERCIAL = ("piano",)
 OPENINGS = ("mozart_k545",)
 
 
-def config_of(folder: Path) -> Path | None:
-    """The configuration in a model folder, which an older musictx called config.yaml, if any."""
-    places = (folder / OLD_CONFIG, folder / "config.json")
-    return next((path for path in places if path.is_file()), None)
+def is_model(folder: Path) -> bool:
+    """Whether ``folder`` looks like a model folder, whole or not."""
+    return (folder / "config.json").is_file()
 
 
 def missing(names: Collection[str]) -> list[str]:
     """The files that a model needs and that are not among ``names``."""
-    there = {"config.json" if name == OLD_CONFIG else name for name in names}
-    return [name for name in REQUIRED if name not in there]
+    return [name for name in REQUIRED if name not in names]
 
 
 def models() -> dict[str, Path]:
     """Name -> model folder, by name."""
     roots = [_HERE / "models", *registry.MODELS]
     folders = [folder for root in roots for folder in root.glob("*")]
-    return {p.name: p for p in sorted(folders) if config_of(p)}
+    return {p.name: p for p in sorted(folders) if is_model(p)}
 
 
 def default(tokenizer: str | None = None, *, on_beats: bool = False) -> Path | None:
@@ -75,7 +71,7 @@ def locate(folder: str | Path) -> Path:
     if name.startswith("hf:"):
         from musictx import hub
 
-        folder = hub.fetched(name, (*FILES, OLD_CONFIG), missing)
+        folder = hub.fetched(name, FILES, missing)
     elif not os.path.isdir(folder):  # also of names that no file can have
         included = models()
         if name not in included:
@@ -84,7 +80,7 @@ def locate(folder: str | Path) -> Path:
                 f"musictx ({', '.join(included) or 'none'})"
             )
         folder = included[name]
-    if config_of(folder) is None and config_of(folder / "model"):
+    if not is_model(folder) and is_model(folder / "model"):
         folder = folder / "model"
     if absent := missing(os.listdir(folder)):
         raise UserError(f"{folder}: {' and '.join(absent)} missing; {WHAT}")
@@ -114,10 +110,9 @@ def find_latest(
     model that is included in musictx, for music ``on_beats`` or for other. Only those with this
     ``tokenizer`` count, if one is named.
     """
-    configs = [config for path in Path(root).glob("*/model") if (config := config_of(path))]
     trained = [
         config
-        for config in configs
+        for config in Path(root).glob("*/model/config.json")
         if not missing(os.listdir(config.parent)) and tokenizer in (None, _tokenizer(config.parent))
     ]
     if trained:

@@ -1,7 +1,7 @@
 """Model folders may come from strangers: what they say is checked before anything large is made.
 
-Files are plain values (JSON, or YAML of an older musictx) and tensors (safetensors), never code,
-and a name imports what comes with musictx or is trusted. A network is first built without memory;
+Files are plain values (JSON) and tensors (safetensors), never code, and a name imports what comes
+with musictx or is trusted. A network is first built without memory;
 only if its tensors have the names and shapes of the stored ones is it built for use.
 """
 
@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import yaml
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from musictx.errors import UserError, shown
+from musictx.attention.positions.coordinates import token_coordinates
+from musictx.errors import UserError, reason, shown
 from musictx.files import read_bytes
 from musictx.model.config import NetworkConfig
 from musictx.model.features import with_tokens
 from musictx.model.rounding import SCALES
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
 #: Most that a text file of a folder may hold, MB, and how deep its values may be nested.
 TEXT_MB, DEEPEST = 4, 100
-#: Most bytes of a config.yaml, whose parser takes 25 s a megabyte.
-_YAML_BYTES = 64_000
 #: Most tensors in a file of weights.
 _MOST_TENSORS = 10_000
 #: The numbers of a network (a width, a context, a distance) are at most so large, and a layer has
@@ -71,33 +68,20 @@ def largest(value: Any) -> float:
     return max((n if n == n else float("inf") for n in numbers), default=0)
 
 
-def read_values(path: Path, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
-    """The entries of a small text file; ``UserError`` in one sentence for anything else."""
+def read_values(path: Path) -> dict[str, Any]:
+    """The entries of a small file of JSON; ``UserError`` in one sentence for anything else."""
     data = read_bytes(path, TEXT_MB, "the size of a description")
     try:
-        value = parse(data)
+        value = json.loads(data)
         for _ in leaves(value):
             pass
     except RecursionError:
         raise UserError(f"{path}: cannot be read: it is nested too deeply") from None
-    except (ValueError, TypeError, OverflowError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read: {_reason(error)}") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UserError(f"{path}: cannot be read: {reason(error)}") from None
     if not isinstance(value, dict):
         raise UserError(f"{path}: expected entries by name; the file is damaged")
     return value
-
-
-def plain_yaml(data: bytes) -> Any:
-    """YAML without references, which could blow a small file up, as the values of JSON."""
-    if len(data) > _YAML_BYTES:
-        raise ValueError(f"it is larger than {_YAML_BYTES} bytes")
-    depth = 0
-    for token in yaml.scan(data):
-        name = type(token).__name__
-        depth += name.endswith("StartToken") - name.endswith("EndToken")
-        if isinstance(token, yaml.AliasToken) or depth > DEEPEST:
-            raise ValueError("it has references or is nested too deeply")
-    return json.loads(json.dumps(yaml.safe_load(data)))
 
 
 def check_import(name: Any, what: str) -> None:
@@ -139,7 +123,7 @@ def check_arguments(
             raise UserError(f"model.{name}={shown(arguments.get(name))}: expected {expected}")
 
     kinds: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    kinds |= {"str": (str,), "SchemeConfig": (dict,)}
+    kinds |= {"str": (str,), "dict[str, Any]": (dict,)}
     for field in fields(NetworkConfig):
         value, kind = arguments.get(field.name, field.default), str(field.type)
         require(
@@ -247,15 +231,11 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 @contextmanager
-def reading(path: Path | None) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Whatever goes wrong inside as a ``UserError`` about the file ``path``."""
     try:
         yield
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except Exception as error:
-        raise UserError(f"{path}: nothing can be built from it: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: nothing can be built from it: {reason(error)}") from None

@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
@@ -19,7 +18,6 @@ from musictx.evaluate.app import corpus_of
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
-from scripts import convert
 
 CARD = {
     "title": "Small tunes",
@@ -374,45 +372,3 @@ def test_files_that_are_no_json_are_one_sentence(folder):
             (folder / name).write_text(text, encoding="latin-1")
             refused(folder, name)
         (folder / name).write_bytes(whole)
-
-
-# ---------------------------------------------------------------------- older folders
-
-
-@pytest.fixture
-def old(folder):
-    """The folder as musictx wrote it before config.json."""
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").unlink()
-    (folder / "config.yaml").write_text(yaml.safe_dump(config | {"format": 2}))
-    return folder
-
-
-def test_an_older_folder_is_read_converted_and_replaced(old, tokenizer):
-    before = bundle.load(old.parent)
-    replaced = shutil.copytree(old, old.with_name("replaced"))
-    bundle.save(replaced, before.model, tokenizer, {})
-    assert sorted(p.name for p in replaced.iterdir()) == sorted(bundle.FILES)
-    convert.main(str(old))
-    assert sorted(p.name for p in old.iterdir()) == sorted(bundle.FILES)
-    after = bundle.load(old)
-    assert after.card == before.card
-    assert after.model.config == before.model.config
-    assert torch.equal(logits(after.model, tokenizer), logits(before.model, tokenizer))
-
-
-def test_yaml_of_strangers_makes_nothing_and_stays_small(old):
-    path, marker = old / "config.yaml", old / "ran"
-    good = path.read_text()
-    for text in (
-        good + f"evil: !!python/object/apply:os.mkdir ['{marker}']\n",
-        "a: &x [1, 2]\nb: [*x, *x]\n" + good,
-        good + "z: " + "9" * 5000,
-        good + "z: 2020-01-01",
-        good + "x: " + ":".join(["59"] * 100_000),
-        "[" * 60_000,
-        good.replace("format: 2", "format: 3"),
-    ):
-        path.write_text(text)
-        refused(old, "config.yaml")
-    assert not marker.exists()

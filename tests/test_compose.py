@@ -30,8 +30,7 @@ def files_of_conf():
 
 @pytest.mark.parametrize("named", files_of_conf(), ids=" ".join)
 def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
-    scheme = "position.name=musictx.attention.positions.huang:Huang"
-    c.compose("train", [*named, *[scheme] * ("position=custom" in named)])
+    c.compose("train", named)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

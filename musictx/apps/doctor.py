@@ -17,7 +17,6 @@ from musictx.attention import api
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.config import DoctorConfig
-from musictx.device import choose_device
 from musictx.errors import UserError
 from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
@@ -75,7 +74,7 @@ def _added() -> Iterator[tuple[str, str]]:
 
 
 def _paths() -> Iterator[tuple[str, str]]:
-    device = choose_device("auto")
+    device = bundle.choose_device("auto")
     yield "device", f"{device.type}: what commands take without device="
     yield "precision", f"{precision('fast', 'auto')}: trainer.precision=fast, the fastest here"
     q = torch.zeros(1, 1, 8, 64, device=device)
@@ -93,7 +92,7 @@ def _paths() -> Iterator[tuple[str, str]]:
 def _errors(dtype: torch.dtype) -> dict[str, float]:
     """Output or gradient -> how far auto in ``dtype`` is from the reference on this machine's
     device, which computes in float32 of the same numbers."""
-    device, generator = choose_device("auto"), torch.Generator().manual_seed(0)
+    device, generator = bundle.choose_device("auto"), torch.Generator().manual_seed(0)
     named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     named["table"] = torch.randn(2, 200, 64, generator=generator)
     results = []
@@ -114,7 +113,7 @@ def _errors(dtype: torch.dtype) -> dict[str, float]:
 
 def _composed() -> str:
     """Tokens a second of the model piano."""
-    model = bundle.load(shipped.models()["piano"], device=str(choose_device("auto"))).model
+    model = bundle.load(shipped.models()["piano"], device=str(bundle.choose_device("auto"))).model
     begin, count = time.perf_counter(), 0
     for _ in engine.generate(model, [BOS], max_tokens=10**6, seeds=[0]):
         count += 1

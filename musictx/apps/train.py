@@ -27,14 +27,12 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.build import build as build_tokenizer
 from musictx.tokens.tokenizer import Tokenizer
-from musictx.training import checkpoint, messages, ranks, run_folder
+from musictx.training import checkpoint, ranks, report, run_folder
 from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
-from musictx.training.card import best, card
-from musictx.training.clock import clock
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.network import build_model, freeze, take_over
 from musictx.training.optimizer import optimizer_options
-from musictx.training.progress import Progress
+from musictx.training.progress import Progress, clock
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, misfit, quiet
@@ -79,7 +77,7 @@ def run(config: TrainConfig) -> Trained:
             folder.check(config, applied_to)
         status = None if trial else folder.finished(config)
         if status is not None:
-            say(messages.finished(folder))
+            say(report.finished(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
 
         lit, data = modules(config, model, tokenizer, shards, say)
@@ -89,7 +87,7 @@ def run(config: TrainConfig) -> Trained:
         state = None if trial else checkpoint_of(config, folder, say)
         if writes:
             folder.begin(config, applied_to, musictx=__version__)
-        say(messages.header(config, shards, lit, trainer, folder.path))
+        say(report.header(config, shards, lit, trainer, folder.path))
 
         stack.callback(ranks.destroy_process_group)
         try:
@@ -108,7 +106,7 @@ def run(config: TrainConfig) -> Trained:
             return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
-            say(messages.summary(config, shards, lit, trainer, folder.path, before))
+            say(report.summary(config, shards, lit, trainer, folder.path, before))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
@@ -139,10 +137,10 @@ def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
     options = config.corpus
     if options.path is None and options.shards and corpora.needs_path(options.name):
         return Shards(Path(options.shards))
-    report = prepare(options, tokenizer)
-    if not report.up_to_date:
-        say(str(report))
-    return Shards(report.folder)
+    prepared = prepare(options, tokenizer)
+    if not prepared.up_to_date:
+        say(str(prepared))
+    return Shards(prepared.folder)
 
 
 def modules(
@@ -162,7 +160,7 @@ def modules(
         tokenizer,
         context=model.config.context,
         augment=config.corpus.augment,
-        align=math.lcm(*model.config.position.periods),
+        align=math.lcm(*model.config.position.get("periods", ())),
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )
@@ -182,7 +180,7 @@ def make_hooks(
     model: Any = lit.model
 
     def save_model(trainer: pl.Trainer) -> None:
-        described = {**card(config, shards, lit, trainer), "note_limits": limits}
+        described = {**report.card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
     def sample(seconds: float, seed: int) -> Score:
@@ -271,7 +269,7 @@ def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoRet
         if hooks.stop.agreed and not folder.model.is_dir():
             with averaged(trainer):
                 hooks.save_model(trainer)
-        hooks.say(messages.stopped(folder, trainer))
+        hooks.say(report.stopped(folder, trainer))
     if trainer.local_rank:
         raise SystemExit(0)
     if hooks.stop.received == signal.SIGTERM:
@@ -302,4 +300,4 @@ def keep_best(
 def validation_loss(trainer: pl.Trainer) -> float | None:
     """The best validation, or the latest where none was kept."""
     latest = trainer.callback_metrics.get("val/loss")
-    return best(trainer)[0] or (None if latest is None else float(latest))
+    return report.best(trainer)[0] or (None if latest is None else float(latest))

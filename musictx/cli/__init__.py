@@ -6,6 +6,7 @@ Hydra is imported when it composes a command, torch when the command runs.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import sys
@@ -16,87 +17,83 @@ from typing import Any
 from musictx import __version__, registry
 from musictx.cli.streams import forgiving
 from musictx.commands import COMMANDS, groups, options_of, unknown_command
-from musictx.compose import run
+from musictx.compose import compose, train
 from musictx.errors import OutOfMemory, UserError, shown
 from musictx.options import unknown_option
 
-#: Hydra's flags: short and long name -> its choices, the first where none is given; (): any value.
+#: Flags -> their choices, the first where none is given; (): any value; None: none.
 FLAGS: dict[str, tuple[str, ...] | None] = {
     "--cfg": ("job", "hydra", "all"),
-    "--info": ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"),
     "--config-dir": (),
     "--config-name": (),
-    "--package": (),
     "--multirun": None,
-    "--resolve": None,
-    "--run": None,
 }
-SHORT = {"-c": "--cfg", "-i": "--info", "-cd": "--config-dir", "-cn": "--config-name"}
-SHORT |= {"-p": "--package", "-m": "--multirun", "-r": "--run"}
+SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
+#: Those of commands that Hydra has no part in.
+PLAIN_FLAGS = ("--cfg", "--config-dir")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 1 where the machine could not write or had
     too little memory, 2 for a mistake in what was asked for, 130 for ^C, 143 for a training that
     SIGTERM has stopped. Whether what is printed can be written does not change it."""
-    with forgiving():
-        return _status(argv)
-
-
-def _status(argv: Sequence[str] | None) -> int:
-    # OpenMP's threads wait by spinning unless told otherwise before torch loads. On a machine that
+    # OpenMP's threads wait by spinning unless this is set before torch loads. On a machine that
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.disable()  # until all is imported: a third of that time is a search for garbage
-    try:
-        return _dispatch(list(sys.argv[1:] if argv is None else argv))
-    except UserError as error:
-        print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.status
-    except KeyboardInterrupt:
-        print("musictx: interrupted", file=sys.stderr)
-        return 130
-    finally:
-        gc.enable()
+    with forgiving():
+        try:
+            _dispatch(list(sys.argv[1:] if argv is None else argv))
+        except UserError as error:
+            print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
+            return error.status
+        except KeyboardInterrupt:
+            print("musictx: interrupted", file=sys.stderr)
+            return 130
+        except SystemExit as end:  # of a training: by a signal
+            return end.code if isinstance(end.code, int) else 2 if end.code else 0
+        finally:
+            gc.enable()
+    return 0
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: list[str]) -> None:
+    from musictx.cli.help import command_help, overview
+
     if not words or words[0] in ("-h", "--help", "help"):
         named = [w for w in words[1:] if w != "all"]
         if named and named[0] not in COMMANDS:
             raise UserError(unknown_command(named[0]))
-        from musictx.cli.help import command_help, overview
-
         print(command_help(named[0], every="all" in words) if named else overview())
-        return 0
+        return
     command, rest = words[0], words[1:]
     if command in ("-V", "--version"):
         print(f"musictx {__version__}")
-        return 0
+        return
     if command == "continue":  # a form of generate: continue a primer
         command = "generate"
     if command not in COMMANDS:
         raise UserError(unknown_command(command))
     if {"-h", "--help", "--help=all"} & set(rest):
         chosen = next((w.partition("=")[2] for w in rest if w.startswith("position=")), "huang")
-        from musictx.cli.help import command_help
-
         every = "--help=all" in rest or "all" in rest
         print(command_help(command, every=every, position=chosen))
-        return 0
+        return
     flags, typed = _flags(command, rest)
     folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
     for folder in folders:
         if not os.path.isdir(folder):
             raise UserError(f"--config-dir={shown(folder)}: no such folder")
-    hydras = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
-    try:
-        run(command, typed, lambda c: _run(command, c), flags=hydras, folders=folders)
-    except SystemExit as end:
-        if isinstance(end.code, int) and end.code > 128:  # stopped by a signal
-            return end.code
-        return 2 if end.code else 0  # Hydra ends so where a --package is not there, and has said it
-    return 0
+    if command == "train":
+        hydras = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
+        train(typed, lambda config: _run(command, config), flags=hydras, folders=folders)
+    elif "--cfg" in flags:
+        import yaml
+
+        config = compose(command, typed, folders)
+        print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
+    else:
+        _run(command, compose(command, typed, folders, lambda line: print(line, flush=True)))
 
 
 def _run(command: str, config: Any) -> Any:
@@ -126,7 +123,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Hydra's flags with their values, and the other words."""
+    """The flags with their values, and the other words."""
     flags: dict[str, str] = {}
     rest: list[str] = []
     waiting = list(words)
@@ -139,10 +136,14 @@ def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str
         name = SHORT.get(name, name)
         if name not in FLAGS:
             raise UserError(_not_a_flag(command, word, waiting))
+        if command != "train" and name not in PLAIN_FLAGS:
+            more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
+            raise UserError(f"{name}: a flag of musictx train, as Hydra composes it alone{more}")
         choices = FLAGS[name]
         if choices is None:
             value = ""
         elif choices:
+            choices = choices if command == "train" else choices[:1]
             if not equals:
                 value = waiting.pop(0) if waiting and waiting[0] in choices else choices[0]
             if value not in choices:
@@ -152,11 +153,6 @@ def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str
                 raise UserError(f"{name}: expected a value, {name} VALUE")
             value = waiting.pop(0)
         flags[name] = value
-    shown = [f for f in ("--cfg", "--info", "--multirun", "--run") if f in flags]
-    if len(shown) > 1:
-        raise UserError(f"{' '.join(shown)}: expected only one of them")
-    if "--resolve" in flags and "--cfg" not in flags:
-        raise UserError("--resolve: has an effect only with --cfg")
     return flags, rest
 
 

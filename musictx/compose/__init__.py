@@ -3,44 +3,57 @@ all other commands are composed by ``musictx.options``.
 
 words         words of train -> overrides that Hydra takes, or one sentence
 finetuning    the included model that training starts from by default
-passthrough   options that Lightning's Trainer or an optimizer takes, not musictx itself
-run           runs a command; train by Hydra, once or as a sweep
+run           runs train by Hydra, once or as a sweep
 sweep         the table of the runs of a sweep
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from musictx import options
 from musictx.commands import conf_dir
 from musictx.compose import finetuning
-from musictx.compose.run import as_config, composed, register, run, translated
+from musictx.compose.run import as_config, register, train, translated
 from musictx.compose.words import normalise
 
-__all__ = ["compose", "run"]
+__all__ = ["compose", "train"]
 
 
-def compose(command: str, overrides: Sequence[str] = ()) -> Any:
-    """The checked dataclass of ``command`` with ``overrides`` such as ``model=tiny`` or ``seed=1``.
+def compose(
+    command: str,
+    words: Sequence[str] = (),
+    folders: Sequence[Path] = (),
+    notice: Callable[[str], None] = lambda line: None,
+) -> Any:
+    """The checked dataclass of ``command`` with ``words`` such as ``model=tiny`` or ``seed=1``.
 
-    Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown option, a choice that
-    does not exist or a value that cannot be.
+    ``folders`` have YAML files of the user's; ``notice`` gets a line about what was chosen that was
+    not asked for. Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown
+    option, a choice that does not exist or a value that cannot be.
     """
-    if command != "train":
-        return composed(command, overrides)
+    if command == "train":
+        return _composed_by_hydra(words)
+    given = options.parse(command, words)
+    if command == "prepare":
+        given, line = finetuning.prepare_options(given)
+        if line is not None:
+            notice(line)
+    return options.request(command, given, folders=folders)
+
+
+def _composed_by_hydra(words: Sequence[str]) -> Any:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    words, _ = finetuning.train_words(normalise(overrides))
+    words, _ = finetuning.train_words(normalise(words))
     register()
     GlobalHydra.instance().clear()
     try:
-        with (
-            translated(),
-            initialize_config_dir(str(conf_dir()), version_base="1.3"),
-        ):
+        with translated(), initialize_config_dir(str(conf_dir()), version_base="1.3"):
             return as_config(hydra_compose("train", words))
     finally:
         GlobalHydra.instance().clear()

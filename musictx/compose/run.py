@@ -1,88 +1,41 @@
-"""Runs a command: Hydra does it for ``train``, once, as a sweep, or to show what it composed."""
+"""Runs ``train`` by Hydra: once, as a sweep, or to show what it composed."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import sys
-import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from musictx import registry
-from musictx.commands import COMMANDS, conf_dir, options_of
-from musictx.compose import finetuning, passthrough, sweep
+from musictx.commands import conf_dir, options_of
+from musictx.compose import finetuning, sweep
 from musictx.compose.words import normalise
-from musictx.config import SCHEMES
+from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
-from musictx.options import home, parse, request
-
-#: Flags of commands that Hydra has no part in, of all those of ``cli.FLAGS``.
-FLAGS = ("--cfg", "--config-dir")
+from musictx.options import default_of, request
 
 
-def composed(
-    command: str,
-    typed: Sequence[str],
-    folders: Sequence[Path] = (),
-    notice: Callable[[str], None] = lambda line: None,
-) -> Any:
-    """The checked dataclass of a command other than train, from the words of its command line."""
-    options = parse(command, typed, folders)
-    if command == "prepare":
-        options, line = finetuning.prepare_options(options)
-        if line is not None:
-            notice(line)
-    return request(command, options, folders=folders)
-
-
-def run(
-    command: str,
+def train(
     typed: Sequence[str],
     task: Callable[[Any], Any],
     *,
     flags: Sequence[str] = (),
     folders: Sequence[Path] = (),
 ) -> None:
-    """Compose ``command`` from the words ``typed`` and call ``task`` with its configuration.
+    """Compose the words ``typed`` and call ``task`` with the configuration.
 
-    flags    checked, most of them Hydra's: --multirun, --cfg job, --config-dir DIR, ...
+    flags    checked, all of them Hydra's: --multirun, --cfg job, --config-dir DIR, ...
     folders  that of --config-dir
 
     A sweep calls ``task`` for each of its runs and gives their ``validation_loss`` to the sweeper.
     Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
     raises.
     """
-    if command == "train":
-        _train(typed, task, flags, folders)
-        return
-    for flag in flags:
-        if flag.startswith("-") and flag not in FLAGS:
-            more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
-            raise ConfigError(f"{flag}: a flag of musictx train, as Hydra composes it alone{more}")
-    shows = "--cfg" in flags
-    if shows and (part := flags[flags.index("--cfg") + 1]) != "job":
-        raise ConfigError(f"--cfg={part}: expected job; Hydra has no part in musictx {command}")
-    notice = (lambda line: None) if shows else partial(print, flush=True)
-    config = composed(command, typed, folders, notice)
-    if shows:
-        import yaml
-
-        print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
-        return
-    task(config)
-
-
-def _train(
-    typed: Sequence[str],
-    task: Callable[[Any], Any],
-    flags: Sequence[str],
-    folders: Sequence[Path],
-) -> None:
     words = normalise(typed, sweep="--multirun" in flags, folders=folders)
     if "--config-name" not in flags:  # that file says how to begin
         words, line = finetuning.train_words(words)
@@ -139,35 +92,34 @@ def _train(
 
 
 def as_config(composed: Any) -> Any:
-    """The YAML that Hydra composed as the checked dataclass of train, ``~`` in paths expanded."""
+    """The options that Hydra composed as the checked dataclass of train.
+
+    Flags of Lightning's Trainer stand beside the options of ``trainer``, arguments of an optimizer
+    of the user's beside those of ``optim``; the dataclasses hold each in one option. There
+    ``_target_: module.Class`` is the ``name`` of the optimizer, ``module:Class``.
+    """
     from omegaconf import OmegaConf
 
-    passthrough.gather(composed)
-    config = OmegaConf.to_object(composed)
-    if not isinstance(config, COMMANDS["train"].config):
+    options: Any = OmegaConf.to_container(composed, resolve=True)
+    trainer, optim = options.get("trainer"), options.get("optim")
+    if not isinstance(trainer, dict) or not isinstance(optim, dict):
         raise ConfigError(
             "--config-name: expected a file with train among its defaults, so that it has all "
             "options of musictx train"
         )
-    return _expanded(config)
-
-
-def _expanded(node: Any) -> Any:
-    for f in dataclasses.fields(node):
-        value = getattr(node, f.name)
-        if dataclasses.is_dataclass(value):
-            _expanded(value)
-        elif f.metadata.get("path") and isinstance(value, str):
-            setattr(node, f.name, home(value))
-        elif f.metadata.get("path") and isinstance(value, list):
-            setattr(node, f.name, [home(one) for one in value])
-    return typing.cast(Any, node)
+    trainer["flags"] = {name: trainer.pop(name) for name in PASSED_ON if name in trainer}
+    if "_target_" in optim:
+        optim["name"] = ":".join(str(optim.pop("_target_")).rsplit(".", 1))
+    if ":" in str(optim["name"]):
+        extra = [name for name in optim if f"optim.{name}" not in options_of("train")]
+        optim["params"] = {name: optim.pop(name) for name in extra}
+    return request("train", options)
 
 
 @cache
 def register() -> None:
-    """Register the dataclasses with Hydra, train_schema and position/SCHEME_schema, and the folders
-    of YAML files of optional components."""
+    """Give Hydra the defaults of all options, ``train_schema``, and the folders of YAML files of
+    optional components."""
     from hydra.core.config_search_path import ConfigSearchPath
     from hydra.core.config_store import ConfigStore
     from hydra.core.plugins import Plugins
@@ -180,15 +132,13 @@ def register() -> None:
                 search_path.append("musictx.registry", f"file://{folder}")
 
     Plugins.instance().register(AddedFolders)
-    store = ConfigStore.instance()
-    node = OmegaConf.structured(COMMANDS["train"].config)
-    node.position = {}  # each file of conf/position brings the dataclass of its scheme
-    for group, option in passthrough.HOLDERS.items():
-        OmegaConf.set_struct(node[group], False)
-        del node[group][option]
-    store.store(name="train_schema", node=node)
-    for name, scheme in SCHEMES.items():
-        store.store(group="position", name=f"{name}_schema", node=scheme)
+    node = OmegaConf.create()
+    for name in options_of("train"):
+        if not name.startswith("position."):  # the YAML file of a scheme names it
+            OmegaConf.update(node, name, default_of("train", name))
+    node.trainer.update(node.trainer.pop("flags"))
+    del node.optim.params
+    ConfigStore.instance().store(name="train_schema", node=node)
 
 
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:

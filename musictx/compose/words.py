@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from musictx.commands import free_form, groups, options_of, parts
-from musictx.compose import passthrough
 from musictx.config import checks
+from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, shown
-from musictx.options import check_path, converted, type_text, types_of, unknown_option, unquoted
+from musictx.options import converted, types_of, unknown_option, unquoted, within
 
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
@@ -36,22 +36,19 @@ def normalise(
     """
     declared = options_of("train") | parts("train")
     choices = groups("train", folders)
-    free = [*free_form("train"), *passthrough.typed(typed)]
+    # Options of position schemes and of optimizers of the user's are looked at when it is composed.
+    free = [*free_form("train"), "position", "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
+    free += [name for name in declared if checks.holds_several(declared[name])]
     folder, named = _positional(typed, [*declared, *choices, *free])
-    custom_scheme = any(re.match(r"\+*position\.(name=.*:|_target_=)", w) for w in named)
-    if custom_scheme and not any(w.startswith("position=") for w in named):
-        named.insert(0, "position=custom")
-    custom_scheme |= any(_is_custom_choice("position", w, folders) for w in named)
-    custom_tokenizer = any(re.match(r"\+*tokenizer\.name=.*:", w) for w in named)
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
-    words = [f"corpus.path={quote(one)}" for one in folder]
-    if len(words) > 1:
-        words = [f"corpus.path={_listed(folder)}"]
-    group_words: dict[str, str] = {}
+    words = []
+    if folder:
+        several = converted("corpus.path", declared["corpus.path"], folder)
+        words = [f"corpus.path={_typed(several)}"]
     for word in named:
         sign, name, equals, value = _split(word)
         if sign == "~":
-            if name not in choices and not _within(name, [*declared, *free]):
+            if name not in choices and not within(name, [*declared, *free]):
                 raise ConfigError(f"~{unknown_option('train', name, free)}")
             words.append(word)
             continue
@@ -73,22 +70,17 @@ def normalise(
                     check_choice(name, choice, choices[name])
                 if not {one.strip() for one in several} <= {*choices[name]}:
                     check_choice(name, value, choices[name])
-            if group_words.setdefault(name, value) != value:
-                raise ConfigError(f"{name}={value}: given twice, also as {group_words[name]}")
             words.append(f"{name}={value}")
         elif name in declared and name not in free:
-            words.append(f"{name}={_value(name, declared[name], value, sweep)}")
-        elif _within(name, free) or (custom_scheme and name.startswith("position.")):
+            # The YAML file of a position scheme has only its name.
+            added = "++" if name.startswith("position.") else ""
+            words.append(f"{added}{name}={_value(name, declared[name], value, sweep)}")
+        elif within(name, free):
             words.append(f"++{name}={value}")
         elif sign and (
             open_search or (sign == "+" and any(os.path.isdir(f / name) for f in folders))
         ):
             words.append(word)
-        elif custom_tokenizer and name.startswith("tokenizer."):
-            raise ConfigError(
-                f"{name}: no such option of musictx train; an option of a class of your own is "
-                f"written tokenizer.params.{name.partition('.')[2]}"
-            )
         else:
             raise ConfigError(unknown_option("train", name, free))
     return words
@@ -101,40 +93,26 @@ def _split(word: str) -> tuple[str, str, str, str]:
     return key[: len(key) - len(name)], name, equals, value
 
 
-def _within(name: str, options: Sequence[str]) -> bool:
-    """``name`` is one of ``options`` or stands below one."""
-    return any(name == option or name.startswith(option + ".") for option in options)
-
-
-def _is_custom_choice(group: str, word: str, folders: Sequence[Path]) -> bool:
-    name, _, value = word.partition("=")
-    return name == group and (
-        value == "custom" or any(os.path.isfile(f / group / f"{value}.yaml") for f in folders)
-    )
-
-
 def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The folders of music, bare words; and the other words."""
     bare: list[str] = []
     rest: list[str] = []
     for word in typed:
         sign, name, equals, _ = _split(word)
-        is_option = bool(equals) and (_within(name, names) or name.startswith("hydra"))
+        is_option = bool(equals) and (within(name, names) or name.startswith("hydra"))
         path = (not sign or word.startswith("~/") or os.path.exists(word)) and not is_option
         there = os.path.exists(os.path.expanduser(word))
         (bare if path and (not equals or there) else rest).append(word)
-    for folder in bare:
-        check_path("corpus.path", options_of("train")["corpus.path"], folder)
     return bare, rest
 
 
 def _hydra(word: str, *, sweep: bool) -> str:
     _, name, _, value = _split(word)
     option = name[len("hydra.") :]
-    if _within(option.replace("/", "."), HYDRA_SWEEP):
+    if within(option.replace("/", "."), HYDRA_SWEEP):
         if not sweep:
             raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
-    elif not _within(option.replace("/", "."), HYDRA):
+    elif not within(option.replace("/", "."), HYDRA):
         raise ConfigError(
             f"{name}={value}: this option of Hydra has no effect here; those that have are "
             + ", ".join(f"hydra.{o}" for o in (*HYDRA[:4], *HYDRA_SWEEP))
@@ -156,30 +134,24 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
     kinds = types_of(field)
     if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
         return value
-    checked = []
+    overrides = []
     for one in split(value) if sweep else [value]:
-        bare = unquoted(one)
-        if bare == "":
-            raise ConfigError(f"{name}=: the value is missing; expected {type_text(field)}")
-        made: Any = bare
-        if "${" not in bare:
+        made: Any = unquoted(one)
+        if "${" not in made:
             try:
-                made = converted(name, field, None if bare == "null" else bare)
+                made = converted(name, field, None if made == "null" else made)
             except ConfigError as error:
                 more = "; add -m to run each of these values" if "," in one and not sweep else ""
                 raise ConfigError(f"{error}{more}") from None
-        several = isinstance(made, list) and "str" in kinds
-        if "list[str]" in kinds and bare[:1] == "[" and isinstance(made, str):
-            bare = one = made  # a list of one
-        if field.metadata.get("path") == "in" and bare != "null":
-            for path in made if several else [bare]:
-                check_path(name, field, path)
-        checked.append(_listed(made) if several else quote(one) if "str" in kinds else one)
-    return ",".join(checked)
+        overrides.append(_typed(made) if "str" in kinds else one)
+    return ",".join(overrides)
 
 
-def _listed(values: Sequence[str]) -> str:
-    return f"[{','.join(map(quote, values))}]"
+def _typed(value: str | list[str] | None) -> str:
+    """A text, or several, in the grammar of Hydra's overrides."""
+    if isinstance(value, list):
+        return f"[{','.join(map(quote, value))}]"
+    return "null" if value is None else quote(value)
 
 
 def split(value: str) -> list[str]:

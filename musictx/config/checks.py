@@ -36,7 +36,6 @@ def option(
     path: bool | str = False,
     alias: str | None = None,
     rare: bool = False,
-    kind: str = "",
 ) -> Any:
     """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
     default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
@@ -49,14 +48,13 @@ def option(
     must be there; "examples" and "models" those that must be there or come with musictx.
 
     ``alias`` is what people type where the name in Python is another ("from"); a ``rare`` one only
-    the full help shows. ``kind`` is its type where the dataclass has to say ``Any``, since
-    OmegaConf has no such type.
+    the full help shows.
     """
     names = path if path in ("examples", "models") else None
     path = "in" if names else path
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"alias": alias, "rare": rare, "kind": kind}
-    metadata |= {"bounds": (low, above, high, below), "level": level}
+    metadata |= {"alias": alias, "rare": rare, "level": level}
+    metadata |= {"bounds": (low, above, high, below)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
@@ -207,7 +205,7 @@ def cli_name(name: str, field: dataclasses.Field) -> str:
 def type_of(field: dataclasses.Field) -> str:
     """The type of an option as it is written, such as "int | None", whether or not the module of
     its dataclass keeps annotations as text."""
-    kind: Any = field.metadata.get("kind") or field.type
+    kind: Any = field.type
     return kind if isinstance(kind, str) else inspect.formatannotation(kind)
 
 

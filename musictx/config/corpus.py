@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from musictx import registry
 from musictx.config.checks import check, option, require
@@ -45,12 +44,11 @@ class CorpusConfig:
         f"folder (your MIDI files), maestro (with its split), {', '.join(registry.CORPORA)}, or "
         "package.module:Class of your own",
     )
-    path: Any = option(
+    path: str | list[str] | None = option(
         None,
         "folder of MIDI or MusicXML files, at any depth, or several, [a,b], or the file of a "
         "corpus that is one",
         path="in",
-        kind="str | list[str] | None",
     )
     validation: float = option(
         0.1, "share of the pieces held out to measure progress while training", low=0, below=1

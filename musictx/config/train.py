@@ -10,7 +10,7 @@ from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
 from musictx.config.optim import OptimConfig
-from musictx.config.position import HuangConfig, checked
+from musictx.config.position import HuangConfig, PositionConfig, checked
 from musictx.config.sampling import SamplingConfig
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.trainer import TrainerConfig
@@ -23,7 +23,8 @@ class TrainConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    position: Any = field(default_factory=HuangConfig)  # a PositionConfig, or a dict: custom class
+    #: A dict: of a class of the user's.
+    position: PositionConfig | dict[str, Any] = field(default_factory=HuangConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)

@@ -347,17 +347,18 @@ class Report:
 
     @classmethod
     def of(cls, ready: Shards) -> Report:
-        """The report of shards that are there already; where its file is gone or damaged, no more
-        than the totals."""
-        report = cls(
-            ready.folder, ready.corpus.get("name", ""), len(ready), by_split(ready.pieces())
-        )
-        report.up_to_date = True
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        """That of shards that are there; ``UserError`` where it is damaged."""
+        try:
             data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
-            files, lossy = data["found"] + 0, dict(sorted(Counter(data["lossy"]).items()))
-            left_out = sorted(LeftOut(**item) for item in data["left_out"])
-            remarks = [str(remark) for remark in data["remarks"]]
-            report.files, report.lossy = files, lossy
-            report.left_out, report.remarks = left_out, remarks
-        return report
+            return cls(
+                ready.folder,
+                ready.corpus["name"],
+                int(data["found"]),
+                by_split(ready.pieces()),
+                [LeftOut(**item) for item in data["left_out"]],
+                dict(data["lossy"]),
+                list(data["remarks"]),
+                up_to_date=True,
+            )
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise shards.damaged(ready.folder, f"{JSON} cannot be read") from error

@@ -139,7 +139,7 @@ def _check_split(corpus: CorpusConfig, split: str) -> None:
 
 
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
-    """The corpus that a model was trained on, by its card (see ``training/card.py``)."""
+    """The corpus that a model was trained on, by its card (see ``training/report.py``)."""
     check_card(card, "the model's card")
     about: Any = card.get("corpus")
     about = about if isinstance(about, dict) else {}

@@ -1,7 +1,7 @@
 """MIDI files <-> Score.
 
 Reading goes through our own scanner (``scan.py``, which says why), what has changed is written
-into the file that was read (``edit.py``); new files are encoded by mido (``encode.py``).
+into the file that was read (``edit.py``); ``encode.py`` makes new files.
 """
 
 from musictx.midi.read import read

@@ -148,16 +148,17 @@ class Document:
         out, copied, count = [], 0, 0
         for begin, end in scan.track_chunks(data, Counter()):
             out.append(data[copied : begin - 8])
-            out += map(_chunk, contents[count : count + 1])
+            out += map(chunk_of, contents[count : count + 1])
             copied, count = end, count + 1
-        made = b"".join([*out, *map(_chunk, contents[count:]), data[copied:]])
+        made = b"".join([*out, *map(chunk_of, contents[count:]), data[copied:]])
         if count == len(contents):
             return made
         kind = min(1, int.from_bytes(data[8:10], "big")) if len(contents) == 1 else 1
         return made[:8] + kind.to_bytes(2, "big") + len(contents).to_bytes(2, "big") + made[12:]
 
 
-def _chunk(content: bytes) -> bytes:
+def chunk_of(content: bytes) -> bytes:
+    """The chunk with the messages of a track."""
     return b"MTrk" + len(content).to_bytes(4, "big") + content
 
 
@@ -208,12 +209,12 @@ def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
     """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
     out, now = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
-        out += [_number(tick - now), body]
+        out += [quantity(tick - now), body]
         now = tick
-    return b"".join([*out, _number(max(last - now, 0)), END, rest])
+    return b"".join([*out, quantity(max(last - now, 0)), END, rest])
 
 
-def _number(value: int) -> bytes:
+def quantity(value: int) -> bytes:
     """A variable-length quantity."""
     out = [value & 0x7F]
     while value := value >> 7:

@@ -218,7 +218,7 @@ class _Edit:
 
 def _text(tick: int, kind: int, words: str) -> Message:
     """A name, a lyric or a marker."""
-    return Message(tick, OFF, bytes(text(kind, words).bytes()))
+    return Message(tick, OFF, text(kind, words))
 
 
 def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list[_Row]]:

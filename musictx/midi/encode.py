@@ -1,12 +1,12 @@
-"""Score -> a new MIDI file on the grid the music came from, encoded by mido.
+"""Score -> a new MIDI file on the grid that the music came from.
 
-Messages are made one by one while mido writes them: an object each for a million notes would take
-gigabytes.
+Messages are made one by one while the file is written: an object each for a million notes would
+take gigabytes.
 """
 
 from __future__ import annotations
 
-import io
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import cycle
@@ -14,11 +14,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-from mido import Message, MetaMessage, MidiFile, UnknownMetaMessage
 
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.midi.clock import TickGrid
+from musictx.midi.document import END, chunk_of, quantity
 from musictx.midi.read import DRUM_CHANNEL
 from musictx.notes import Score, order
 
@@ -28,7 +28,7 @@ MOST_PARTS = 2**15 - 2
 #: Kinds of meta events.
 NAME, LYRIC, MARKER = 0x03, 0x05, 0x06
 #: Messages with their ticks, in the order of these.
-Timed = Iterable[tuple[int, Message | MetaMessage | UnknownMetaMessage]]
+Timed = Iterable[tuple[int, bytes]]
 
 
 def new_file(score: Score) -> bytes:
@@ -44,10 +44,8 @@ def new_file(score: Score) -> bytes:
         raise UserError(f"score: {len(parts)} parts, expected at most {MOST_PARTS}")
     tracks: list[Timed] = [_in_order(*marks(score, grid).values(), *_texts(score, grid))]
     tracks += [_messages(part, grid) for part in parts]
-    out = io.BytesIO()
-    made = MidiFile(type=1, ticks_per_beat=grid.quarter, tracks=[_with_deltas(t) for t in tracks])
-    made.save(file=out)
-    return out.getvalue()
+    header = b"MThd" + struct.pack(">I3H", 6, 1, len(tracks), grid.quarter)
+    return b"".join([header, *map(_written, tracks)])
 
 
 def marks(score: Score, grid: TickGrid) -> dict[str, Timed]:
@@ -58,26 +56,30 @@ def marks(score: Score, grid: TickGrid) -> dict[str, Timed]:
     meter_ticks, key_ticks = (grid.of_seconds(rows["time"]).tolist() for rows in (meters, keys))
     return {
         "tempos": (
-            (tick, MetaMessage("set_tempo", tempo=rate))
+            (tick, meta(0x51, rate.to_bytes(3, "big")))
             for tick, rate in zip(grid.ticks.tolist(), rates)
         ),
         "meters": (
-            (tick, MetaMessage("time_signature", numerator=upper, denominator=lower))
+            (tick, meta(0x58, bytes([upper, lower.bit_length() - 1, 24, 8])))
             for tick, (_, upper, lower) in zip(meter_ticks, meters.tolist())
             if upper and lower and not lower & (lower - 1)
         ),
         "keys": (
-            (tick, MetaMessage.from_bytes([0xFF, 0x59, 2, sharps % 256, int(minor)]))
+            (tick, meta(0x59, bytes([sharps % 256, minor])))
             for tick, (_, sharps, minor) in zip(key_ticks, keys.tolist())
             if abs(sharps) <= 7
         ),
     }
 
 
-def text(kind: int, words: str) -> UnknownMetaMessage:
-    """A meta event such as :data:`NAME`, in UTF-8. What mido itself encodes depends on a setting of
-    the whole process."""
-    return UnknownMetaMessage(kind, data=words.encode("utf-8", "replace"))
+def meta(kind: int, content: bytes) -> bytes:
+    """A meta event."""
+    return bytes([0xFF, kind]) + quantity(len(content)) + content
+
+
+def text(kind: int, words: str) -> bytes:
+    """A meta event such as :data:`NAME`, in UTF-8."""
+    return meta(kind, words.encode("utf-8", "replace"))
 
 
 def _texts(score: Score, grid: TickGrid) -> Iterator[Timed]:
@@ -159,10 +161,10 @@ def _messages(part: _Part, grid: TickGrid) -> Timed:
     def pedals() -> Timed:
         ticks = grid.of_seconds(part.pedals["time"])
         for tick, value in zip(ticks.tolist(), part.pedals["value"].tolist()):
-            yield tick, Message("control_change", channel=channel, control=64, value=value)
+            yield tick, bytes([0xB0 | channel, 64, value])
 
-    def off(pitch: int) -> Message:
-        return Message("note_off", channel=channel, note=pitch, velocity=0)
+    def off(pitch: int) -> bytes:
+        return bytes([0x80 | channel, pitch, 0])
 
     def offs() -> Timed:
         long = np.flatnonzero(ends > starts)
@@ -174,14 +176,14 @@ def _messages(part: _Part, grid: TickGrid) -> Timed:
         rows = (column.tolist() for column in (starts, ends <= starts, part.changes, *columns))
         for tick, short, change, pitch, velocity, program in zip(*rows):
             if change:
-                yield tick, Message("program_change", channel=channel, program=program)
-            yield tick, Message("note_on", channel=channel, note=pitch, velocity=velocity)
+                yield tick, bytes([0xC0 | channel, program])
+            yield tick, bytes([0x90 | channel, pitch, velocity])
             if short:
                 yield tick, off(pitch)
 
     if part.name:
         yield 0, text(NAME, part.name)
-    yield 0, Message("program_change", channel=channel, program=int(notes["program"][0]))
+    yield 0, bytes([0xC0 | channel, notes["program"][0]])
     yield from _in_order(pedals(), offs(), ons())
 
 
@@ -190,9 +192,11 @@ def _in_order(*messages: Timed) -> Timed:
     return merge(*messages, key=itemgetter(0))
 
 
-def _with_deltas(messages: Timed) -> Iterator[Message | MetaMessage | UnknownMetaMessage]:
-    """Messages with the ticks since the one before as their time."""
-    now = 0
+def _written(messages: Timed) -> bytes:
+    """A track. A status byte is left out where it is that of the message before."""
+    out, now, status = bytearray(), 0, 0xFF
     for tick, message in messages:
-        message.time, now = tick - now, tick
-        yield message
+        out += quantity(tick - now)
+        out += message[1:] if message[0] == status < 0xF0 else message
+        now, status = tick, message[0]
+    return chunk_of(bytes(out + b"\0" + END))

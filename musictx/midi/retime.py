@@ -45,7 +45,7 @@ def retimed(score: Score, before: Score) -> Score:
         raise Unwritable(f"a tempo is beyond what MIDI can say, {SLOWEST:g} to {FASTEST:g}")
     old, grid = document.clock, TickGrid.along(score.tempos, file.division)
     new = {
-        name: [Message(tick, OFF, bytes(mark.bytes())) for tick, mark in rows]
+        name: [Message(tick, OFF, mark) for tick, mark in rows]
         for name, rows in encode.marks(score, grid).items()
     }
 

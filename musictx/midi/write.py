@@ -42,7 +42,7 @@ def to_bytes(score: Score, *, losses: list[str] | None = None) -> bytes:
 
     Raises :class:`UserError` for a piece longer than a day or of more tracks than a file can have.
     """
-    from musictx.midi import edit, encode  # these import mido
+    from musictx.midi import edit, encode  # reading needs neither
 
     if score.file:
         try:

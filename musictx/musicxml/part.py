@@ -6,9 +6,8 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from musictx.musicxml import drums, dynamics, harmony, heads, signs
 from musictx.musicxml.document import Fault, number_or, parse_number
@@ -24,6 +23,8 @@ _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
     "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
 }  # fmt: skip
+#: Marks: tempi for programs and for readers, and so on.
+_MARKS = ("tempo", "metronome", "meter", "key", "fermata", "chord", "lyrics", "dynamics", "pedal")
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
@@ -83,35 +84,27 @@ class XmlPart:
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._metronomes: list[tuple[int, int, float]] = []
+        self._number = 0  # of the measure that is read
         self.lengths: list[Length] = []
         self.notes: list[tuple[int, NoteHead]] = []
-        self.tempos: list[tuple[int, int, float]] = []
-        self.meters: list[tuple[int, int, tuple[int, int]]] = []
-        self.keys: list[tuple[int, int, tuple[int, bool]]] = []
-        self.fermatas: list[tuple[int, int]] = []
-        self.chords: list[tuple[int, int, str]] = []
-        self.lyrics: list[tuple[int, int, tuple[tuple[int, str], ...]]] = []
         self.signs: list[signs.Sign] = []
-        self.dynamics: list[tuple[int, int, dynamics.Mark]] = []
-        self.pedals: list[tuple[int, int, bool]] = []
+        #: Kind -> (measure, tick, what it says) of each mark.
+        self.marks: dict[str, list[tuple[int, int, Any]]] = {kind: [] for kind in _MARKS}
         self.plain: Counter[str] = Counter()  # what is not played, or not as it is written
         self._graces: list[list[NoteHead]] = []  # those before the next note, at once or in turn
         self._latest: dict[str, _Chord] = {}  # the last notes of each voice
-        for number, measure in enumerate(element.iterfind("measure")):
-            self.lengths.append(self._measure(number, measure))
-        if self.pedals and self.pedals[-1][2]:  # never released: with its measure
-            number = self.pedals[-1][0]
-            self.pedals.append((number, self.lengths[number].whole, False))
+        for self._number, measure in enumerate(element.iterfind("measure")):
+            self.lengths.append(self._measure(measure))
+        pedals, tempos = self.marks["pedal"], self.marks["tempo"]
+        if pedals and pedals[-1][2]:  # never released: with its measure
+            number = pedals[-1][0]
+            pedals.append((number, self.lengths[number].whole, False))
         # A metronome mark is for readers; a tempo for programs at the same moment counts.
-        given = {(number, at) for number, at, _ in self.tempos}
-        self.tempos[:0] = (mark for mark in self._metronomes if mark[:2] not in given)
+        given = {(number, at) for number, at, _ in tempos}
+        tempos[:0] = (mark for mark in self.marks.pop("metronome") if mark[:2] not in given)
 
-    def places(self) -> Iterator[tuple[int, int]]:
-        """The measure and tick of each mark."""
-        for marks in (self.tempos, self.meters, self.keys, self.fermatas, self.chords, self.lyrics):
-            yield from ((mark[0], mark[1]) for mark in marks)
-        yield from ((number, at) for number, at, _ in self.pedals)
+    def _mark(self, kind: str, position: int, value: object = None) -> None:
+        self.marks[kind].append((self._number, position, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
         number = parse_number(text, what)
@@ -127,8 +120,9 @@ class XmlPart:
         """Ticks of one unit of duration; ``text`` says how many units a quarter note has."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
-    def _measure(self, number: int, element: ET.Element) -> Length:
+    def _measure(self, element: ET.Element) -> Length:
         """Read one measure; returns its length."""
+        number = self._number
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
         notes = rest = 0  # where the last note ends; a bar's rest in a pick-up
         first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
@@ -154,7 +148,7 @@ class XmlPart:
                     first = value, duration
                     onset = position
                     position += duration
-                    self._graces_before(number, onset, voice)
+                    self._graces_before(onset, voice)
                 length = max(length, onset + duration)
                 if "rest" not in children:
                     notes = max(notes, onset + duration)
@@ -168,27 +162,28 @@ class XmlPart:
                         self.notes.append((number, head))
                     for mark in children.get("notations", ()):
                         if mark.tag == "fermata":
-                            self.fermatas.append((number, onset))
+                            self._mark("fermata", onset)
                         elif mark.tag in _PLAIN:
                             self.plain[_PLAIN[mark.tag]] += 1
                     if verses := _verses(item):
-                        self.lyrics.append((number, onset, verses))
+                        self._mark("lyrics", onset, verses)
             elif item.tag == "backup":
                 self._graces_at_end()
                 position -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
                 position += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
-                self._attributes(item, number, position)
+                self._attributes(item, position)
             elif item.tag == "harmony":
                 offset = self._offset(item.findtext("offset"))
                 name = harmony.name_of(item, self.plain)
-                self.chords.append((number, max(position + offset, 0), name))
+                self._mark("chord", max(position + offset, 0), name)
             elif item.tag in ("sound", "direction"):
-                self._tempo(item, number, position)
+                self._tempo(item, position)
                 self._programs(item)
-                self.dynamics += ((number, position, mark) for mark in dynamics.marks_of(item))
-                self._pedal(item, number, position)
+                for mark in dynamics.marks_of(item):
+                    self._mark("dynamics", position, mark)
+                self._pedal(item, position)
                 self.signs += signs.of_direction(item, number, position)
             elif item.tag == "barline":
                 self.signs += signs.of_barline(item, number, position)
@@ -213,7 +208,8 @@ class XmlPart:
 
     def _fills(self, rest: ET.Element, duration: int) -> bool:
         """Whether a rest fills a whole bar."""
-        beats, kind = self.meters[-1][2] if self.meters else (4, 4)
+        meters = self.marks["meter"]
+        beats, kind = meters[-1][2] if meters else (4, 4)
         bar = 4 * self._resolution * beats // kind
         return duration >= bar or rest.find("rest[@measure='yes']") is not None
 
@@ -224,17 +220,18 @@ class XmlPart:
                 self._graces.append([])
             self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
 
-    def _graces_before(self, number: int, onset: int, voice: str) -> None:
+    def _graces_before(self, onset: int, voice: str) -> None:
         """Put the grace notes so far before ``onset``: they take their time from the note before,
         if it is in the same voice and sounds until there."""
         spans = heads.graces(len(self._graces))
         for group, span in zip(self._graces, spans):
             for head in group:
-                self.notes.append((number, head._replace(start=onset, end=onset, grace=span)))
+                head = head._replace(start=onset, end=onset, grace=span)
+                self.notes.append((self._number, head))
         latest = self._latest.get(voice)
         if spans and latest is not None:
-            here = latest.measure == number and latest.end == onset
-            across = latest.measure == number - 1 and not onset
+            here = latest.measure == self._number and latest.end == onset
+            across = latest.measure == self._number - 1 and not onset
             if here or (across and latest.end == self.lengths[-1].whole):
                 self._shorten(latest, spans[0][0])
         self._graces = []
@@ -259,13 +256,13 @@ class XmlPart:
             number, head = self.notes[place]
             self.notes[place] = number, head._replace(taken=quarters)
 
-    def _pedal(self, direction: ET.Element, number: int, position: int) -> None:
+    def _pedal(self, direction: ET.Element, position: int) -> None:
         for pedal in direction.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
             if kind in ("stop", "change", "discontinue"):
-                self.pedals.append((number, position, False))
+                self._mark("pedal", position, False)
             if kind in ("start", "change", "resume"):
-                self.pedals.append((number, position, True))
+                self._mark("pedal", position, True)
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
@@ -303,7 +300,7 @@ class XmlPart:
         end = start + duration
         return NoteHead(start, end, pitch, instrument, tie_in, tie_out, velocity, louder, share)
 
-    def _attributes(self, item: ET.Element, number: int, position: int) -> None:
+    def _attributes(self, item: ET.Element, position: int) -> None:
         text = item.findtext("divisions")
         if text is not None:
             self._ticks_of_division = self._division(text)
@@ -315,14 +312,14 @@ class XmlPart:
         time = item.find("time")
         meter = None if time is None else _meter(time)
         if meter is not None:
-            self.meters.append((number, position, meter))
+            self._mark("meter", position, meter)
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
             # Written a tone higher, a key has two more sharps; beyond seven it is spelt anew.
             sounding = int(fifths) + (7 * self._transpose + 5) % 12 - 5
             sounding -= 12 * (sounding > 7) - 12 * (sounding < -7)
-            self.keys.append((number, position, (sounding, minor)))
+            self._mark("key", position, (sounding, minor))
 
     def _programs(self, item: ET.Element) -> None:
         """From here on instruments have the programs of the ``<midi-instrument>`` in a sound."""
@@ -332,20 +329,20 @@ class XmlPart:
             for key, instrument in self._instruments.items():
                 self._instruments[key] = new if instrument == old else instrument
 
-    def _tempo(self, item: ET.Element, number: int, position: int) -> None:
+    def _tempo(self, item: ET.Element, position: int) -> None:
         """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
         moves it; that of the direction only the words on the page, unless it says
         ``sound="yes"``."""
         sound = item if item.tag == "sound" else item.find("sound")
         moved = item.findtext("offset[@sound='yes']")
-        marks = self._metronomes
+        kind = "metronome"
         if sound is not None and "tempo" in sound.attrib:
             bpm = float(number_or(sound.get("tempo"), 0))
-            moved, marks = sound.findtext("offset") or moved, self.tempos
+            moved, kind = sound.findtext("offset") or moved, "tempo"
         else:
             bpm = _metronome(item)
         if bpm > 0:
-            marks.append((number, max(0, position + self._offset(moved)), bpm))
+            self._mark(kind, max(0, position + self._offset(moved)), bpm)
 
 
 def _program(midi: ET.Element) -> int:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def _check_limits(
     notes = [starts[measure] + head.start for part in parts for measure, head in part.notes]
     if played.count(notes) > limits.notes:
         raise NoOrder(f"would make more than limits.notes={limits.notes} notes")
-    marks = [starts[measure] + at for part in parts for measure, at in part.places()]
+    marks = [at for kind in parts[0].marks for at, _ in _placed(parts, kind, starts)]
     if played.count(notes) + 10 * played.count(marks) > limits.events:
         raise NoOrder(f"would make more than limits.events={limits.events} events")
 
@@ -92,21 +93,14 @@ def _score(
     played: Played,
 ) -> Score:
     """The music of ``parts``, whose measures begin at ``starts`` on the page, as it is played."""
-    tempos: dict[int, float] = {}
-    meters: dict[int, tuple[int, int]] = {}
-    keys: dict[int, tuple[int, bool]] = {}
     # Of marks at one moment the first part's count, and of those the last.
-    for part in reversed(parts):
-        tempos |= {starts[measure] + at: tempo for measure, at, tempo in part.tempos}
-        meters |= {starts[measure] + at: meter for measure, at, meter in part.meters}
-        keys |= {starts[measure] + at: key for measure, at, key in part.keys}
+    tempos, meters, keys, lyrics = (
+        dict(_placed(parts[::-1], kind, starts)) for kind in ("tempo", "meter", "key", "lyrics")
+    )
     meters, keys = played.in_force(meters), played.in_force(keys)
     _mark_bars(meters, played.lines, resolution)
-    fermatas = {(starts[measure] + at, None) for part in parts for measure, at in part.fermatas}
-    chords = played.in_force(
-        {starts[m] + at: text for part in parts for m, at, text in part.chords}
-    )
-    lyrics = {starts[m] + at: verses for part in reversed(parts) for m, at, verses in part.lyrics}
+    fermatas = {*_placed(parts, "fermata", starts)}
+    chords = played.in_force(dict(_placed(parts, "chord", starts)))
     tempos = {0: bpm} if bpm is not None else played.in_force(tempos, DEFAULT_BPM)
     clock = _Clock(tempos, resolution)
 
@@ -117,8 +111,7 @@ def _score(
             head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
             for measure, head in part.notes
         ]
-        marks = ((starts[measure] + at, mark) for measure, at, mark in part.dynamics)
-        loudness = Loudness(marks, near=resolution)
+        loudness = Loudness(_placed([part], "dynamics", starts), near=resolution)
         page = [
             head._replace(velocity=min(127, (head.velocity or loudness(head.start)) + head.louder))
             for head in continued(page)
@@ -136,8 +129,7 @@ def _score(
             drum = head.instrument.drum_pitch is not None
             program = head.instrument.program
             rows.append((*times, head.pitch, head.velocity, program, drum, track))
-        movements = ((starts[measure] + at, down) for measure, at, down in part.pedals)
-        for at, down, _ in played.events(movements):
+        for at, down, _ in played.events(_placed([part], "pedal", starts)):
             # What goes up and down at one moment would stay up: down is a little later.
             time = clock.seconds(at + resolution / PEDAL_LATE * down)
             pedals.append((time, 127 * down, track))
@@ -167,6 +159,11 @@ def _score(
         composer=_heading(root, "identification/creator[@type='composer']"),
         lyrics=tuple((clock.seconds(at), text) for at, text in words),
     )
+
+
+def _placed(parts: list[XmlPart], kind: str, starts: Sequence[int]) -> list[tuple[int, Any]]:
+    """The tick on the page, and what it says, of each mark of a kind, part after part."""
+    return [(starts[m] + at, value) for part in parts for m, at, value in part.marks[kind]]
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
@@ -205,12 +202,11 @@ def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
     some programs write them so; notes may.
     """
-    meters: dict[int, int] = {}  # measure -> ticks of a bar from there on
-    for part in reversed(parts):
-        meters |= {
-            measure + (at > 0): 4 * resolution * beats // kind
-            for measure, at, (beats, kind) in part.meters
-        }
+    meters = {  # measure -> ticks of a bar from there on
+        measure + (at > 0): 4 * resolution * beats // kind
+        for part in reversed(parts)
+        for measure, at, (beats, kind) in part.marks["meter"]
+    }
     longest: list[Length] = []
     for part in parts:
         longest += [Length(0, 0)] * (len(part.lengths) - len(longest))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
@@ -22,7 +23,6 @@ from musictx.sampling.strengths import (
     EVENTS_AHEAD_SHARE,
     EVENTS_PAST_SHARE,
     SEGMENT_SECONDS,
-    TAIL_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens import layout
@@ -33,7 +33,7 @@ from musictx.tokens.vocab import BOS, CUT
 
 class EventInfill(Infill):
     """Notes composed from ``begin`` to ``end``; new notes that sound at the end of a gap end within
-    :data:`TAIL_SECONDS`.
+    :data:`WINDOW_SECONDS`.
 
     origin  the step of the score at which the stream's clock begins; all others count from it
     past, given  the events that are written, and that are still to be
@@ -79,7 +79,7 @@ class EventInfill(Infill):
     @property
     def _until(self) -> int:
         """The step at which the last new note ends."""
-        return self.stop + (self._step(TAIL_SECONDS) if self.closes else 0)
+        return self.stop + (self._step(WINDOW_SECONDS) if self.closes else 0)
 
     def written(self) -> np.ndarray:
         return ev.write(self.past, self.vocabulary, self.here)

@@ -19,17 +19,19 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     HOME_STRIKES,
     LOUDNESS_GAIN,
-    LOUDNESS_REACH,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_SECONDS,
     REPETITION_STRIKES,
+    TOKENS_PER_SECOND,
     TONALITY_GAIN,
 )
+from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
-from musictx.tokens.velocities import Velocities
 
+#: So many ids are looked back at for their loudness: the last seconds of the densest music.
+LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)
 #: (seconds, pitch) of strikes, the last one first.
 Strikes = list[tuple[float, int]]
 
@@ -157,7 +159,7 @@ class EventFeedback:
             error = REGISTER_GAIN * (np.mean(recent) - target) / 12
             nats[strike >= 0] += error * (strike[strike >= 0] - target) / 12
         if target := self.targets.get("loudness"):
-            in_force, played = self._loudness(ids[-LOUDNESS_REACH:], len(recent))
+            in_force, played = self._loudness(ids[-LOUDNESS_IDS:], len(recent))
             if len(played):
                 error = LOUDNESS_GAIN * (played.mean() - target) / 10
                 leads = self.velocity > 0

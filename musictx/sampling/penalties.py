@@ -43,28 +43,10 @@ def of_pieces(
     density: float | None = None,
     more: Sequence[Penalty] = (),
 ) -> Sequence[Penalty]:
-    """The penalties of rows that begin a piece or continue one, those asked for with ``more`` among
-    them. The pitches that ``sampling`` leaves come first, so that the others give way.
-
-    states   after the primers
-    targets  what is asked of the controls of each row
-
-    The other arguments are those of :func:`build`.
-    """
-    its = idiom.of(tokenizer)
-    return together(
-        tokenizer,
-        [
-            *its.pitches(sampling, primers),
-            *more,
-            *its.plans(primers),
-            *its.programs(primers, sampling, stats),
-            *its.feedback(targets),
-            *its.repetition(sampling, len(primers)),
-            *its.parts(sampling, states, targets),
-            *build(tokenizer, sampling, stats, primers, density),
-        ],
-    )
+    """The penalties of rows that begin a piece or continue one: those of the idiom
+    (:meth:`.Idiom.penalties`), whose arguments these are, and of :func:`build`."""
+    of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
+    return together(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
 
 def build(

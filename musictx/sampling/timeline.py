@@ -1,7 +1,7 @@
 """Where a continuation stands in the piece that it continues: its beats, bars, tracks and lengths.
 
 The file that is continued has a tempo map, a meter and tracks. New notes are laid into that file as
-it is (:mod:`musictx.tokens.clock`), so that they stand where a sequencer expects them.
+it is (:mod:`musictx.tokens.tokenizer`), so that they stand where a sequencer expects them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from musictx.songs.bar_grammar import ONSET_BARS
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.strengths import (
-    FIELDS,
     LEFT_OUT,
     NEW_ONSET,
     REPEAT_GAIN,
@@ -31,6 +30,8 @@ from musictx.songs.strengths import (
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
+#: The fields of a note that repeat with its bar: place, part and pitch.
+FIELDS = 3
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
 

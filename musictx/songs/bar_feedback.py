@@ -15,8 +15,7 @@ from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
-from musictx.tokens.stream import DRUM_PART, STEPS
-from musictx.tokens.velocities import Velocities
+from musictx.tokens.stream import DRUM_PART, STEPS, Velocities
 
 #: What the third to the fifth id of a group in bars are of.
 CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}

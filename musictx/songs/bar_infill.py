@@ -23,7 +23,7 @@ from musictx.sampling.infill_constraint import NewNotes
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
-from musictx.songs.bar_layout import Lookahead
+from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
@@ -32,8 +32,6 @@ from musictx.songs.strengths import (
     AGAIN,
     BARS_AHEAD_SHARE,
     BARS_PAST_SHARE,
-    LOOKAHEAD_BARS,
-    TAIL_BARS,
     VARIED,
     VARIED_AHEAD_SHARE,
     VARIED_PAST_SHARE,

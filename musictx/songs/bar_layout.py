@@ -34,6 +34,9 @@ from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.vocab import Vocabulary
 
+#: Bars after a gap that are given at most; bars that an accompaniment looks ahead when it is
+#: composed.
+TAIL_BARS = LOOKAHEAD_BARS = 8
 #: The section of a bar ahead of which all is known, and of one that varies what is known of it.
 WHOLE, VARIED = 1, 2
 

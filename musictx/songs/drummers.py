@@ -54,11 +54,16 @@ def from_text(drummer: str) -> np.ndarray:
     return rates
 
 
+def style_names(styles: Mapping[str, Sequence[str]]) -> list[str]:
+    """The styles of a card that can be asked for."""
+    return [name for name in styles if name not in (USUAL, FILLS)]
+
+
 def of_style(
     styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
 ) -> list[Drummer]:
     """The drummers of a style, or the usual ones; ``UserError`` for a style that the card lacks."""
-    names = [name for name in styles if name not in (USUAL, FILLS)]
+    names = style_names(styles)
     if style is not None and style not in names:
         instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
@@ -146,7 +151,11 @@ def players(
     ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
     if DRUMS not in wanted.values():
         if style is not None:
-            raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
+            styles = ", ".join(style_names(bundle.card.get("drummers") or {})) or "none"
+            raise UserError(
+                f"style={style}: only drums have styles, of this model {styles}; expected it with "
+                "add=drums"
+            )
         return []
     table = bundle.tokenizer.vocabulary
     assert table is not None  # which has the drums

@@ -13,32 +13,31 @@ from itertools import chain
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.songs.bar_constraint import BarRow, Key
 from musictx.songs.bar_copying import next_in
-from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.drummers import Drummer
 from musictx.songs.repeats import likeness, stretches
 from musictx.songs.strengths import (
-    BASS,
-    CHORD_OVERHANG,
     CLASH,
-    CLASH_OVERHANG,
     CLASH_STEPS,
     NEAREST,
-    OFF_CHORD,
     ON_LINE,
     ON_ROOT,
+    OVERHANG,
     OVERHANG_STEPS,
     PART_GAIN,
     PART_SHARE,
-    PART_STEPS,
     SHARE,
     TOGETHER,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import GrammarState
 
+#: The program of a bass; the steps in which the notes of a part are counted.
+BASS, PART_WINDOW = 33, round(WINDOW_SECONDS * PER_SECOND)
 #: Ids and the nats that are added to their logits.
 Nats = Iterator[tuple[slice | int, np.ndarray | float]]
 #: A bias of a row.
@@ -131,11 +130,11 @@ class HarmonicFit:
         """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
         ``composed``: chords are, too."""
         off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
-        nats = CHORD_OVERHANG * (lengths > _room(np.array(off, np.int64), step))
+        nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:
             begin, end, tone = self._notes.T
             clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= OVERHANG_STEPS)
-            nats = np.maximum(nats, CLASH_OVERHANG * (lengths > _room(begin[clash], step)))
+            nats = np.maximum(nats, OVERHANG * (lengths > _room(begin[clash], step)))
         return nats
 
 
@@ -155,7 +154,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
         nats = fit.clashes(row.step)[values % 12]
         if not composed and row.chord != NONE:  # it is given, and may clash
             inside = np.isin(values % 12, [*row.chord.classes])
-            nats = np.where(inside, 0.0, nats + OFF_CHORD)
+            nats = np.where(inside, 0.0, nats + CLASH)
     else:
         nats = fit.lengths(row.value(2), row.step, values, composed)
     for token in row.due():  # a given note costs nothing
@@ -186,7 +185,7 @@ def filling_parts(row: BarRow) -> Nats:
     """Notes of parts that have fewer than they should (:data:`PART_SHARE`)."""
     if len(row.group) > 1:
         return
-    lacks, since = {}, max(row.since, row.step - PART_STEPS)
+    lacks, since = {}, max(row.since, row.step - PART_WINDOW)
     for part, habit in row.new.habits.items():
         count = len(row.begun[part]) - bisect_left(row.begun[part], since)
         if part in (row.new.parts or ()) and not row.full(part, row.step):

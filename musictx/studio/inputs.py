@@ -23,8 +23,8 @@ from musictx.studio.errors import Refused
 from musictx.studio.exchange import lines_of, music_of, score_of
 from musictx.studio.models import Model
 from musictx.studio.request import LONGEST, Request, bars
-from musictx.tokens.clock import Clock
 from musictx.tokens.controls import measured
+from musictx.tokens.tokenizer import Clock
 
 if TYPE_CHECKING:
     from musictx.apps.tasks import Task

@@ -141,7 +141,7 @@ class Trainings:
             "step": rows[-1][0] if rows else 0,
             "rows": rows[:: -(-len(rows) // MOST_ROWS)] if rows else [],
             "samples": samples,
-            "model": run.path.name if shipped.config_of(run.model) else None,
+            "model": run.path.name if shipped.is_model(run.model) else None,
             "error": self._last_line(run.path, now) if state == "failed" else "",
         }
 
@@ -164,7 +164,7 @@ class Trainings:
     def models(self) -> dict[str, Path]:
         """All that were trained here: name -> model folder."""
         folders = sorted(self._place.glob("*/model"))
-        return {path.parent.name: path for path in folders if shipped.config_of(path)}
+        return {path.parent.name: path for path in folders if shipped.is_model(path)}
 
     # ------------------------------------------------------------------------------------ inside
 

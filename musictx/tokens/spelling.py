@@ -13,9 +13,8 @@ from musictx import pedal
 from musictx.notes import DRUMS, Score
 from musictx.notes import NOTE as SCORE_NOTE
 from musictx.tokens.controls import FIELDS
-from musictx.tokens.stream import NOTE, NoteStream
+from musictx.tokens.stream import NOTE, NoteStream, Velocities
 from musictx.tokens.tokenizer import Tokenizer
-from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import Vocabulary
 
 

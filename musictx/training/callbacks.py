@@ -18,7 +18,7 @@ from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
 from musictx import formats
 from musictx.notes import Score
-from musictx.training.clock import is_over
+from musictx.training.progress import is_over
 from musictx.training.signals import StopSignal
 
 

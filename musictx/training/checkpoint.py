@@ -10,7 +10,7 @@ import torch
 from lightning_fabric.plugins.io import TorchCheckpointIO
 
 from musictx import files
-from musictx.errors import UserError, WriteError
+from musictx.errors import UserError, WriteError, reason
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
@@ -27,8 +27,8 @@ class AtomicCheckpoints(TorchCheckpointIO):
                 torch.save(checkpoint, file)
         except RuntimeError as error:  # what torch makes of a full disk
             cause = error.__context__
-            reason = cause.strerror if isinstance(cause, OSError) else str(error).splitlines()[0]
-            raise WriteError(f"{path}: cannot be written: {reason}") from error
+            why = cause.strerror if isinstance(cause, OSError) else reason(error)
+            raise WriteError(f"{path}: cannot be written: {why}") from error
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = "cpu", weights_only: bool | None = None
@@ -41,15 +41,15 @@ def read(path: str | Path) -> dict[str, Any]:
 
     Raises ``UserError`` for a file that is missing, damaged or something else.
     """
-    reason = "it holds something else"
+    why = "it holds something else"
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         if isinstance(checkpoint["state_dict"], dict) and checkpoint["global_step"] >= 0:
             return dict(checkpoint)
     except pickle.UnpicklingError:
-        reason = "it holds objects other than tensors and plain values"
+        why = "it holds objects other than tensors and plain values"
     except Exception as error:  # a damaged pickle makes torch's reader raise all kinds of them
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        why = reason(error)
     raise UserError(
-        f"{path}: not a checkpoint of musictx train ({reason}); delete it, or give another out="
+        f"{path}: not a checkpoint of musictx train ({why}); delete it, or give another out="
     )

@@ -23,8 +23,8 @@ from torch.nn import functional as F
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.clock import is_over, time_used
 from musictx.training.optimizer import build_optimizer, set_fused
+from musictx.training.progress import is_over, time_used
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 #: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:

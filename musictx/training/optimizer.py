@@ -11,7 +11,7 @@ from torch import nn
 
 from musictx.config import TrainConfig
 from musictx.config.checks import imported
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, reason
 from musictx.training.muon import Muon
 from musictx.training.schedule import learning_rate
 
@@ -70,8 +70,9 @@ def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> tor
     try:
         optimizer = kind(plain, lr=optim["lr"], **optim["params"])
     except Exception as error:  # whatever a class of the user's raises
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"optim.name={optim['name']}: cannot be made ({reason})") from error
+        raise ConfigError(
+            f"optim.name={optim['name']}: cannot be made ({reason(error)})"
+        ) from error
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ConfigError(f"optim.name={optim['name']}: expected a torch.optim.Optimizer")
     return optimizer

@@ -97,10 +97,7 @@ def _lasting(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def key(config: TrainConfig, applied_to: Mapping[str, str]) -> str:
     """8 hexadecimal digits: equal for the same settings, however the run is reported."""
-    decides = identity(config)
-    if not decides["freeze"]:  # the key of runs that are older than the option stays
-        del decides["freeze"]
-    text = json.dumps([decides, dict(applied_to)], sort_keys=True, default=str)
+    text = json.dumps([identity(config), dict(applied_to)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 import typing
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +20,11 @@ from musictx.config import TrainerConfig
 from musictx.config.checks import import_from_here
 from musictx.config.trainer import PASSED_ON
 from musictx.data.module import MusicDataModule
-from musictx.errors import ConfigError, UserError, WriteError
+from musictx.errors import ConfigError, UserError, WriteError, reason
 from musictx.training.checkpoint import AtomicCheckpoints
-from musictx.training.clock import Clock
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.muon import multiplies_bfloat16
+from musictx.training.progress import Clock
 from musictx.training.signals import Stopped, StopSignal
 
 #: Stands for the run folder in the options of callbacks and loggers.
@@ -67,13 +66,12 @@ def build_trainer(
     try:
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
     except (MisconfigurationException, ValueError, RuntimeError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
         given = {
             n: getattr(options, n) for n in ("accelerator", "devices", "strategy", "precision")
         }
         given |= {n: v for n, v in options.flags.items() if v != PASSED_ON[n]}
         named = ", ".join(f"trainer.{name}={value}" for name, value in given.items())
-        raise UserError(f"{named}: not possible on this machine ({reason})") from None
+        raise UserError(f"{named}: not possible on this machine ({reason(error)})") from None
 
 
 def fit(
@@ -99,7 +97,7 @@ def fit(
     except (UserError, Stopped):
         raise
     except MisconfigurationException as error:  # such as a callback that needs a logger
-        raise UserError(" ".join(str(error).split())) from error
+        raise UserError(reason(error)) from error
     except (OSError, SafetensorError) as error:
         place = getattr(error, "filename", None) or trainer.default_root_dir
         raise WriteError(f"{place}: {error}: cannot be written; {RESUME}") from error
@@ -111,8 +109,9 @@ def fit(
 
 def misfit(checkpoint: Path, error: Exception) -> UserError:
     """The error for a checkpoint of another model, or a damaged one."""
-    reason = " ".join(str(error).split())[:120] or type(error).__name__
-    return UserError(f"{checkpoint}: not of this model ({reason}); delete it, or give another out=")
+    return UserError(
+        f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="
+    )
 
 
 def _check_types(flags: Mapping[str, Any]) -> None:
@@ -144,24 +143,13 @@ def instantiate(group: str, nodes: Mapping[str, Any], folder: Path) -> list[Any]
         if not isinstance(node, Mapping) or "_target_" not in node:
             raise ConfigError(f"{group}.{name}={node}: expected options with a _target_, or null")
         try:
-            made.append(make(_renamed(_placed(node, str(folder))), _convert_="all"))
+            made.append(make(_placed(node, str(folder)), _convert_="all"))
         except Exception as error:  # whatever a class of the user's raises
-            cause = error.__cause__ or error
-            reason = " ".join(str(cause).split()) or type(cause).__name__
+            why = reason(error.__cause__ or error)
             raise ConfigError(
-                f"{group}.{name}._target_={node['_target_']}: cannot be made ({reason})"
+                f"{group}.{name}._target_={node['_target_']}: cannot be made ({why})"
             ) from error
     return made
-
-
-def _renamed(node: dict[str, Any]) -> dict[str, Any]:
-    """The options of a class of musictx by the package's name of today, for one version."""
-    former, target = "musictx.train.", str(node["_target_"])
-    if not target.startswith(former):
-        return node
-    target = f"musictx.training.{target.removeprefix(former)}"
-    print(f"musictx: {node['_target_']} is {target} now", file=sys.stderr)
-    return node | {"_target_": target}
 
 
 def _placed(node: Any, folder: str) -> Any:

@@ -24,7 +24,6 @@ import torch
 
 from musictx import bundle, shipped
 from musictx.compose import compose
-from musictx.device import choose_device
 from musictx.errors import UserError
 from musictx.model import MusicTransformer
 from musictx.model.rounding import in_bytes
@@ -125,7 +124,7 @@ def main(
 ) -> int:
     if rehearse:
         model, prompt, tokens, rows, device = "tiny", 40, 8, (1, 3), "cpu"
-    place = choose_device(device)
+    place = bundle.choose_device(device)
     net = build_model(model, position).to(device=place, dtype=getattr(torch, dtype))
     shape = net.config
     if prompt + tokens > shape.context:

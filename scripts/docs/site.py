@@ -3,15 +3,18 @@ changelog, and the reference (:mod:`scripts.docs.reference`).
 
 ``mkdocs build --strict`` calls the functions below; links that lead out of docs/ become names of
 files, or links into the repository whose address is in the environment variable ``REPOSITORY``.
+Formulas become MathML, which browsers show without a script.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+import latex2mathml.converter
 from mkdocs.structure.files import File, Files
 
 import musictx
@@ -20,6 +23,9 @@ from scripts.docs import reference
 ROOT = Path(__file__).resolve().parents[2]
 #: [text](target) where the target is a file.
 LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
+#: A formula as ``pymdownx.arithmatex`` leaves it: in brackets on a line of its own, or in
+#: parentheses within a sentence.
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.+?)\\[)\]]</\1>', re.DOTALL)
 #: Pages of docs/ that are files of the repository's root.
 AT_ROOT = ("index.md", "changelog.md")
 #: Heading -> what the reference of Python describes under it.
@@ -80,6 +86,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"[{text}]({repository}/blob/main/{name}{anchor or ''})"
 
     return LINK.sub(resolved, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Formulas in LaTeX become MathML."""
+
+    def converted(match: re.Match[str]) -> str:
+        display = "block" if match[1] == "div" else "inline"
+        return latex2mathml.converter.convert(unescape(match[2]).strip(), display=display)
+
+    return FORMULA.sub(converted, html)
 
 
 def python() -> str:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,9 @@ from musictx.apps.generate import generate
 from musictx.chorale import jsb
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import HEADER, PIECES, Shards, new_shards
+from musictx.data.shards import Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
-from musictx.shipped import OLD_CONFIG
 from musictx.studio import exchange
 from musictx.studio.change import Change
 from musictx.studio.config import StudioLimits
@@ -32,7 +30,7 @@ from musictx.studio.sessions import Sessions
 from musictx.studio.takes import Proposal, Take, Takes, save
 from musictx.training import checkpoint
 from scripts.fuzzing import music
-from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick, put
+from scripts.fuzzing.damage import Draw, chance, damage, damaged_bytes, damaged_tree, pick
 from scripts.fuzzing.music import SMALL, TOKENIZER
 from tests.data.helpers import song
 from tests.untrained import saved
@@ -69,10 +67,6 @@ def _make_model(draw: Draw[Any], folder: Path) -> Path:
         damage(draw, path, lambda tree: tree[name] if name else tree)
     else:
         damage(draw, path)
-    if path.stem == "config" and chance(draw, 0.2):  # of an older musictx; JSON is YAML too
-        data = path.read_bytes().replace(b'"format": 3', b'"format": 2')
-        put(path.with_name(OLD_CONFIG), data)
-        path.unlink()
     return folder / "model"
 
 
@@ -95,10 +89,6 @@ def _make_shards(draw: Draw[Any], folder: Path) -> Path:
     out = folder / "shards"
     path = pick(draw, sorted(out.iterdir()))
     damage(draw, path)
-    if path.name == PIECES and chance(draw, 0.8):  # someone who means harm repairs the check sum
-        data, header = path.read_bytes(), json.loads((out / HEADER).read_text())
-        header |= {"crc": zlib.crc32(data), "pieces": data.count(b"\n")}
-        put(out / HEADER, json.dumps(header).encode())
     return out
 
 

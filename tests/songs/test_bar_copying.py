@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_copying import (
+    FIELDS,
     BarRepetition,
     BarRepetitionPrior,
     RhythmConsistency,
     SectionContrast,
 )
 from musictx.songs.strengths import (
-    FIELDS,
     LEFT_OUT,
     NEW_ONSET,
     REPEAT_GAIN,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from musictx.config import CorpusConfig, TrainConfig
-from musictx.training import messages
+from musictx.training import report
 from musictx.training.progress import Progress, duration
 from tests.training.fakes import fake_training, fit
 
@@ -58,5 +58,5 @@ def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(tmp_path):
     network = {"position": {"name": "mine:Kerple"}, "features": [{"name": "bars"}], "vocab_size": 9}
     hparams = {"network": network, "tokenizer": {"name": "remi:Remi"}}
     lit = SimpleNamespace(tokens=9, hparams=hparams)
-    said = messages.summary(config, None, lit, trainer, tmp_path, None)
+    said = report.summary(config, None, lit, trainer, tmp_path, None)
     assert "MUSICTX_TRUST=mine,remi musictx generate" in said

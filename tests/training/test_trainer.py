@@ -8,12 +8,12 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from musictx.compose import compose, run
+from musictx.compose import compose, train
 from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 from musictx.errors import ConfigError, UserError
-from musictx.training import checkpoint, messages, ranks, trainer
+from musictx.training import checkpoint, ranks
 from musictx.training.callbacks import LastCheckpoint
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
 from scripts.docs import reference
@@ -37,21 +37,6 @@ def test_the_precision_is_bf16_only_where_the_machine_is_fast_in_it(monkeypatch)
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda it=widest: it)
         expected = "bf16-mixed" if widest == "AVX512" else "32-true"
         assert precision("fast", "auto") == precision("fast", "cpu") == expected
-
-
-def test_only_who_asks_for_what_a_cpu_emulates_is_warned(monkeypatch):
-    def warned(name):
-        with quiet():
-            made = build_trainer(TrainerConfig.of(accelerator="cpu", devices="1", precision=name))
-        return " ".join(messages._on_precision(name, made))
-
-    monkeypatch.setattr(trainer, "multiplies_bfloat16", lambda device: False)
-    monkeypatch.setattr(messages, "multiplies_bfloat16", lambda device: False)
-    assert "trainer.precision=fast" in warned("bf16-mixed")
-    assert "bf16-mixed" in warned("16-mixed")
-    assert warned("fast") == warned("32-true") == ""
-    monkeypatch.setattr(messages, "multiplies_bfloat16", lambda device: True)
-    assert warned("bf16-mixed") == ""
 
 
 def test_every_flag_reaches_lightnings_trainer(tmp_path):
@@ -93,7 +78,7 @@ def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer/mine.yaml").write_text("".join(f"{n}: {v}\n" for n, v in given.items()))
     seen = []
-    run("train", ["trainer=mine"], lambda c: seen.append(c.trainer),
+    train(["trainer=mine"], lambda c: seen.append(c.trainer),
         flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
     assert seen == [made]
 
@@ -125,19 +110,15 @@ def test_min_steps_outlast_a_callback_that_wants_to_stop(tmp_path):
     assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 4
 
 
-def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path, capsys):
-    """The former name of the package too, with a line that gives the one of today."""
+def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
     nodes = {
         "stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss"},
         "csv": {"_target_": "musictx.training.loggers.MetricsTable", "save_dir": "{run_folder}"},
         "none": None,
-        "old": {"_target_": "musictx.train.callbacks.LastCheckpoint"},
     }
-    stop, table, last = instantiate("callbacks", nodes, tmp_path)
+    stop, table = instantiate("callbacks", nodes, tmp_path)
     assert stop.monitor == "val/loss"
     assert table.path == tmp_path / "metrics.csv"
-    assert isinstance(last, LastCheckpoint)
-    assert "musictx.training.callbacks.LastCheckpoint" in capsys.readouterr().err
     for group, node in (("callbacks", {"_target_": "no.Such"}), ("logger", 3)):
         with pytest.raises(ConfigError, match=rf"^{group}\.mine"):
             instantiate(group, {"mine": node}, tmp_path)

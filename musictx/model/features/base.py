@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.tokenizer import Tokenizer
 
 
