@@ -80,7 +80,7 @@ READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
 #: a picture takes ``seam``, the second at which new music begins.
 WRITERS = _present({".wav": "musictx.render.audio:write", ".png": "musictx.render.pianoroll:draw"})
-#: Classes of ``evaluate.compare.Measures``, for compare.
+#: Classes derived from ``evaluate.compare.AnyMusic``: what compare measures of some music.
 MEASURES = _present({"chorales": "musictx.chorale.evaluation:ChoraleMeasures"})
 #: Tasks of compare that only certain measures have -> the function that makes a sample for each of
 #: their pieces.

@@ -20,12 +20,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
 from musictx.files import read_bytes
 from musictx.model.config import NetworkConfig
 from musictx.model.features import with_tokens
 from musictx.model.rounding import SCALES
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, with commas between, whose classes model folders may name.
@@ -123,7 +123,7 @@ def check_arguments(
             raise UserError(f"model.{name}={shown(arguments.get(name))}: expected {expected}")
 
     kinds: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    kinds |= {"str": (str,), "SchemeConfig": (dict,)}
+    kinds |= {"str": (str,), "dict[str, Any]": (dict,)}
     for field in fields(NetworkConfig):
         value, kind = arguments.get(field.name, field.default), str(field.type)
         require(

@@ -160,7 +160,7 @@ def modules(
         tokenizer,
         context=model.config.context,
         augment=config.corpus.augment,
-        align=math.lcm(*model.config.position.periods),
+        align=math.lcm(*model.config.position.get("periods", ())),
         seed=config.seed,
         **dataclasses.asdict(config.data),
     )

@@ -100,12 +100,10 @@ def _of_values(
 
 
 def _hidden(terms: Terms, setting: Setting, device: torch.device) -> Tensor | None:
-    """Keys of other pieces, of blocks far away, of empty slots: bool (B or 1, 1, 1, Tk), or None
-    if none is hidden."""
+    """Keys of other pieces and of blocks far away: bool (B or 1, 1, 1, Tk), or None if none is
+    hidden. Later keys there are none."""
     at, over = setting.query_positions, setting.key_positions
     masks = []
-    if not isinstance(over[0], Span):
-        masks.append((as_tensor(over[0], device) > as_tensor(at[0], device))[:, None, None])
     same_piece = setting.same_piece()
     if same_piece is not None:
         masks.append(~same_piece)

@@ -6,7 +6,7 @@ are measured too, to show how far two sets of Bach's are apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.chorale.tune import melody_of
 from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.evaluate.compare import AnyMusic, Progress
 from musictx.evaluate.comparison import Comparison, TableRow
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import CopyIndex
@@ -56,8 +57,8 @@ class Chorale(NamedTuple):
         return [str(fault._replace(step=fault.step + self.seam)) for fault in faults]
 
 
-class ChoraleMeasures:
-    """Chorales as :class:`musictx.evaluate.compare.Measures`; whole splits are compared."""
+class ChoraleMeasures(AnyMusic):
+    """Measures of chorales, of which whole splits are compared."""
 
     tokenizer = ChoraleTokenizer.name
     corpora = ("jsb", "bach")
@@ -81,18 +82,12 @@ class ChoraleMeasures:
             chorales.append(Chorale(piece.name, grid))
         return chorales
 
-    def copy_index(
-        self, shards: Shards, tokenizer: Any, progress: Callable[[int, int], None]
-    ) -> Copies:
+    def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Copies:
         training = self.of_shards(shards, tokenizer, "train", 0)
         return Copies([one.grid.pitches for one in training])
 
     def compare(
-        self,
-        sets: Mapping[str, Sequence[Chorale]],
-        copies: Copies | None,
-        seed: int,
-        progress: Callable[[int, int], None],
+        self, sets: Mapping[str, Sequence[Chorale]], copies: Copies | None, progress: Progress
     ) -> Comparison:
         """Measure every set: of each piece bars, key, ending, faults by kind and in words, what it
         copies; of each set the rates of faults, with the standard error of all of them."""
@@ -120,7 +115,7 @@ class ChoraleMeasures:
             columns[which] = {
                 "bars": float(bars.sum()),
                 **voice_leading.rates(assessments),
-                "standard error of all faults": standard_error(counts, bars, seed),
+                "standard error of all faults": standard_error(counts, bars, self.seed),
                 "copied bars, median": float(np.median(spans)),
                 "copied bars, longest": float(np.max(spans)),
             }
@@ -150,7 +145,7 @@ def harmonised(
     bundle: Bundle,
     pieces: Sequence[Chorale],
     config: CompareConfig,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> None:
     """The task of these measures (``registry.TASKS``): one harmonisation for the soprano of each
     chorale."""

@@ -19,7 +19,7 @@ from musictx.chorale.grid import SILENCE, VOICES, Grid, write
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import Limits
 from musictx.data.corpora import Item
-from musictx.errors import UserError
+from musictx.errors import UserError, reason
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -72,14 +72,8 @@ def read(path: str | None) -> list[tuple[str, str, Grid]]:
     file = Path(path).expanduser()
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"corpus.path={path}: there is no such file") from None
-    except IsADirectoryError:
-        raise UserError(f"corpus.path={path}: this is a folder; give the JSON file") from None
-    except RecursionError:
-        raise UserError(f"corpus.path={path}: cannot be read as JSON (nested too deep)") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"corpus.path={path}: cannot be read as JSON ({error})") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"corpus.path={path}: cannot be read as JSON: {reason(error)}") from None
     if not isinstance(content, dict) or not set(content) & set(SPLITS):
         raise UserError(
             f"corpus.path={path}: expected an object with lists of pieces named train, valid, test"

@@ -22,9 +22,8 @@ from musictx.chorale.rules import Closing, Rules, Written
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
 from musictx.notes import Score
-from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Change
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.grammar import Change
+from musictx.tokens.tokenizer import Clock, GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS, Vocabulary
 
 

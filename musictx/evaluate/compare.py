@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from musictx import registry
 from musictx.bundle import Bundle, load
@@ -22,58 +22,23 @@ from musictx.shipped import chosen, name_of
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
-
-class Measures(Protocol):
-    """Measures of one kind of music, whose pieces are opaque here: :class:`AnyMusic`, or a class of
-    ``registry.MEASURES``, which is made without arguments.
-
-    tokenizer  the name of the tokens that such music is kept in; a model with them is measured so
-    corpora    and so are samples compared with these
-    ending     how samples for them end: the option ``end`` of generate
-    """
-
-    tokenizer: str
-    corpora: tuple[str, ...]
-    ending: str
-
-    def samples(self, folder: str | Path) -> list[Any]:
-        """The part of every file in ``folder`` that is measured."""
-        ...
-
-    def of_folder(self, folder: str, count: int) -> list[Any]:
-        """Real music of ``against``: ``count`` pieces, or all if these measures draw none."""
-        ...
-
-    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
-        """The same of a split of a corpus."""
-        ...
-
-    def copy_index(
-        self, shards: Shards, tokenizer: Any, progress: Callable[[int, int], None]
-    ) -> Any:
-        """What :meth:`compare` searches for copies: the training split of a corpus."""
-        ...
-
-    def compare(
-        self,
-        sets: Mapping[str, Sequence[Any]],
-        copies: Any,
-        seed: int,
-        progress: Callable[[int, int], None],
-    ) -> Comparison:
-        """Measure every set; ``copies`` of :meth:`copy_index`, or None."""
-        ...
+#: Called with the pieces done and all there are.
+Progress = Callable[[int, int], None]
 
 
 class AnyMusic:
     """Measures of any music: excerpts of equal length (:mod:`musictx.evaluate.comparison`).
 
     Real pieces are drawn by the seed, none twice, and are held as the tokens of the model hold
-    them, if there is one.
+    them, if there is one. Classes of ``registry.MEASURES`` inherit from this one: their pieces are
+    of another kind, which is opaque here.
     """
 
+    #: The tokens that such music is kept in: a model with them is measured so.
     tokenizer = ""
+    #: And so are samples compared with these corpora.
     corpora: tuple[str, ...] = ()
+    #: How samples end: the option ``end`` of generate.
     ending = "cut"
 
     def __init__(self, config: CompareConfig, bundle: Bundle | None) -> None:
@@ -85,16 +50,19 @@ class AnyMusic:
         self.after = self.before if gap else 0.0
         self.length = self.before + self.seconds + self.after
 
-    def samples(self, folder: str | Path) -> list[Excerpt]:
+    def samples(self, folder: str | Path) -> list[Any]:
+        """The part of every file in ``folder`` that is measured."""
         return sets.read_samples(folder, self.before, self.seconds, self.after)
 
-    def of_folder(self, folder: str, count: int) -> list[Excerpt]:
+    def of_folder(self, folder: str, count: int) -> list[Any]:
+        """Real music of ``against``: at most ``count`` pieces."""
         pieces = sets.real_files(folder, count, self.length, self.seed)
         if self.tokens is not None:
             pieces = sets.as_tokens_hold_them(pieces, self.tokens)
         return self._excerpts(pieces)
 
-    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Excerpt]:
+    def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
+        """The same of a split of a corpus."""
         drawn = sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
         return self._excerpts(sets.real_pieces(shards, tokenizer, drawn))
 
@@ -105,15 +73,14 @@ class AnyMusic:
             for name, score in pieces
         ]
 
-    copy_index = staticmethod(copy_index)
+    def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Any:
+        """What :meth:`compare` searches for copies: the training split of a corpus."""
+        return copy_index(shards, tokenizer, progress)
 
     def compare(
-        self,
-        sets: Mapping[str, Sequence[Excerpt]],
-        copies: Any,
-        seed: int,
-        progress: Callable[[int, int], None],
+        self, sets: Mapping[str, Sequence[Any]], copies: Any, progress: Progress
     ) -> Comparison:
+        """Measure every set; ``copies`` of :meth:`copy_index`, or None."""
         return compare(sets, copies, progress)
 
 
@@ -162,18 +129,19 @@ def run(config: CompareConfig) -> Comparison:
     return result
 
 
-def _measures(config: CompareConfig, bundle: Bundle | None) -> Measures | None:
+def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic | None:
     """The measures that the model or the corpus has for itself; ``None``: those of any music."""
     for path in registry.MEASURES.values():
-        kind: type[Measures] = registry.load(path)
+        kind: type[AnyMusic] = registry.load(path)
         suits = config.corpus.name in kind.corpora
         if suits or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
-            return kind()
+            return kind(config, bundle)
     return None
 
 
-def _measured(config: CompareConfig, real: _Real, place: Path, measures: Measures) -> Comparison:
-    """The samples in ``place`` beside as much real music, and training pieces if there are any."""
+def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusic) -> Comparison:
+    """The samples in ``place`` compared with as much real music, and training pieces if there are
+    any."""
     samples = measures.samples(place)
     if config.pieces:
         samples = samples[: config.pieces]
@@ -186,7 +154,7 @@ def _measured(config: CompareConfig, real: _Real, place: Path, measures: Measure
         with progress("reading the training split", "pieces") as update:
             copies = measures.copy_index(real.shards, real.tokenizer, update)
     with progress("measuring", "pieces") as update:
-        return measures.compare(compared, copies, config.seed, update)
+        return measures.compare(compared, copies, update)
 
 
 def _stem(config: CompareConfig, bundle: Bundle | None) -> str:
@@ -198,7 +166,7 @@ class _Real:
     """The real music: files of ``against``, or pieces of the split of a corpus; and the training
     split of the corpus, if there is one."""
 
-    def __init__(self, config: CompareConfig, bundle: Bundle | None, measures: Measures) -> None:
+    def __init__(self, config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> None:
         self.against, self.split = config.against, config.split
         self.shards: Shards | None = None
         self.tokenizer: Tokenizer | None = None
@@ -211,7 +179,7 @@ class _Real:
             self.shards = find_shards(config.corpus, self.tokenizer, card=card, split=config.split)
             self.name = config.against or f"{self.shards.folder}, {config.split}"
 
-    def pieces(self, measures: Measures, count: int, split: str | None = None) -> list[Any]:
+    def pieces(self, measures: AnyMusic, count: int, split: str | None = None) -> list[Any]:
         """Pieces as ``measures`` take them, by default of ``against`` or of the split that is
         compared."""
         if split is None and self.against is not None:
@@ -220,7 +188,7 @@ class _Real:
         return measures.of_shards(self.shards, self.tokenizer, split or self.split, count)
 
 
-def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: Measures) -> Tokenizer:
+def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: AnyMusic) -> Tokenizer:
     """The model's; without a model that of the shards, or one that keeps the music well."""
     if bundle is not None:
         return bundle.tokenizer
@@ -239,7 +207,7 @@ def _generate(
     bundle: Bundle,
     real: _Real,
     folder: Path,
-    measures: Measures,
+    measures: AnyMusic,
     music: AnyMusic,
 ) -> None:
     """Compose ``config.pieces`` samples into ``folder``."""

@@ -31,44 +31,6 @@ class FeatureConfig:
 
 
 @dataclass(frozen=True)
-class SchemeConfig:
-    """The position scheme: its name or import path, and the options of its class.
-
-    concat_sinusoids, periods   what the embeddings get from positions, whatever the scheme
-    coordinates                 where tokens stand in time, pitch and voice
-                                (:mod:`musictx.tokens.coordinates`); ``None`` where nothing asks
-    """
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    concat_sinusoids: int = 0
-    periods: tuple[int, ...] = ()
-    coordinates: dict[str, Any] | None = None
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> SchemeConfig:
-        """From plain values, ``{"name": NAME, **options}``."""
-        options = dict(values)
-        return cls(
-            name=options.pop("name"),
-            concat_sinusoids=options.pop("concat_sinusoids", None) or 0,
-            periods=tuple(options.pop("periods", None) or ()),
-            coordinates=options.pop("coordinates", None),
-            options=options,
-        )
-
-    def plain(self) -> dict[str, Any]:
-        values: dict[str, Any] = {"name": self.name, **self.options}
-        if self.concat_sinusoids:
-            values["concat_sinusoids"] = self.concat_sinusoids
-        if self.periods:
-            values["periods"] = list(self.periods)
-        if self.coordinates is not None:
-            values["coordinates"] = self.coordinates
-        return values
-
-
-@dataclass(frozen=True)
 class NetworkConfig:
     """The shape of a :class:`~musictx.model.transformer.MusicTransformer`.
 
@@ -78,11 +40,12 @@ class NetworkConfig:
     dropout      on embeddings, attention weights and each residual branch
     tied         use the token embedding as output matrix too
     position     a scheme and its options, {"name": "huang", "max_distance": 512}; those left out
-                 follow from the context, as each scheme says (``musictx/config/position.py``)
+                 follow from the context, as each scheme says (``musictx/config/position.py``).
+                 ``coordinates`` among them say where tokens stand in time, pitch and voice
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix in the first layer's values
-    group        ids that the layers take as one step (:mod:`musictx.model.cascade`)
+    group        ids that the layers take as one step (:mod:`musictx.model.grouped`)
     features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``)
 
@@ -99,7 +62,7 @@ class NetworkConfig:
     context: int
     dropout: float = 0.0
     tied: bool = True
-    position: SchemeConfig = SchemeConfig("huang")
+    position: dict[str, Any] = field(default_factory=lambda: {"name": "huang"})
     attention: str = "auto"
     gates: bool = False
     first_values: bool = False
@@ -138,7 +101,7 @@ class NetworkConfig:
             **shape,
         )
         scheme = schemes.complete(position or {}, context=config.steps, width=config.width)
-        return replace(config, position=SchemeConfig.read(scheme))
+        return replace(config, position=scheme)
 
     @property
     def head_dim(self) -> int:
@@ -154,7 +117,7 @@ class NetworkConfig:
         """As numbers, text, lists and dicts: ``MusicTransformer(**config.plain())`` is an equal
         network. What is not used is left out."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["position"] = self.position.plain()
+        values["position"] = dict(self.position)
         values["features"] = [feature.plain() for feature in self.features]
         unused = {"gates": False, "first_values": False, "features": [], "group": 1}
         return {n: value for n, value in values.items() if n not in unused or value != unused[n]}

@@ -1,8 +1,17 @@
-"""The pass of a network whose layers run once a group of ids (:mod:`musictx.model.cascade`).
+"""A group of ids as one step of the network.
+
+Tokens in bars (:mod:`musictx.songs.bar_tokens`) say a note in five ids. The layers run once a
+note, so a window holds five times the music at the same cost, and the ids within it are predicted
+one after another by small residual maps: each adds to the state that predicts the next id what the
+ids of the group so far contribute. What the layers read of a group is the sum of its ids'
+embeddings.
 
 Rows of ids are laid out as the groups lie: row k of a piece holds the last id of group k, which is
 ``bos`` or ``cut`` for k = 0, and the ids of group k + 1 but for its last one. So what follows each
 id of a row is an id of one group, and one state of the layers is enough for a row.
+
+Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
+2022).
 """
 
 from __future__ import annotations
@@ -11,16 +20,46 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.model.cache import KVCache
-from musictx.model.cascade import Cascade
 from musictx.model.features import Feature
 
 #: (what the layers read (B, n, width), the first id of each row (B, n), the piece of each row or
 #: ``None``, a cache or ``None``) -> their normed output (B, n, width).
 Layers = Callable[[Tensor, Tensor, Tensor | None, KVCache | None], Tensor]
+
+
+class Cascade(nn.Module):
+    """From the state of a group to those of its ids, one after another.
+
+    size   ids in a group;  width  of the network
+
+    ``y_0 = h``; ``y_i = y_(i-1) + f_i(y_(i-1) + x_i)`` with x_i (width) the embedding of the i-th
+    id of the next group, and ``f_i`` a norm and two linear maps with a GELU between.
+    """
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.maps = nn.ModuleList(
+            nn.Sequential(
+                nn.LayerNorm(width),
+                nn.Linear(width, 2 * width),
+                nn.GELU(),
+                nn.Linear(2 * width, width),
+            )
+            for _ in range(size - 1)
+        )
+
+    def forward(self, h: Tensor, x: Tensor) -> Tensor:
+        """States (B, n, size, width): h (B, n, width) of groups, x (B, n, size, width) embeddings,
+        of which the first one of each group, which h has seen, is not used."""
+        states = [h]
+        for i, f in enumerate(self.maps, start=1):
+            states.append(states[-1] + f(states[-1] + x[:, :, i]))
+        return torch.stack(states, 2)
 
 
 class GroupCache:

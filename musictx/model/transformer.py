@@ -17,10 +17,9 @@ from musictx.errors import ConfigError
 from musictx.model import grouped
 from musictx.model.block import Block, Where
 from musictx.model.cache import KVCache
-from musictx.model.cascade import Cascade
 from musictx.model.config import FeatureConfig, NetworkConfig
 from musictx.model.features import Feature, kind_of
-from musictx.model.grouped import GroupCache
+from musictx.model.grouped import Cascade, GroupCache
 
 
 class MusicTransformer(nn.Module):
@@ -42,7 +41,7 @@ class MusicTransformer(nn.Module):
         self.context = config.context
         self.embedding = nn.Embedding(config.vocab_size, config.width)
         self.position = schemes.build(
-            config.position.plain(),
+            config.position,
             layers=config.layers,
             heads=config.heads,
             head_dim=config.head_dim,
@@ -76,7 +75,7 @@ class MusicTransformer(nn.Module):
 
     def check_attention(self, implementation: str) -> None:
         """``ConfigError`` with the reason if ``implementation`` cannot compute the scheme."""
-        name = self.config.position.name
+        name = self.config.position["name"]
         for layer in range(self.config.layers if implementation != "auto" else 0):
             reason = why_not(implementation, self.position.terms(layer, reach=7))
             if reason:

@@ -3,7 +3,7 @@
 The last seconds of a piece (:func:`closing`) have three parts. At first strikes cost more and more.
 From half-way on the first note that is struck is the keynote in the bass, and only notes of its
 chord may join it. Then nothing is struck any more; what sounds is let go, the older notes first,
-and once nothing sounds the piece has ended. So no note is cut off.
+and once nothing sounds the piece ends. So no note is cut off.
 
 The key is the one asked for, or else that of the piece so far. Tokens that write notes with their
 length have no releases to wait for: there only the end is held back, and then drawn on.
@@ -15,24 +15,25 @@ import numpy as np
 
 from musictx import keys
 from musictx.sampling.strengths import (
-    AT_ONCE_NATS,
     CHORD_FROM,
     CHORD_NATS,
     CHORD_SECONDS,
     END_NATS,
-    FEWEST_CHORD_NOTES,
     LOWEST_BASS_PITCH,
-    MOST_CHORD_NOTES,
     MOST_SECONDS,
     MOST_SHARE,
-    RELEASED_FROM,
     SILENT_FROM,
     STRIKE_NATS,
 )
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS
 
-_THIRD = {"major": 4, "minor": 3}
+#: Semitones above the keynote of the tones of the last chord.
+TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
+#: It has so many notes, and no fewer where the model would agree; at most twice as many.
+CHORD_NOTES = len(TRIADS["major"])
+#: The share of the ending after which all notes end.
+RELEASED_FROM = (1 + SILENT_FROM) / 2
 
 
 def closing(length: float) -> float:
@@ -107,7 +108,7 @@ class _Moment:
         if self.chord and self.sounded < CHORD_SECONDS:
             joining = self._joining()
             row[self.strikes & ~joining] = np.inf
-            if len(self.chord) < FEWEST_CHORD_NOTES:
+            if len(self.chord) < CHORD_NOTES:
                 row[joining] -= CHORD_NATS
             row[self._waits_to(1.0)] = np.inf
             row[np.isin(self.events.release, list(self.chord))] = np.inf
@@ -142,16 +143,16 @@ class _Moment:
         joins = (strike > min(self.chord)) & ~np.isin(strike, list(self.chord))
         if self.key is not None:
             keynote, mode = self.key
-            tones = [keynote, (keynote + _THIRD[mode]) % 12, (keynote + 7) % 12]
-            joins &= np.isin(strike % 12, tones)
-        joins &= len(self.chord) < MOST_CHORD_NOTES
+            joins &= np.isin((strike - keynote) % 12, TRIADS[mode])
+        joins &= len(self.chord) < 2 * CHORD_NOTES
         return joins | (self.events.lead & joins.any())
 
     def _fall_silent(self, row: np.ndarray, part: float) -> None:
         sounding = self.state.sounding
         row[self.strikes] = np.inf
         if not len(sounding):
-            row[EOS] -= AT_ONCE_NATS
+            row[:] = np.inf
+            row[EOS] = 0.0
             return
         others = [program for program, _ in sounding if program != sounding.program]
         row[np.isin(self.events.program, others)] = 0.0

@@ -24,6 +24,7 @@ from musictx.sampling.sample import Sample
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import (
     LONGEST_SECONDS,
+    MOST_ALIKE,
     ROWS_AT_ONCE,
     STUCK,
     TRIES,
@@ -144,8 +145,9 @@ def versions(
     notes.
 
     They begin as rows of one engine; what does not fit into a segment is composed for one after the
-    other. A row draws by its own seed, so it is the same alone; but one in bars that comes out as
-    one before it is composed anew, and pays for these notes more with each try.
+    other. A row draws by its own seed, so it is the same alone; but one in bars that shares more
+    than :data:`MOST_ALIKE` of its notes with one before it is composed anew, and pays for these
+    notes more with each try.
 
     stats     what is usual, for the options of ``sampling`` that leave it to the corpus; their
               density is that of all notes, given ones too
@@ -154,7 +156,7 @@ def versions(
     on_event  called with the number of the seed and an event as each new note begins and ends
               (:mod:`musictx.sampling.events`). What it or ``progress`` raises stops all
     """
-    earlier: set[tuple[tuple[float, ...], ...]] = set()
+    earlier: list[set[tuple[float, ...]]] = []
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         before = region.length * first
@@ -180,9 +182,9 @@ def versions(
                 while not one.done and one.stalled < STUCK:
                     segment([one])
                 keys = _keys(one.new)
-                if not keys or keys not in earlier:
+                if all(_likeness(keys, other) <= MOST_ALIKE for other in earlier):
                     break
-            earlier.add(keys)
+            earlier.append(keys)
             new = one.new if placed is None else placed(one.new)
             if one.emitter is not None:
                 one.emitter.close(new)
@@ -191,7 +193,11 @@ def versions(
             yield one
 
 
-def _keys(notes: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """What tells versions apart: all but loudness."""
-    rows = notes[["start", "end", "pitch", "program", "drum"]].tolist()
-    return tuple(sorted(rows))
+def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
+    """What tells notes of versions apart: all but length and loudness."""
+    return set(notes[["start", "pitch", "program", "drum"]].tolist())
+
+
+def _likeness(one: set[tuple[float, ...]], other: set[tuple[float, ...]]) -> float:
+    """The share of notes that two versions have in common; 0 if they have none."""
+    return 2 * len(one & other) / max(len(one) + len(other), 1)

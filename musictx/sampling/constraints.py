@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import EOS, PAD
 
@@ -51,8 +51,8 @@ class GrammarConstraint(Constraint):
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after a new note
-    until     a row is done once its time, in seconds from the start of the piece, reaches it; one
-              number for all rows, or one a row; ``None`` = never
+    until     a row is done once its time, in seconds from the start of the piece, reaches it: one
+              number for all rows, or one a row, or what gives one; ``None`` = never
 
     Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
     A row that is done or has drawn ``eos`` allows ``pad`` only.
@@ -63,13 +63,12 @@ class GrammarConstraint(Constraint):
         states: Sequence[GrammarState],
         *,
         may_end: bool = True,
-        until: float | Sequence[float] | None = None,
+        until: float | Sequence[float | Callable[[], float]] | None = None,
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self.changes: list[Sequence[Change] | None] = [()] * len(states)
         self.may_end = may_end
-        limits = np.inf if until is None else until
-        self.until = np.broadcast_to(np.asarray(limits, float), len(self.states))
+        self.until = until if isinstance(until, Sequence) else [until] * len(states)
         self._began = [state.notes for state in self.states]
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
 
@@ -100,7 +99,9 @@ class GrammarConstraint(Constraint):
 
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
-        return bool(self.states[row].seconds >= self.until[row] - 1e-6)
+        until = self.until[row]
+        limit = until() if callable(until) else until
+        return limit is not None and self.states[row].seconds >= limit - 1e-6
 
 
 def apply_penalties(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -28,8 +28,8 @@ from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
 from musictx.sampling.steer import Steering, counts_no_bars
-from musictx.sampling.strengths import LAPS, LEAST_MUSIC_SECONDS, TOKENS_PER_SECOND
-from musictx.tokens.sounding import Change
+from musictx.sampling.strengths import LAPS, SHORTEST_SECONDS, TOKENS_PER_SECOND
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import BOS, CUT, EOS
 
@@ -37,7 +37,8 @@ from musictx.tokens.vocab import BOS, CUT, EOS
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
     """Seconds of the tokens at which the new music after ``primer`` ends by ``request.seconds`` and
     ``request.bars``, the first that is reached; ``None`` without either. Bars count from the first
-    bar line at or after the end of the primer.
+    bar line at or after the end of the primer; those of a new piece without a meter as 4/4
+    (:attr:`Continuation.until` corrects that).
 
     Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
     """
@@ -82,7 +83,7 @@ class Continuation(Region):
     """The continuation of ``primer`` that ``request`` asks for.
 
     clock   from seconds of the tokens to those of the piece
-    seam    seconds of the piece at which it begins;  until  those of the tokens at which it ends
+    seam    seconds of the piece at which it begins
     state   the grammar after the ids so far;  before  notes of the primer
     """
 
@@ -102,8 +103,21 @@ class Continuation(Region):
         self.primer, self.request = primer, request
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
-        self.until = end_of(request, self.tokenizer, primer)
+        self._planned = end_of(request, self.tokenizer, primer)
         self.drawn: list[int] = []
+
+    @property
+    def until(self) -> float | None:
+        """Seconds of the tokens at which it ends. Where the model chooses the meter, bars are as
+        long as those that it has written, and those to come as the last one."""
+        request, primer = self.request, self.primer
+        chosen = primer.score is not None or primer.plan.meter is not None
+        if request.bars is None or chosen or not self.drawn:
+            return self._planned
+        end = self.state.end_of_bars(request.bars)
+        if end is None:
+            return self._planned
+        return end if request.seconds is None else min(end, self.clock.time(request.seconds))
 
     # ------------------------------------------------------------------------------- composing
 
@@ -121,7 +135,7 @@ class Continuation(Region):
         constraint = GrammarConstraint(
             states,
             may_end=self.request.end != "cut",
-            until=[np.inf if one.until is None else one.until for one in regions],
+            until=[partial(getattr, one, "until") for one in regions],
         )
         targets = [one.steering.values for one in regions]
         idiom.of(tokenizer).hold(states, primers, sampling, stats, targets)
@@ -133,7 +147,7 @@ class Continuation(Region):
             primers,
             states,
             targets=targets,
-            density=self.density,
+            density=self.steering.density,
             more=[*_endings(regions, sampling), *penalties],
         )
         most = [one._most() for one in regions]
@@ -245,10 +259,10 @@ def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[
         return []
     until = [-np.inf if one.until is None else one.until for one in regions]
     lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < LEAST_MUSIC_SECONDS - 1e-6:
+    if min(lengths) < SHORTEST_SECONDS - 1e-6:
         raise UserError(
             "end=natural: expected a length of at least "
-            f"{LEAST_MUSIC_SECONDS:g} seconds; give seconds or bars"
+            f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
         )
     begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
     named = sampling.key not in (None, "auto")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
@@ -19,10 +20,9 @@ from musictx.sampling.event_constraint import LEADS, EventRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import (
-    EVENTS_AHEAD_SHARE,
-    EVENTS_PAST_SHARE,
+    AHEAD_SHARE,
+    PAST_SHARE,
     SEGMENT_SECONDS,
-    TAIL_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens import layout
@@ -33,7 +33,7 @@ from musictx.tokens.vocab import BOS, CUT
 
 class EventInfill(Infill):
     """Notes composed from ``begin`` to ``end``; new notes that sound at the end of a gap end within
-    :data:`TAIL_SECONDS`.
+    :data:`WINDOW_SECONDS`.
 
     origin  the step of the score at which the stream's clock begins; all others count from it
     past, given  the events that are written, and that are still to be
@@ -79,7 +79,7 @@ class EventInfill(Infill):
     @property
     def _until(self) -> int:
         """The step at which the last new note ends."""
-        return self.stop + (self._step(TAIL_SECONDS) if self.closes else 0)
+        return self.stop + (self._step(WINDOW_SECONDS) if self.closes else 0)
 
     def written(self) -> np.ndarray:
         return ev.write(self.past, self.vocabulary, self.here)
@@ -129,7 +129,7 @@ class EventInfill(Infill):
         self.held = list(self.row.held.elements())
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        first = self._first_of_past(int(EVENTS_PAST_SHARE * self.context))
+        first = self._first_of_past(int(PAST_SHARE * self.context))
         base = int(np.append(self.past["step"], self.here)[first]) if first else 0
         past, given = self.past[first:].copy(), self.given.copy()
         for events in (past, given):
@@ -137,7 +137,7 @@ class EventInfill(Infill):
         here = self.here - base
         given["step"] -= here
         written, none = ev.write(past, self.vocabulary, here), np.empty(0, np.int64)
-        room = layout.IDS_AROUND + int(EVENTS_AHEAD_SHARE * self.context)
+        room = layout.IDS_AROUND + int(AHEAD_SHARE * self.context)
         made = layout.build_window(
             self.vocabulary,
             levels,

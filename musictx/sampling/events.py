@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musictx.notes import DRUMS, NOTE
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 
 
 class Event(NamedTuple):
@@ -39,7 +39,7 @@ Placed = Callable[[np.ndarray], np.ndarray]
 
 class Emitter:
     """Calls ``on_event`` with what the ids of one piece do to its notes
-    (:class:`musictx.tokens.sounding.Change`), once ``placed`` has been done to these."""
+    (:class:`musictx.tokens.grammar.Change`), once ``placed`` has been done to these."""
 
     def __init__(self, placed: Placed, on_event: Callable[[Event], None]) -> None:
         self._placed, self._emit = placed, on_event

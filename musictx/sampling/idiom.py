@@ -21,7 +21,8 @@ from musictx.sampling.constraints import EachRow
 from musictx.sampling.copying import MotifRepetition
 from musictx.sampling.feedback import EventFeedback
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.steer import Steering, counts_no_bars
+from musictx.sampling.reprise import Reprise
+from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
@@ -51,10 +52,6 @@ class Idiom:
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         """``sampling`` with what it leaves open for pieces and continuations."""
         return sampling
-
-    def density(self, steering: Steering) -> float | None:
-        """Notes a second that penalties ask of strikes; ``None``: as usual."""
-        return steering.density
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         """The ids before a piece that say the levels of its controls."""
@@ -92,16 +89,32 @@ class Idiom:
         (``stats``) and the ``targets`` of the controls of each; does nothing for events, whose
         limits are penalties."""
 
-    def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
-        """The penalty that forbids pitches, by the options low, high, key and scale."""
-        if not pitches.asked(sampling):
-            return []
-        inside = pitches.pitch_sets(sampling, primers)
-        return [EachRow([pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside])]
-
-    def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
-        """The penalties that keep new pieces to their plans (tempo, meter, instruments)."""
-        return []
+    def penalties(
+        self,
+        primers: Sequence[Primer],
+        states: Sequence[GrammarState],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Sequence[Mapping[str, float]],
+        more: Sequence[Penalty],
+    ) -> list[Penalty]:
+        """The penalties of rows that begin a piece or continue one, but for those that hold around
+        any music (:func:`.penalties.build`), in their order: the pitches that ``sampling`` leaves,
+        ``more``, programs, feedback to the ``targets`` of the controls, repetition. ``states`` are
+        those after the primers."""
+        penalties = list(more)
+        if pitches.asked(sampling):
+            inside = pitches.pitch_sets(sampling, primers)
+            rows = [pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside]
+            penalties.insert(0, EachRow(rows))
+        penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
+        events = self.tokenizer.note_events
+        if sampling.habits and events is not None and events.longest_wait:
+            # A subject is of one part, and returns at its pitch.
+            if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
+                penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
+            penalties.append(EachRow([MotifRepetition(self.tokenizer) for _ in primers]))
+        return penalties
 
     def programs(
         self, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
@@ -138,24 +151,6 @@ class Idiom:
         if self.tokenizer.note_events is None or not any(targets):
             return []
         return [EachRow([EventFeedback(self.tokenizer, one) for one in targets])]
-
-    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
-        """The penalties that make music repeat; none with ``habits=false``, or for tokens that are
-        no events in seconds."""
-        events = self.tokenizer.note_events
-        if not sampling.habits or events is None or not events.longest_wait:
-            return []
-        return [EachRow([MotifRepetition(self.tokenizer) for _ in range(rows)])]
-
-    def parts(
-        self,
-        sampling: SamplingConfig,
-        states: Sequence[GrammarState],
-        targets: Sequence[Mapping[str, float]],
-    ) -> list[Penalty]:
-        """The penalties that keep the parts of the primers playing; ``states`` are those after the
-        primers."""
-        return []
 
 
 def of(tokenizer: Tokenizer) -> Idiom:

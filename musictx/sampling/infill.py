@@ -26,7 +26,7 @@ from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import LEAST_NOTES
 from musictx.tokens.controls import CONTROLS
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 
@@ -133,7 +133,7 @@ class Infill(Region):
         primers, of = [self.around] * len(rows), self.steering.parts
         every = [
             *penalties,
-            *build(self.tokenizer, sampling, stats, primers, self.density),
+            *build(self.tokenizer, sampling, stats, primers, self.steering.density),
             *idiom.of(self.tokenizer).feedback(targets, given=True, parts=of),
         ]
         free = [given.free(one) for one in every]

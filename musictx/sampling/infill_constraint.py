@@ -24,7 +24,7 @@ from torch import Tensor
 
 from musictx.card import Habit
 from musictx.sampling.constraints import Constraint
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import EOS, PAD, Vocabulary

@@ -43,28 +43,10 @@ def of_pieces(
     density: float | None = None,
     more: Sequence[Penalty] = (),
 ) -> Sequence[Penalty]:
-    """The penalties of rows that begin a piece or continue one, those asked for with ``more`` among
-    them. The pitches that ``sampling`` leaves come first, so that the others give way.
-
-    states   after the primers
-    targets  what is asked of the controls of each row
-
-    The other arguments are those of :func:`build`.
-    """
-    its = idiom.of(tokenizer)
-    return together(
-        tokenizer,
-        [
-            *its.pitches(sampling, primers),
-            *more,
-            *its.plans(primers),
-            *its.programs(primers, sampling, stats),
-            *its.feedback(targets),
-            *its.repetition(sampling, len(primers)),
-            *its.parts(sampling, states, targets),
-            *build(tokenizer, sampling, stats, primers, density),
-        ],
-    )
+    """The penalties of rows that begin a piece or continue one: those of the idiom
+    (:meth:`.Idiom.penalties`), whose arguments these are, and of :func:`build`."""
+    of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
+    return together(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
 
 def build(
@@ -112,7 +94,7 @@ def build(
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: repetition and scale."""
+    """What holds notes to the corpus and the primers: silence, repetition and scale."""
     again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
     scales: list[feedback.Tonality | None] = []
     for primer in primers:
@@ -120,7 +102,8 @@ def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -
         shares = [x for x in (primer.in_scale, stats.in_scale) if x]
         target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
         scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    return [EachRow(again), EachRow(scales)]
+    silences = [note_limits.Silence(events)] * len(primers)
+    return [EachRow(silences), EachRow(again), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

@@ -11,8 +11,8 @@ from musictx.errors import UserError
 from musictx.keys import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
-from musictx.tokens.clock import Clock
-from musictx.tokens.tokenizer import GrammarState, Tokenizer
+from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
+from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,10 @@ class Primer:
 
     @property
     def measurable(self) -> Score | None:
-        """The music; ``None`` if it has fewer than 8 notes or 2 seconds, too little to measure."""
-        short = self.score is None or len(self.score) < 8 or self.seconds < 2
-        return None if short else self.score
+        """The music; ``None`` if it is too short to measure."""
+        score = self.score
+        long = score is not None and len(score) >= FEWEST_NOTES and self.seconds >= SHORTEST_SECONDS
+        return score if long else None
 
 
 #: The primer of a new piece.
@@ -121,5 +122,5 @@ def encode_primer(
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:
-    told = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
-    return f" ({told})" if told else ""
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
+    return f" ({reasons})" if reasons else ""

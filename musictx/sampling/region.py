@@ -18,13 +18,13 @@ from torch import Tensor
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine, idiom
+from musictx.sampling import engine
 from musictx.sampling import processors as reshape
 from musictx.sampling.constraints import Constraint
 from musictx.sampling.events import Emitter, Event, Placed
 from musictx.sampling.processors import Processor
 from musictx.sampling.steer import Guidance, Steering
-from musictx.tokens.sounding import Change
+from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import Penalty, Tokenizer
 from musictx.tokens.vocab import PAD
 
@@ -60,11 +60,6 @@ class Region:
         self.model, self.tokenizer, self.steering = model, tokenizer, steering
         self.seed, self.context = list(seed), context or model.config.context
         self.emitter: Emitter | None = None
-
-    @property
-    def density(self) -> float | None:
-        """Target of the density penalty, notes a second; ``None``: that of the corpus."""
-        return idiom.of(self.tokenizer).density(self.steering)
 
     def setup(
         self,

@@ -30,7 +30,8 @@ class Steering:
 
     levels    level of each control token, 0 for any; None for a model without control tokens
     guidance  the strength of :class:`Guidance`; 1 for none
-    density   target of the density penalty in notes a second; 0 for no target, None for the usual
+    density   target of the density penalty (:mod:`.penalties`) in notes a second; 0 for no target,
+              None for the usual, and for notes in bars, which have theirs among ``values``
     values    control -> its target, for feedback; times are those of the ids
     parts     the parts whose notes the targets apply to, for tokens in groups; None: all
     """
@@ -96,7 +97,8 @@ def steering(
         if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
     levels = tuple(controls.levels({**measures, **asked}))
-    return Steering(levels, guidance, density, asked)
+    in_bars = tokenizer.note_events is None
+    return Steering(levels, guidance, None if in_bars else density, asked)
 
 
 def _span(score: Score) -> float:

@@ -13,6 +13,9 @@ from __future__ import annotations
 #: soft constraint of the piano switched off once": no difference for a trained model, needed by
 #: one in its first hours.
 LONGEST_LENGTHS = 2.0
+#: Seconds of silence within a piece at most: of 64 excerpts of performances none has 5 s
+#: (docs/results.md). Not varied.
+LONGEST_SILENCE = 4.0
 #: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
 #: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
 FULL_PART = 3
@@ -29,12 +32,10 @@ LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
 #: Nats for each octave (twice as many notes at once) that the music is too full, at a release. "the
 #: first GPU": .937 with 5, .787 with 2.
 POLYPHONY_GAIN = 5.0
-#: Ids that are looked back at for their loudness: four seconds of the densest music.
-LOUDNESS_REACH = 1024
-#: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
-#: beyond the corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35,
-#: .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
-REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
+#: Nats for each pitch that is struck again too soon, among the last so many strikes, beyond the
+#: corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35, .260 with
+#: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
+REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 #: Nats for each strike outside the scale of the last ones beyond what is usual, less a slack: a
 #: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
 #: piano's tenth hour, and a primer that keeps its key".
@@ -45,51 +46,58 @@ TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
 #: pitch gains so many nats for each. "melodies of the piano that return, rhythms that stay, notes
 #: held into clashes".
 LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
-#: The same of the intervals of the top line, whose notes are struck so many seconds apart. The same
-#: entry.
-LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
-#: So many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
-MOTIF_REACH = 16384
+#: The same for each interval of the top line, whose notes are struck so many seconds apart.
+LINE_GAIN, ONSET_SECONDS = 1.5, 0.02
+
+# ----------------------------------------------------------------------------------- reprise.py
+#: The first phrase of a piece ends so many seconds after its beginning; it may return so many
+#: seconds after it was left. A phrase begins after a wait that is longer than this share of waits.
+PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.9
 
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
 CHORD_SECONDS = 0.08
-#: An ending takes so many seconds, and at most this share of the new music; shorter music than so
-#: many seconds has none. Taste, as all of the next lines but the 4 nats of notes that join a chord
-#: of fewer than three: "natural endings; dropout; the piano went on for an hour" (23 of 24 close).
-MOST_SECONDS, MOST_SHARE, LEAST_MUSIC_SECONDS = 6.0, 0.5, 2.0
-#: Shares of the ending after which the last chord begins, no note begins, all notes end.
-CHORD_FROM, SILENT_FROM, RELEASED_FROM = 0.5, 0.7, 0.85
+#: An ending takes so many seconds, and at most this share of the new music. Taste, as all of the
+#: next lines but the 4 nats of notes that join a chord of fewer than three: "natural endings;
+#: dropout; the piano went on for an hour" (23 of 24 close).
+MOST_SECONDS, MOST_SHARE = 6.0, 0.5
+#: Shares of the ending after which the last chord begins, and no note begins any more.
+CHORD_FROM, SILENT_FROM = 0.5, 0.7
 #: Nats on strikes at the end of the first part; what notes of the last chord and releases gain;
-#: what ``eos`` gains where tokens have no releases, and where nothing sounds any more.
-STRIKE_NATS, CHORD_NATS, END_NATS, AT_ONCE_NATS = 3.0, 4.0, 6.0, 50.0
-#: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request;
-#: the last chord has at most so many notes, and no fewer where the model would agree.
-LOWEST_BASS_PITCH, MOST_CHORD_NOTES, FEWEST_CHORD_NOTES = 33, 6, 3
+#: what ``eos`` gains where tokens have no releases.
+STRIKE_NATS, CHORD_NATS, END_NATS = 3.0, 4.0, 6.0
+#: The bass lies in the two octaves above this MIDI pitch, or above the lowest pitch of the request.
+LOWEST_BASS_PITCH = 33
 
 # ------------------------------------------------------------------------------------- steer.py
-#: Notes and seconds of a primer from which on it says what it is like. Taste.
+#: Music of fewer notes or seconds is too short to be measured, or to be brought to a close. Taste.
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
-# --------------------------------- region.py, composer.py, continuation.py, primer.py, *infill.py
-#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
-#: one".
-ROWS_AT_ONCE = 16
-#: Seconds of a piece of no given length; those after which one ends that its model was to end.
-#: Taste.
-USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
-#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
-#: performances have about 200 a second; more means that time has stopped passing.
-TOKENS_PER_SECOND = 500
-#: A region is given up after so many segments in which no time has passed; a version that is
-#: another one, note for note, is composed anew so many times at most, in bars. Taste.
-STUCK, TRIES = 3, 8
+# ------------------------------------------------------------------- continuation.py, *infill.py
+#: A version that has more than this share of its notes in common with another one is composed anew
+#: so many times at most, in bars. Taste.
+MOST_ALIKE, TRIES = 0.8, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
 #: Shares of the context for earlier music and for given notes ahead, the rest is for new notes.
 #: Taste, for windows as in training.
-EVENTS_PAST_SHARE, EVENTS_AHEAD_SHARE = 0.4, 0.3
-#: How long notes of a gap may sound on after it; how long a segment of an accompaniment is. Taste.
-TAIL_SECONDS, SEGMENT_SECONDS = 4.0, 10.0
-#: A segment may have so many notes at least, whatever the context leaves.
-LEAST_NOTES = 16
+PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
+#: How long a segment of an accompaniment is. Taste.
+SEGMENT_SECONDS = 10.0
+
+# --------------------------------- no strengths: what options leave open, bounds of memory and time
+#: Seconds of a piece of no given length; those after which one ends that its model was to end; bars
+#: of a section where neither a file nor a request says.
+USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
+#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
+#: one".
+ROWS_AT_ONCE = 16
+#: Ids that are looked back at for motifs, more than a model sees: a first theme stays in sight for
+#: minutes.
+MOTIF_REACH = 16384
+#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
+#: performances have about 200 a second; more means that time has stopped passing.
+TOKENS_PER_SECOND = 500
+#: A region is given up after so many segments in which no time has passed, each of so many notes at
+#: least, whatever the context leaves.
+STUCK, LEAST_NOTES = 3, 16

@@ -1,7 +1,7 @@
 """Where a continuation stands in the piece that it continues: its beats, bars, tracks and lengths.
 
 The file that is continued has a tempo map, a meter and tracks. New notes are laid into that file as
-it is (:mod:`musictx.tokens.clock`), so that they stand where a sequencer expects them.
+it is (:mod:`musictx.tokens.tokenizer`), so that they stand where a sequencer expects them.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def on_tracks(
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if named and not note["drum"]:
-            fits &= np.array([int(note["program"]) in known for known in programs])
+            fits &= np.array([int(note["program"]) in some for some in programs])
         if in_turn:
             chosen = np.flatnonzero(tracks == by_height[note["track"]])[0]
         elif fits.any():

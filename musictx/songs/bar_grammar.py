@@ -24,10 +24,9 @@ from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, REPEAT_FIELD, R
 from musictx.songs.bars import ON_GRID, PER_SECOND, STEP_SECONDS
 from musictx.songs.repeats import FARTHEST_BARS
 from musictx.tokens.controls import KNOWN
-from musictx.tokens.sounding import Change
-from musictx.tokens.stream import CHORD, DRUM_PART, STEPS
+from musictx.tokens.grammar import Change
+from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
-from musictx.tokens.velocities import Velocities
 from musictx.tokens.vocab import Vocabulary
 
 #: The kinds of the second to the last field, by that of the second one.
@@ -149,6 +148,10 @@ class BarState(GrammarState):
     @property
     def seconds(self) -> float:
         return (self._bar_begins + self.last[0]) * STEP_SECONDS
+
+    def end_of_bars(self, bars: int) -> float | None:
+        to_come = (bars + 1 - self._lines) * self._bar_steps
+        return (self._bar_begins + to_come) * STEP_SECONDS if self._lines else None
 
     def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":

@@ -9,14 +9,13 @@ import numpy as np
 from musictx.data.tasks import FROM_THE_START_SHARE, LOCKED_SHARE, Tasks, voice_of_some
 from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_layout import Lookahead
+from musictx.songs.bar_layout import TAIL_BARS, Lookahead
 from musictx.songs.repeats import likeness, stretches
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS, CUT, EOS
 
-#: Bars of a gap, and most given bars after it; the share of gaps that begin and end at bar lines
-#: (the others do at eighths).
-GAP_BARS, TAIL_BARS, AT_LINES_SHARE = (1, 16), 8, 0.8
+#: Bars of a gap; the share of gaps that begin and end at bar lines (the others do at eighths).
+GAP_BARS, AT_LINES_SHARE = (1, 16), 0.8
 #: Over how many bars an accompaniment looks ahead; the share of accompaniments to chords alone; of
 #: the others, and of gaps, in which chords are given; of windows that name the parts to compose.
 LOOKS, CHORDS_ALONE_SHARE, CHORDS_SHARE, NAMED_SHARE = (1, 2, 4, 8, 16), 0.15, 0.5, 0.7
@@ -31,7 +30,7 @@ FEWEST_NOTES = 24
 
 
 class BarSpan(NamedTuple):
-    """The window from the bar ``first`` to before ``stop``, and what is known ahead in it; both
+    """The window from the bar ``first`` to before ``stop``, and the given notes ahead in it; both
     count bars from the beginning of the stream."""
 
     first: int

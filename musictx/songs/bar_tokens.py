@@ -17,10 +17,10 @@ A piece is a sequence of groups of five ids. The first one says what they are::
   last note ends.
 - A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
   velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
-- With ``controls=True`` windows can say what music is like, and what is known of it ahead
+- With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_layout.py``).
 - Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
-  a file, notes follow its tempo marks (``tokens/clock.py``).
+  a file, notes follow its tempo marks (``Clock`` of ``tokens/tokenizer.py``).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
 from musictx.songs.chord_recognition import recognised
-from musictx.tokens.clock import Clock
 from musictx.tokens.spelling import Spelling
 from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
+from musictx.tokens.tokenizer import Clock
 
 
 class Grid(NamedTuple):

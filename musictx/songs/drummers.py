@@ -17,7 +17,8 @@ from musictx.bundle import Bundle
 from musictx.chords import marked
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.songs.strengths import RAREST, SECTION, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
+from musictx.sampling.strengths import SECTION_BARS
+from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
@@ -54,11 +55,16 @@ def from_text(drummer: str) -> np.ndarray:
     return rates
 
 
+def style_names(styles: Mapping[str, Sequence[str]]) -> list[str]:
+    """The styles of a card that can be asked for."""
+    return [name for name in styles if name not in (USUAL, FILLS)]
+
+
 def of_style(
     styles: Mapping[str, Sequence[str]], style: str | None, table: Vocabulary
 ) -> list[Drummer]:
     """The drummers of a style, or the usual ones; ``UserError`` for a style that the card lacks."""
-    names = [name for name in styles if name not in (USUAL, FILLS)]
+    names = style_names(styles)
     if style is not None and style not in names:
         instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
@@ -131,11 +137,13 @@ class Drummer:
 
 def section_begins(score: Score) -> list[float]:
     """The seconds of ``score`` at which sections begin: its markers that are no chords, or every
-    :data:`SECTION` bars."""
+    :data:`SECTION_BARS` bars."""
     chords = marked(score)
     marks = [at for at, text in score.markers if text not in chords]
     clock = score.beats
-    lines = clock.bar_lines(float(clock.quarters(score.duration)))[int(clock.pickup) :: SECTION]
+    lines = clock.bar_lines(float(clock.quarters(score.duration)))[
+        int(clock.pickup) :: SECTION_BARS
+    ]
     return marks or [float(clock.seconds(line)) for line in lines]
 
 
@@ -146,7 +154,11 @@ def players(
     ``score``. ``UserError`` for a style that is asked for and cannot be kept."""
     if DRUMS not in wanted.values():
         if style is not None:
-            raise UserError(f"style={style}: that is a style of drums; expected it with add=drums")
+            styles = ", ".join(style_names(bundle.card.get("drummers") or {})) or "none"
+            raise UserError(
+                f"style={style}: only drums have styles, of this model {styles}; expected it with "
+                "add=drums"
+            )
         return []
     table = bundle.tokenizer.vocabulary
     assert table is not None  # which has the drums

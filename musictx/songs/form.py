@@ -30,13 +30,14 @@ from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.chord_recognition import recognised
 from musictx.songs.sections import ALIKE, whole_likeness
 
-#: Bars of a section, where neither ``bars=`` nor a primer says; of a primer at most.
-BARS, MOST_BARS = 8, 64
+#: Bars of a primer that is the first section at most.
+MOST_BARS = 64
 #: The share of a returning section with a prime that is composed anew: its end.
 PRIMED = 0.5
 #: How often a new section is composed at most that is to be unlike the others.
@@ -87,7 +88,7 @@ class _Writing:
         self.bundle, self.request, self.progress = bundle, request, progress
         self.tokenizer: Any = bundle.tokenizer
         self.seed, self.steps = seed, 0
-        self.bars, self.first, self.count = request.bars or BARS, 0, 0
+        self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
         self.piece = Score()
         if primer is not None:
             clock = primer.beats
@@ -178,8 +179,8 @@ class _Writing:
 
     def _anew(self, stop: int, earlier: Sequence[int] = ()) -> None:
         """The bars up to ``stop`` go on from what there is, pulled away from the sections numbered
-        ``earlier``. A piece begins in the meter that the model chooses, so it may have fewer of
-        them at first."""
+        ``earlier``. A pick-up is none of them, so a piece that begins with one has one fewer at
+        first."""
         while self.count < stop:
             primer = self._primer() if self.count else NOTHING
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
@@ -264,8 +265,8 @@ class _Writing:
             return clock.seconds(clock.quarters(seconds) + moved)
 
         def inside(times: np.ndarray) -> np.ndarray:
-            found: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
-            return found
+            within: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
+            return within
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))

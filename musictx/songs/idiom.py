@@ -20,7 +20,6 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.steer import Steering
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
@@ -67,9 +66,6 @@ class BarIdiom(Idiom):
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         return sampling if sampling.top_p is not None else replace(sampling, top_p=BARS_TOP_P)
-
-    def density(self, steering: Steering) -> float | None:
-        return super().density(steering) if steering.levels is None else None  # controls ask it
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
@@ -134,19 +130,29 @@ class BarIdiom(Idiom):
             habits[part] = Habit(max(int(most), one.voices), low, high, densest=most_struck)
         return habits
 
-    def pitches(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> list[Penalty]:
-        return []  # the grammar does it: hold()
-
-    def plans(self, primers: Sequence[Primer]) -> list[Penalty]:
-        """Only the meter of the plans of new pieces, and none of their parts silent."""
-        plans, penalties = [primer.plan for primer in primers], list[Penalty]()
-        meters = [plan.meter and OneMeter(self.tokenizer.vocabulary, plan.meter) for plan in plans]
+    def penalties(
+        self,
+        primers: Sequence[Primer],
+        states: Sequence[GrammarState],
+        sampling: SamplingConfig,
+        stats: CorpusStats,
+        targets: Sequence[Mapping[str, float]],
+        more: Sequence[Penalty],
+    ) -> list[Penalty]:
+        """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). New pieces
+        keep to the meters of their plans, and none of the parts of these is silent."""
+        of, plans = self.tokenizer, [primer.plan for primer in primers]
+        penalties = list(more)
+        meters = [plan.meter and OneMeter(of.vocabulary, plan.meter) for plan in plans]
         if any(meters):
             penalties.append(EachRow(meters))
         if any(plan.parts for plan in plans):
-            rows = [PartDensity(self.tokenizer, plan.parts or {}, True) for plan in plans]
-            penalties.append(EachRow(rows))
-        return penalties
+            penalties.append(EachRow([PartDensity(of, plan.parts or {}, True) for plan in plans]))
+        penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
+        if sampling.habits:
+            kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
+            penalties += [EachRow([kind(of) for _ in primers]) for kind in kinds]
+        return [*penalties, *self.parts(sampling, states, targets)]
 
     def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
         return []  # the grammar does it: hold()
@@ -162,12 +168,6 @@ class BarIdiom(Idiom):
             return []
         of = self.tokenizer
         return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
-
-    def repetition(self, sampling: SamplingConfig, rows: int) -> list[Penalty]:
-        if not sampling.habits:
-            return []
-        kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
-        return [EachRow([kind(self.tokenizer) for _ in range(rows)]) for kind in kinds]
 
     def parts(
         self,

@@ -1,33 +1,210 @@
-"""What may follow in a half-written stream of events: the state machine of constrained sampling.
+"""What may follow in a half-written piece: the state machines of constrained sampling.
 
-The rules follow the order in which the tokenizer writes, ``[shifts] [program] [velocity] event``:
-
-- a release only of what sounds, in the current program, and before the strikes of the same step
-  (so no note has zero length and a repeated pitch is released before it is struck again);
-- a velocity or program token only if it changes something, and never without what it is for:
-  velocity before a strike, program before a velocity, strike or release;
-- no shift before the first event, none after a shift shorter than the longest;
-- ``eos`` only after a release or a drum stroke, when nothing sounds;
-- a control token never: in a prefix they are passed over, and after ``here`` time may be shifted
-  whatever shift was before it.
-
-Every encoding is accepted, and every accepted sequence decodes. Some accepted sequences are not
-what the tokenizer would write: chords in another order, for example.
+:class:`GrammarState` is what all grammars share, :class:`Sounding` the notes that sound, and
+:class:`PerformanceState` the grammar of events.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from musictx.notes import DRUMS
 from musictx.tokens.controls import CONTROL_KINDS, HERE
-from musictx.tokens.sounding import Change
-from musictx.tokens.tokenizer import GrammarState
-from musictx.tokens.velocities import Velocities
-from musictx.tokens.vocab import Vocabulary
+from musictx.tokens.stream import Velocities
+from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
+#: Drums that wait for a release sound at their pitch and so much.
+DRUM = 128
+#: Strikes that are remembered: more than four seconds of the densest music.
+REMEMBERED = 128
 #: Kinds of id that can follow in some state.
 WRITTEN = {"note_on", "note_off", "drum", "velocity", "program", "time_shift", "eos"}
+
+
+class Change(NamedTuple):
+    """A note that an id begins (``on``) or ends, in seconds of the ids.
+
+    velocity  1 to 127; 0 where a note ends
+    part      program, 128 for drums; the voice where voices take turns
+    end       of a note that begins: when it ends, infinite where what follows may prolong it;
+              ``None``: an id of its own ends it
+    """
+
+    seconds: float
+    on: bool
+    pitch: int
+    velocity: int
+    part: int
+    end: float | None = None
+
+
+class Sounding:
+    """(program, pitch) -> the seconds at which its notes were struck that still sound.
+
+    A release ends the oldest of them: first in, first out. ``program`` is the current one;
+    ``struck`` says whether a note was struck since time last passed.
+    """
+
+    def __init__(self) -> None:
+        self.notes: dict[tuple[int, int], list[float]] = {}
+        self.program = 0
+        self.struck = False
+        self._count = 0
+        self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+        self._listed: list[tuple[float, int]] | None = None  # the same, the last one first
+
+    def __len__(self) -> int:
+        """How many notes sound."""
+        return self._count
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return key in self.notes
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """(program, pitch) of every note that sounds."""
+        return (key for key, struck in self.notes.items() for _ in struck)
+
+    def here(self) -> list[int]:
+        """The pitches that sound in the current program."""
+        return [pitch for program, pitch in self.notes if program == self.program]
+
+    def strike(self, pitch: int, seconds: float) -> None:
+        """A note of the current program begins."""
+        self.notes.setdefault((self.program, pitch), []).append(seconds)
+        if pitch < DRUM:
+            self._recent.append((seconds, pitch))
+            self._listed = None
+        self._count += 1
+        self.struck = True
+
+    def recent(self) -> list[tuple[float, int]]:
+        """(seconds, pitch) of the last strikes but for drums, the last one first. It is not to be
+        changed; until the next strike it is the same list."""
+        if self._listed is None:
+            self._listed = list(reversed(self._recent))
+        return self._listed
+
+    def release(self, pitch: int) -> bool:
+        """The oldest such note of the current program ends; False if there is none."""
+        struck = self.notes.get((self.program, pitch))
+        if struck is None:
+            return False
+        struck.pop(0)
+        if not struck:
+            del self.notes[self.program, pitch]
+        self._count -= 1
+        return True
+
+    def wait(self) -> None:
+        """Time passes."""
+        self.struck = False
+
+    def copy(self) -> Sounding:
+        other = Sounding()
+        other.__dict__.update(self.__dict__)
+        other._recent = self._recent.copy()
+        other.notes = {key: struck.copy() for key, struck in self.notes.items()}
+        return other
+
+
+class GrammarState:
+    """A half-written piece: what may follow, what sounds, and where in time it has come.
+
+    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut). A
+    grammar writes what raises ``NotImplementedError`` here.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
+        #: Notes that wait for a release; always empty where notes are written with their length.
+        self.sounding = Sounding()
+        #: Notes struck so far.
+        self.notes = 0
+        self._mask: np.ndarray | None = None  # what may come next, where that has been asked
+
+    @property
+    def seconds(self) -> float:
+        """Time from the start of the piece to the present moment of the writing."""
+        raise NotImplementedError
+
+    def end_of_bars(self, bars: int) -> float | None:
+        """The time at which so many bars from the start of the piece end, if all to come are as
+        long as the present one; ``None`` where no bar line is written."""
+        return None
+
+    def _allowed(self) -> np.ndarray:
+        """What :meth:`allowed` gives."""
+        raise NotImplementedError
+
+    def _take(self, kind: str, value: int) -> Sequence[Change] | None:
+        """What :meth:`advance` does with an id that may come, and gives."""
+        raise NotImplementedError
+
+    def _passes(self, token_id: int) -> bool:
+        """Whether the next id of a prefix is a control token, or one of the given notes ahead;
+        called once for each id."""
+        return False
+
+    def _cut(self) -> None:
+        """The piece does not begin here: something stood before."""
+
+    def _where(self) -> str:
+        """Where the next id stands, for people."""
+        return "here"
+
+    def _may_come(self, token_id: int) -> bool:
+        """``allowed()[token_id]``; a grammar may know it for one id alone at less cost."""
+        return bool(self.allowed()[token_id])
+
+    def allowed(self) -> np.ndarray:
+        """(vocab,) bool, read-only: ids that may come next, at least one. ``pad``, ``bos``, ``cut``
+        never; ``eos`` where the piece may end."""
+        if self._mask is None:
+            self._mask = self._allowed()
+            self._mask.setflags(write=False)
+        return self._mask
+
+    def advance(self, token_id: int) -> Sequence[Change] | None:
+        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
+        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
+        table = self._vocabulary
+        inside = 0 <= token_id < table.size
+        if not inside or not self._may_come(token_id):
+            name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
+            raise ValueError(f"{name} is not allowed {self._where()}")
+        self._mask = None
+        return self._take(*table.tokens[token_id])
+
+    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
+        """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
+        what stands ahead, is passed over. Raises ``ValueError`` naming the place of the first id
+        that cannot stand there."""
+        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
+            if place == 0 and token_id in (BOS, CUT):
+                if token_id == CUT:
+                    self._cut()
+            elif not self._passes(token_id):
+                try:
+                    self.advance(token_id)
+                except ValueError as error:
+                    raise ValueError(f"token {place}: {error}") from None
+
+    def copy(self) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.sounding = self.sounding.copy()
+        return other
+
+
+#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
+#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
+#: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
+Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
 class PerformanceState(GrammarState):
@@ -35,6 +212,20 @@ class PerformanceState(GrammarState):
 
     vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
     step_seconds  length of one step of time_shift
+
+    The rules follow the order of writing, ``[shifts] [program] [velocity] event``:
+
+    - a release only of what sounds, in the current program, and before the strikes of the same step
+      (so no note has zero length and a repeated pitch is released before it is struck again);
+    - a velocity or program token only if it changes something, and never without what it is for:
+      velocity before a strike, program before a velocity, strike or release;
+    - no shift before the first event, none after a shift shorter than the longest;
+    - ``eos`` only after a release or a drum stroke, when nothing sounds;
+    - a control token never: a prefix may have them, and after ``here`` time may be shifted whatever
+      shift was before it.
+
+    Every encoding is accepted, and every accepted sequence decodes. Some accepted sequences are not
+    what the tokenizer would write: chords in another order, for example.
     """
 
     def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
@@ -56,7 +247,7 @@ class PerformanceState(GrammarState):
         self._may_shift = False
         self._velocity: int | None = None
         self._program_known = False
-        #: The kinds that may come depend on little: the masks of what was met, copies share them.
+        #: Which kinds may come depends on little: mask by that little; copies share the table.
         self._masks: dict[tuple[str | bool, ...], np.ndarray] = {}
 
     @property

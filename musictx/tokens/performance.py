@@ -16,7 +16,7 @@ Choices that the papers leave open, all of which ``quantise`` shows:
   by program so that few are needed. A drum stroke is a token of its own, ``drum``: it has no
   release and needs no program, so a window cut anywhere knows what is a drum and what is a pitch.
   Decoded it lasts 0.1 s. ``low`` and ``high`` bound pitches, not drums.
-- Velocities are written in bins (``tokens/velocities.py``).
+- Velocities are written in bins (:class:`~musictx.tokens.stream.Velocities`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ import numpy as np
 from musictx.config import TokenizerConfig
 from musictx.notes import Score, arranged, order
 from musictx.tokens import events as ev
-from musictx.tokens.clock import Clock
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.spelling import Spelling
 from musictx.tokens.stream import DRUM_PART, END, NOTE, OPEN, UNKNOWN, NoteStream
-from musictx.tokens.tokenizer import NoteEvents
+from musictx.tokens.tokenizer import Clock, NoteEvents
 from musictx.tokens.vocab import SPECIALS
 
 DRUM_SECONDS = 0.1

@@ -6,7 +6,7 @@ bars (:mod:`musictx.songs.bar_tokens`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,8 @@ STEPS = 24
 #: last.
 CHORD, DRUM_PART = -1, DRUMS
 
-#: Not known: the part, and the velocity bin, of what stands before the first token of a window that
-#: says it. The length of a note that ends after its stream does.
+#: UNKNOWN: part or velocity bin of what stands before the first token of a window that says it.
+#: OPEN: length of a note that ends after its stream does.
 UNKNOWN, OPEN = -2, -1
 
 #: What begins at the step ``start``: a note of a ``part``, or a chord, whose ``pitch`` is its root
@@ -103,3 +103,25 @@ class NoteStream(NamedTuple):
         ends = np.concatenate([before, ends])
         ends["stop"] -= first
         return NoteStream(self.bars, notes, ends, min(self.stop, stop) - first)
+
+
+class Velocities:
+    """At most ``count`` bins of equal width over the velocities 1..127.
+
+    Velocity v falls into bin (v - 1) // width + 1 with width = ceil(127 / count), as in note-seq,
+    and comes back as the middle of its bin (note-seq: the lowest), never 0.
+
+    bins    how many bins a velocity can reach
+    of_bin  (bins + 1,) int64: the MIDI velocity of each bin; index 0 is unused
+    """
+
+    def __init__(self, count: int) -> None:
+        self._width = -(-127 // count)
+        self.bins: int = self.bin(127)
+        lowest = np.arange(self.bins) * self._width + 1
+        middle = (lowest + np.minimum(lowest + self._width - 1, 127)) // 2
+        self.of_bin = np.concatenate([[0], middle]).astype(np.int64)
+
+    def bin(self, velocity: Any) -> Any:
+        """The bin, 1 and up, of MIDI velocities 1..127 (a number or an array)."""
+        return (velocity - 1) // self._width + 1

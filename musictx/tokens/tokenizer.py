@@ -1,21 +1,21 @@
-"""The class that tokenizers derive from, and that of their grammars."""
+"""The class that tokenizers derive from, and the clock of their ids."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from musictx.beats import NEAR, Beats
 from musictx.grid import in_time
 from musictx.notes import Score
-from musictx.tokens.clock import Clock
-from musictx.tokens.sounding import Change, Sounding
-from musictx.tokens.vocab import BOS, CUT, Vocabulary
+from musictx.tokens.grammar import GrammarState, Penalty
+from musictx.tokens.vocab import Vocabulary
 
 if TYPE_CHECKING:
     from musictx.config import SamplingConfig
@@ -41,94 +41,49 @@ class NoteEvents:
     longest_wait: float | None = None
 
 
-class GrammarState:
-    """A half-written piece: what may follow, what sounds, and where in time it has come.
+@dataclass(frozen=True)
+class Clock:
+    """Where the time of ids lies in the score that they are laid into. Ids count from their own
+    beginning, in seconds, or in beats as if all music had one tempo; a file has a rest before its
+    first note and a tempo map.
 
-    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut). A
-    grammar writes what raises ``NotImplementedError`` here.
+    beats   of the score;  begins  the second of the score at which its ids begin
+    tempo   quarter notes a minute by which ids count that count beats; ``None``: they count the
+            seconds of the score
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._ids = {kind: slice(*vocabulary.range(kind)) for kind in vocabulary.kinds}
-        #: Notes that wait for a release; always empty where notes are written with their length.
-        self.sounding = Sounding()
-        #: Notes struck so far.
-        self.notes = 0
-        self._mask: np.ndarray | None = None  # what may come next, where that has been asked
+    beats: Beats
+    begins: float = 0.0
+    tempo: float | None = None
 
-    @property
-    def seconds(self) -> float:
-        """Time from the start of the piece to the present moment of the writing."""
-        raise NotImplementedError
+    @cached_property
+    def _first(self) -> float:
+        return float(self.beats.quarters(self.begins))
 
-    def _allowed(self) -> np.ndarray:
-        """What :meth:`allowed` gives."""
-        raise NotImplementedError
+    def seconds(self, time: Any) -> Any:
+        """A time of the ids, in seconds of the score."""
+        if self.tempo is None:
+            return time + self.begins
+        return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
 
-    def _take(self, kind: str, value: int) -> Sequence[Change] | None:
-        """What :meth:`advance` does with an id that may come, and gives."""
-        raise NotImplementedError
+    def time(self, seconds: float) -> float:
+        """The inverse of :meth:`seconds`."""
+        if self.tempo is None:
+            return seconds - self.begins
+        return float(self.beats.quarters(seconds) - self._first) * 60.0 / self.tempo
 
-    def _passes(self, token_id: int) -> bool:
-        """Whether the next id of a prefix is a control, or known ahead; called once for each id."""
-        return False
+    def pace(self, begin: float, end: float) -> float:
+        """How many seconds of the score, from ``begin`` to ``end``, one second of the ids takes."""
+        if self.tempo is None:
+            return 1.0
+        first, last = (float(self.beats.quarters(at)) for at in (begin, end))
+        return (end - begin) / max((last - first) * 60.0 / self.tempo, 1e-6)
 
-    def _cut(self) -> None:
-        """The piece does not begin here: something stood before."""
-
-    def _where(self) -> str:
-        """Where the next id stands, for people."""
-        return "here"
-
-    def _may_come(self, token_id: int) -> bool:
-        """``allowed()[token_id]``; a grammar may know it for one id alone at less cost."""
-        return bool(self.allowed()[token_id])
-
-    def allowed(self) -> np.ndarray:
-        """(vocab,) bool, read-only: ids that may come next, at least one. ``pad``, ``bos``, ``cut``
-        never; ``eos`` where the piece may end."""
-        if self._mask is None:
-            self._mask = self._allowed()
-            self._mask.setflags(write=False)
-        return self._mask
-
-    def advance(self, token_id: int) -> Sequence[Change] | None:
-        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
-        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
-        table = self._vocabulary
-        inside = 0 <= token_id < table.size
-        if not inside or not self._may_come(token_id):
-            name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
-            raise ValueError(f"{name} is not allowed {self._where()}")
-        self._mask = None
-        return self._take(*table.tokens[token_id])
-
-    def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
-        what stands ahead, is passed over. Raises ``ValueError`` naming the place of the first id
-        that cannot stand there."""
-        for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
-            if place == 0 and token_id in (BOS, CUT):
-                if token_id == CUT:
-                    self._cut()
-            elif not self._passes(token_id):
-                try:
-                    self.advance(token_id)
-                except ValueError as error:
-                    raise ValueError(f"token {place}: {error}") from None
-
-    def copy(self) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.sounding = self.sounding.copy()
-        return other
-
-
-#: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
-#: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
-#: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
-Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
+    def after_bars(self, seconds: float, bars: int) -> float:
+        """The end, in seconds of the score, of ``bars`` whole bars from the first bar line at or
+        after ``seconds``, or the one a moment before."""
+        line = self.beats.bar_line(float(self.beats.quarters(max(seconds - NEAR, 0.0))), bars)
+        return float(self.beats.seconds(line))
 
 
 class Tokenizer:

@@ -11,11 +11,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from musictx import lazy
 from musictx.errors import UserError
 
 
@@ -154,9 +153,3 @@ class Vocabulary:
         """16 hexadecimal digits that change whenever any id changes its meaning."""
         canonical = json.dumps([list(f) for f in self.fields], separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
-def __getattr__(name: str) -> Any:
-    """Names that stood here until version 0.1."""
-    moved = ("GrammarState", "NoteEvents", "Penalty", "Tokenizer")
-    return lazy.attribute(__name__, name, dict.fromkeys(moved, "musictx.tokens.tokenizer"))

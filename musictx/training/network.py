@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.bundle import Bundle
 from musictx.config import TokenizerConfig, TrainConfig
 from musictx.config.position import plain
@@ -21,7 +22,6 @@ from musictx.errors import ConfigError
 from musictx.model.features import kind_of, with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
-from musictx.tokens.coordinates import token_coordinates
 from musictx.tokens.tokenizer import Tokenizer
 
 
@@ -99,7 +99,7 @@ def freeze(model: MusicTransformer, layers: int) -> None:
         )
     for block in model.blocks[:layers]:
         block.requires_grad_(False)
-    if not model.config.position.options.get("shared"):  # a table for each layer, or for the first
+    if not model.config.position.get("shared"):  # a table for each layer, or for the first
         for one in model.position.modules():
             for parameter in [*one][:layers] if isinstance(one, nn.ParameterList) else ():
                 parameter.requires_grad_(False)

@@ -127,9 +127,6 @@ def drawn(draw: Any, name: str) -> Job:
         return Terms(0.3, axes, get("u"), get("v_bias"), get("V"), blocks)
 
     at, over = cases.places(rows, start, queries), cases.places(rows, 0, keys)
-    if one and chance("positions of each row"):
-        at = (torch.randint(5, 40, (rows, 1)), *at[1:])
-        over = (torch.randint(40, (rows, keys)), *over[1:])
     where: dict[str, Any] = {"query_positions": at, "key_positions": over}
     if chance("packed"):
         ids = torch.randint(-(2**40), 2**40, (3,))  # any ids, not only runs
@@ -154,9 +151,8 @@ def test_it_computes_whatever_it_says_it_can(name, data):
         job = drawn(draw, name)
         terms, where = job.terms(job.named), job.where
         places = where["query_positions"], where["key_positions"]
-        if name != "decode":  # its positions may be of each row, which no Job says
-            q, causal = job.named["q"].to(torch.float32), where.get("causal", True)
-            assert cases.why_not(api.MODULES[name], terms, *places, causal, q) is None
+        q, causal = job.named["q"].to(torch.float32), where.get("causal", True)
+        assert cases.why_not(api.MODULES[name], terms, *places, causal, q) is None
         shares = excess(name, job)
     assert max(shares.values()) < 1, shares
 

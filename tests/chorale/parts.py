@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale.grid import Grid
 from musictx.model.transformer import MusicTransformer
-from musictx.tokens.coordinates import token_coordinates
 
 _NAMES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 

@@ -3,13 +3,11 @@ asks of it."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ import musictx
 from musictx import cli
 from tests.browser.served import ROOT, Served
 from tests.data.helpers import write_songs
+from tests.docs.blocks import BLOCK
 
 TUTORIALS = ROOT / "docs" / "tutorials"
 #: Less of everything, so that a command takes a second or two.
@@ -68,30 +67,10 @@ def test_a_model_of_your_own_music(tmp_path, monkeypatch, capsys):
     assert "samples" in printed["compare"]
 
 
-class Client:
-    """A program that asks a studio, as docs/http.md shows."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.url}/api/{path}", data, {"X-Musictx": "1"}, method=method
-        )
-        with urllib.request.urlopen(request) as answer:
-            content = answer.read()
-        return content if "/export/" in path else json.loads(content)
-
-    def compose(self, piece: str, **wishes: Any) -> dict[str, Any]:
-        """The take, when it has ended."""
-        number = self.ask("POST", f"{piece}/takes", wishes)["id"]
-        while True:
-            takes = self.ask("GET", piece)["takes"]
-            (take,) = [one for one in takes if one["id"] == number]
-            if take["state"] in ("done", "failed", "stopped"):
-                return dict(take)
-            time.sleep(0.05)
+def exported(address: str) -> bytes:
+    request = urllib.request.Request(address, headers={"X-Musictx": "1"})
+    with urllib.request.urlopen(request) as answer:
+        return answer.read()
 
 
 @pytest.mark.slow
@@ -100,25 +79,30 @@ def test_your_first_song_in_the_studio(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     studio = Served(tmp_path / "pieces").start()
     try:
-        client = Client(studio.url)
-        piece = f"sessions/{client.ask('POST', 'sessions?name=First')['id']}"
-        take = client.compose(piece, task="new", bars=8, model="song", samples=3, seed=1)
+        names = {"STUDIO": studio.url}
+        exec(BLOCK.findall((ROOT / "docs" / "http.md").read_text("utf-8"))[0], names)
+        ask = names["ask"]
+        piece = f"/api/sessions/{ask('POST', '/api/sessions?name=First')['id']}"
+        wishes = {"task": "new", "bars": 8, "model": "song", "samples": 3, "seed": 1}
+        ask("POST", f"{piece}/takes", wishes)
+        while (take := ask("GET", piece)["takes"][0])["state"] not in ("done", "failed"):
+            time.sleep(0.05)
         assert take["state"] == "done"
         assert len(take["proposals"]) == 3
-        answer = {"proposal": 1, "revision": client.ask("GET", piece)["revision"]}
-        client.ask("POST", f"{piece}/takes/{take['id']}/accept", answer)
-        assert client.ask("GET", piece)["notes"]
-        song = client.ask("GET", f"{piece}/export/first-song.mid")
+        answer = {"proposal": 1, "revision": ask("GET", piece)["revision"]}
+        ask("POST", f"{piece}/takes/{take['id']}/accept", answer)
+        assert ask("GET", piece)["notes"]
+        song = exported(f"{studio.url}{piece}/export/first-song.mid")
         (tmp_path / "first-song.mid").write_bytes(song)
         served, accompany = commands("first-song.md")
         assert served == ["studio"]
         assert cli.main(accompany) == 0
         bass = (tmp_path / "with-bass.mid").read_bytes()
-        again = client.ask("POST", "sessions?name=Bass", bass)
+        again = ask("POST", "/api/sessions?name=Bass", bass)
         assert [track["name"] for track in again["tracks"]][-1] == "Bass"
         assert len(again["notes"]) > len(musictx.read(song))
         for kind in ("wav", "musicxml", "mid"):
-            assert client.ask("GET", f"sessions/{again['id']}/export/song.{kind}")
+            assert exported(f"{studio.url}/api/sessions/{again['id']}/export/song.{kind}")
     finally:
         studio.stop()
 

@@ -8,6 +8,7 @@ import torch
 
 import musictx
 from musictx import bundle, midi
+from musictx.attention.positions.coordinates import token_coordinates
 from musictx.chorale import grid as four
 from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
@@ -23,7 +24,6 @@ from musictx.evaluate.musical import polyphony
 from musictx.evaluate.sets import Excerpt, beginning
 from musictx.notes import Score, skyline
 from musictx.tokens.build import build
-from musictx.tokens.coordinates import token_coordinates
 from tests.data.helpers import write_songs
 from tests.untrained import saved
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from musictx.model.cascade import Cascade
 from musictx.model.features import with_tokens
+from musictx.model.grouped import Cascade
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.tokens.build import build

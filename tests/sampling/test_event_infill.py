@@ -10,7 +10,7 @@ import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from musictx.card import CorpusStats, Habit
+from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.data.statistics import at_once, parts_of
 from musictx.notes import Score
@@ -19,7 +19,6 @@ from musictx.sampling.event_constraint import EventRow
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.steer import Guidance, Steering
-from musictx.sampling.strengths import TAIL_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens.performance import PerformanceTokenizer
 from tests.sampling.pieces import make
@@ -91,7 +90,7 @@ def test_known_notes_come_back_exactly_and_new_ones_keep_to_their_span_and_habit
         assert new["start"].min() >= begin - 0.01
         assert new["start"].max() <= end + 0.01 or not closes
         if closes:
-            assert new["end"].max() <= end + TAIL_SECONDS + 0.011
+            assert new["end"].max() <= end + WINDOW_SECONDS + 0.011
     for program, mine in parts_of(new[~new["drum"]]).items():
         if program in habits:
             assert at_once(mine).max() <= habits[program].voices

@@ -14,7 +14,7 @@ from musictx.sampling.strengths import (
 )
 from musictx.songs.bar_feedback import BarFeedback
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN
-from musictx.tokens.velocities import Velocities
+from musictx.tokens.stream import Velocities
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 

@@ -12,12 +12,8 @@ from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import (
-    CHORD_OVERHANG,
     CLASH,
-    CLASH_OVERHANG,
-    CLASH_STEPS,
-    OFF_CHORD,
-    OVERHANG_STEPS,
+    OVERHANG,
 )
 from musictx.tokens.stream import CHORD
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, versions
@@ -26,14 +22,14 @@ notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
 
 
 @given(st.lists(notes, max_size=8), st.integers(0, 120))
-def test_a_semitone_from_what_sounds_soon_costs(known, step):
+def test_a_semitone_from_what_sounds_costs(known, step):
     sounding = {}
     for begin, length, pitch in known:
         sounding.setdefault((begin % 3, pitch), []).append((begin, begin + length))
     found = HarmonicFit(sounding, []).clashes(step)
     for one in range(12):
         near = any(
-            begin < step + CLASH_STEPS and step < begin + length and (pitch - one) % 12 in (1, 11)
+            begin <= step < begin + length and (pitch - one) % 12 in (1, 11)
             for begin, length, pitch in known
         )
         assert found[one] == (CLASH if near else 0.0)
@@ -54,7 +50,7 @@ def test_outlasting_a_chord_for_one_that_lacks_the_note_costs(gaps, step, pitch)
             step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
             for at, chord in chords
         )
-        assert nats == (CHORD_OVERHANG if off else 0.0)
+        assert nats == (OVERHANG if off else 0.0)
 
 
 @given(st.lists(notes, max_size=8), st.integers(0, 120), st.integers(30, 90), st.booleans())
@@ -66,12 +62,10 @@ def test_being_held_into_a_semitone_costs_where_chords_are_composed(known, step,
     found = HarmonicFit(sounding, []).lengths(pitch, step, lengths, composed)
     for one, nats in zip(lengths.tolist(), found.tolist()):
         meets = composed and any(
-            step < begin < step + one
-            and length >= OVERHANG_STEPS
-            and (pitch - tone) % 12 in (1, 11)
+            step < begin < step + one and (pitch - tone) % 12 in (1, 11)
             for begin, length, tone in known
         )
-        assert nats == (CLASH_OVERHANG if meets else 0.0)
+        assert nats == (OVERHANG if meets else 0.0)
 
 
 @pytest.mark.parametrize("habits", [True, False])
@@ -79,7 +73,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
     held over a chord that lacks it."""
     monkeypatch.setattr(infill_biases, "CLASH", 60.0)
-    monkeypatch.setattr(infill_biases, "CHORD_OVERHANG", 60.0)
+    monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
     roots = [0, 5, 7, 0]
     tune = Score(
         notes=[(BAR * n, BAR * (n + 1), 60, 64, 0, False, 0) for n in range(4)],
@@ -102,7 +96,7 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
 
 def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
     """A cost that no logits outweigh."""
-    monkeypatch.setattr(infill_biases, "CLASH_OVERHANG", 60.0)
+    monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
     rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
     tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
@@ -139,7 +133,7 @@ def test_notes_off_a_known_chord_cost():
     penalty = penalty_of(part, row)
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else OFF_CHORD + clash
+        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
         assert penalty[table.id("pitch", pitch)] == wanted, pitch
 
 

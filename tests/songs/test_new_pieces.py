@@ -74,3 +74,21 @@ def test_they_are_of_new_pieces_in_bars(song, option, value):
 def test_what_cannot_be_names_the_option(song, option, value):
     with pytest.raises(UserError, match=option):
         musictx.generate(song, bars=1, **{option: value})
+
+
+def test_bars_count_in_the_meter_that_the_model_chooses(song):
+    """A model that writes 3/4 alone, with no meter asked for."""
+    table = song.tokenizer.vocabulary
+    other = np.zeros((1, song.tokenizer.size))
+    other[0, slice(*table.range("numerator"))] = np.inf
+    other[0, table.id("numerator", 3)] = 0.0
+    events = []
+    (piece,) = musictx.generate(
+        song, bars=4, seed=2, constraints=[lambda states, past: other],
+        on_event=lambda _, event: events.append(event),
+    )  # fmt: skip
+    quarters = 4 * 3 * 4 / 2 ** song.tokenizer.read(piece.ids).bars["exponent"][0]
+    assert piece.seconds == pytest.approx(quarters / 2)  # at 120 quarter notes a minute
+    notes = piece.score.notes
+    assert piece.seconds - 1.5 < notes["start"].max() < notes["end"].max() <= piece.seconds + 1e-6
+    assert events[-1].seconds == pytest.approx(notes["end"].max())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from musictx.notes import Score
 from musictx.tokens.build import build
-from musictx.tokens.clock import Clock
+from musictx.tokens.tokenizer import Clock
 
 NAMES = ("performance", "notes", "chorale")
 quick = settings(deadline=None, max_examples=40)

@@ -3,10 +3,9 @@
 import pytest
 import yaml
 
-from musictx.attention.positions.coordinates import readers
+from musictx.attention.positions.coordinates import readers, token_coordinates
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.tokens.coordinates import token_coordinates
 
 
 @pytest.mark.parametrize("tracks", ["piano", "programs"])

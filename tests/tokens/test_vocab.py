@@ -3,7 +3,6 @@
 import pytest
 
 from musictx.errors import UserError
-from musictx.tokens import tokenizer, vocab
 from musictx.tokens.vocab import Vocabulary
 
 TABLE = Vocabulary.of(("note", 21, 108), ("shift", 1, 100))
@@ -40,8 +39,3 @@ def test_values_outside_are_refused_with_the_range():
         TABLE.range("pitch")
     with pytest.raises(UserError, match=r"tokenizer: .*70005 ids, which do not fit uint16"):
         Vocabulary.of(("note", 0, 70000))
-
-
-@pytest.mark.parametrize("name", ["GrammarState", "NoteEvents", "Penalty", "Tokenizer"])
-def test_names_of_the_tokenizer_are_found_where_they_stood_before(name):
-    assert getattr(vocab, name) is getattr(tokenizer, name)

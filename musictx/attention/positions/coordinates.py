@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from musictx.attention.terms import Positions, as_tensor
 from musictx.errors import ConfigError
+from musictx.tokens.tokenizer import Tokenizer
 
 
 class Reader(nn.Module):
@@ -119,9 +120,10 @@ def ranges(name: str, size: int, rows: list[list[int]], missing: int) -> Tensor:
 def readers(coordinates: dict[str, Any] | None) -> dict[str, Reader]:
     """What can be read off the tokens that ``coordinates`` describes: name of the axis -> reader.
 
-    {"kind": "tokens", "size": ids, "steps": ranges, "pitches": ranges}  events: time and pitch
+    {"kind": "tokens", "size": ids, "steps": ranges, "pitches": ranges}  events: time and pitch.
+        Only time shifts take steps; drums have no pitch: their numbers name instruments
     {"kind": "grid", "voices": 4, "size": ids, "pitches": ranges}  voices in turn: voice and pitch,
-        or voice alone where ``pitches`` are not given
+        or voice alone where ``pitches`` are not given; silence and ties have no pitch
     """
     given = dict(coordinates or {})
     kind = given.pop("kind", None)
@@ -146,3 +148,26 @@ def _grid(
     if size is not None and pitches is not None:
         by_name["pitch"] = Pitch(size, pitches)
     return by_name
+
+
+def token_coordinates(tokenizer: Tokenizer, option: str = "position.name=two_d") -> dict[str, Any]:
+    """What :func:`readers` reads, from the vocabulary of a tokenizer; it is written into the
+    configuration of a model. Raises ``ConfigError``, naming the ``option`` that asks, for tokens
+    whose time does not follow from those before them."""
+    table = tokenizer.vocabulary
+    kinds = set() if table is None else set(table.kinds)
+    if table is not None and {"time_shift", "note_on", "note_off"} <= kinds:
+        return {
+            "kind": "tokens",
+            "size": tokenizer.size,
+            "steps": [table.row("time_shift")],
+            "pitches": [table.row("note_on"), table.row("note_off")],
+        }
+    if table is not None and tokenizer.voices and "pitch" in kinds:
+        pitches = [table.row("pitch")]
+        size, voices = tokenizer.size, tokenizer.voices
+        return {"kind": "grid", "voices": voices, "size": size, "pitches": pitches}
+    raise ConfigError(
+        f"{option}: expected tokenizer=performance, whose time shifts add up, or "
+        f"tokenizer=chorale, whose voices take turns, not {tokenizer.name}"
+    )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musictx.chorale.features.voices import grid_of
+from musictx.chorale.features import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options, joined
 from musictx.tokens.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features.voices import grid_of
+from musictx.chorale.features import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.tokenizer import Tokenizer
 

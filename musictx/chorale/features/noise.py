@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features.voices import grid_of
+from musictx.chorale.features import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer

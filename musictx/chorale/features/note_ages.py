@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.chorale.features.voices import grid_of
+from musictx.chorale.features import grid_of
 from musictx.model.features.base import Feature, NativeForm, joined
 from musictx.tokens.tokenizer import Tokenizer
 

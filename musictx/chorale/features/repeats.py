@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
+from musictx.chorale.features import grid_of
 from musictx.chorale.features.note_ages import runs
-from musictx.chorale.features.voices import grid_of
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
 from musictx.model.features.predicted import Predicted

@@ -39,7 +39,7 @@ struct Reader {
   int64_t kind, voices;
 };
 
-// One of the maps of musictx/model/cascade.py.
+// One of the maps of musictx/model/grouped.py.
 struct Map {
   Norm norm;
   Matrix up, down;
