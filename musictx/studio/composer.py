@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 #: Takes of one session that may wait.
 MOST = 8
-#: Seconds that the thread is waited for when the studio closes.
+#: Seconds that the studio waits for the thread when it closes.
 LEAVE_SECONDS = 5.0
 
 
 class Composer:
-    """Takes for all sessions. ``publish(session id, kind of event, data)`` may be called from any
-    thread; so may every method here.
+    """Composes the takes of all sessions. Every method may be called from any thread; so
+    ``publish(session id, kind of event, data)`` must allow that, too.
 
     The default model is loaded, and tried once, at the start; others at their first use. Raises
-    :class:`UserError` if the model of ``config`` is none.
+    :class:`UserError` if ``config`` names a model that does not exist.
     """
 
     def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
         self._sessions, self._publish, self._config = sessions, publish, config
         self._models = Models(config)
         self._lock = threading.RLock()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None: it closes
-        self._jobs: dict[tuple[str, int], Job] = {}  # that are composed or wait, in this order
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None ends the thread
+        self._jobs: dict[tuple[str, int], Job] = {}  # being composed, then waiting
         self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
         self._bundles: dict[str, Bundle] = {}
         self._closing = False
@@ -59,11 +59,11 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def models(self) -> list[dict[str, Any]]:
-        """What there is to compose with."""
+        """The models that takes can be composed with, as JSON."""
         return self._models.json()
 
     def learn(self, name: str, folder: Path) -> None:
-        """A model that was trained here is from now on among those to compose with."""
+        """Add a model that was trained in the studio to those that takes can be composed with."""
         with self._lock:
             self._models.add(name, folder)
             self._bundles.pop(name, None)
@@ -74,7 +74,7 @@ class Composer:
             return [take.json() for take in self._of(session).all]
 
     def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue the request of a page; the new take. Its files are on disk then.
+        """Queue the request of a page, save its files, and return the new take as JSON.
 
         Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.copy()
@@ -126,14 +126,14 @@ class Composer:
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock, session.held():
             takes.all.append(take)
-            takes.all.sort(key=lambda one: one.id)  # others may have been quicker
+            takes.all.sort(key=lambda one: one.id)  # a later take may have been queued first
             self._jobs[session.id, number] = job
             self._queue.put(job)
             self._publish_places()
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-        """Stop a take, at once; set one that is over aside."""
+        """Stop a take that waits or is composed; move a finished one to those set aside."""
         with self._lock:
             take = self._of(session).find(number)
             if take is None:
@@ -148,7 +148,7 @@ class Composer:
             self._publish_places()
 
     def close(self) -> None:
-        """Stop what is composed or waits, and the thread."""
+        """Stop all takes and the thread."""
         with self._lock:
             self._closing = True
             for job in [*self._jobs.values()]:
@@ -164,8 +164,7 @@ class Composer:
     # ------------------------------------------------------------------- for the work of the thread
 
     def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a changed take, then publish it, with the ``proposal`` that is finished if there is
-        one."""
+        """Save a changed take, then publish it, after its new ``proposal`` if there is one."""
         try:
             with session.held() as folder:
                 save(folder, take)
