@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ def train(
         try:
             with translated():
                 config = as_config(composed)
+<<<<<<< HEAD
             run_words = list(typed)
             _run_folder(config, settings, in_sweep)
             if in_sweep:
@@ -68,6 +69,14 @@ def train(
             # Lightning starts its other processes with the command line, so it must be that of this
             # run, not that of the sweep.
             with _argv(["train", *(f for f in flags if f != "--multirun"), *run_words]):
+=======
+            its_words = list(typed)
+            if in_sweep:
+                _name_folder(config, settings.sweep)
+                its_words = options if config.out is None else [*options, f"out={config.out}"]
+            # Lightning starts its other processes by the command line: that of this run alone.
+            with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
+>>>>>>> main
                 result = task(config)
         except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
@@ -78,16 +87,17 @@ def train(
             return sweep.keep(settings, options, result)
         return None
 
-    dirs = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
-    dirs = [folder for folder in dirs if not folder.exists()]  # Hydra makes it before the job
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
     try:
-        composing = translated(lambda: bool(entered))
-        with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
+        with translated(lambda: bool(entered)), _argv([*flags, *words]):
             job()
     finally:
+<<<<<<< HEAD
         for folder in dirs:
             with suppress(OSError):  # a folder that is not empty stays
                 folder.rmdir()
+=======
+>>>>>>> main
         sweep.finish()
     if failed:
         raise failed[0]
@@ -143,6 +153,7 @@ def register() -> None:
     ConfigStore.instance().store(name="train_schema", node=node)
 
 
+<<<<<<< HEAD
 def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
     """Set ``config.out`` from ``hydra.run.dir`` or ``hydra.sweep.dir`` if the user gave one, that
     is, if it differs from ``conf/hydra/default.yaml``: . and multirun/DATE/TIME."""
@@ -152,10 +163,18 @@ def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
     else:
         named, folder = settings.run.dir != ".", str(settings.run.dir)
     if not named:
+=======
+def _name_folder(config: Any, sweep: Any) -> None:
+    """``hydra.sweep.dir`` and ``subdir`` name the folder of a run where they are given (in
+    ``conf/hydra/default.yaml`` the former is multirun/DATE/TIME)."""
+    if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
+>>>>>>> main
         return
+    folder = str(Path(sweep.dir) / str(sweep.subdir))
     if config.out is not None and Path(config.out) != Path(folder):
-        option = "hydra.sweep.dir" if in_sweep else "hydra.run.dir"
-        raise ConfigError(f"{option}={folder} out={config.out}: both name the run folder; give one")
+        raise ConfigError(
+            f"hydra.sweep.dir={folder} out={config.out}: both name the run folder; give one"
+        )
     config.out = folder
 
 
@@ -167,20 +186,6 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv = old
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Hydra raises its errors, instead of printing them, where HYDRA_FULL_ERROR is set."""
-    old = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if old is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = old
 
 
 @contextmanager
