@@ -1,17 +1,10 @@
 """Composes the free notes of a chorale around given ones: a melody harmonised, a bass realised.
 
-<<<<<<< HEAD
 A particle filter writes several harmonisations at once (:mod:`musictx.chorale.particles`), and the
 one with the highest score, ln p - rules x faults, is chosen. It may still break rules, since the
 filter works from left to right and does not see the given notes ahead. So the beats around a fault
 are then composed anew, with all notes before and after them given, and the new version is kept if
 its score is higher.
-=======
-Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
-highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
-with the notes before and after it given, and kept if the whole is better: the filter went through
-the piece once, from left to right, without what follows.
->>>>>>> main
 """
 
 from __future__ import annotations

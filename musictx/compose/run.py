@@ -61,22 +61,13 @@ def train(
         try:
             with translated():
                 config = as_config(composed)
-<<<<<<< HEAD
             run_words = list(typed)
-            _run_folder(config, settings, in_sweep)
             if in_sweep:
+                _name_folder(config, settings.sweep)
                 run_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts its other processes with the command line, so it must be that of this
             # run, not that of the sweep.
             with _argv(["train", *(f for f in flags if f != "--multirun"), *run_words]):
-=======
-            its_words = list(typed)
-            if in_sweep:
-                _name_folder(config, settings.sweep)
-                its_words = options if config.out is None else [*options, f"out={config.out}"]
-            # Lightning starts its other processes by the command line: that of this run alone.
-            with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
->>>>>>> main
                 result = task(config)
         except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
@@ -92,12 +83,6 @@ def train(
         with translated(lambda: bool(entered)), _argv([*flags, *words]):
             job()
     finally:
-<<<<<<< HEAD
-        for folder in dirs:
-            with suppress(OSError):  # a folder that is not empty stays
-                folder.rmdir()
-=======
->>>>>>> main
         sweep.finish()
     if failed:
         raise failed[0]
@@ -153,22 +138,10 @@ def register() -> None:
     ConfigStore.instance().store(name="train_schema", node=node)
 
 
-<<<<<<< HEAD
-def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
-    """Set ``config.out`` from ``hydra.run.dir`` or ``hydra.sweep.dir`` if the user gave one, that
-    is, if it differs from ``conf/hydra/default.yaml``: . and multirun/DATE/TIME."""
-    if in_sweep:
-        named = not re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(settings.sweep.dir))
-        folder = str(Path(settings.sweep.dir) / str(settings.sweep.subdir))
-    else:
-        named, folder = settings.run.dir != ".", str(settings.run.dir)
-    if not named:
-=======
 def _name_folder(config: Any, sweep: Any) -> None:
-    """``hydra.sweep.dir`` and ``subdir`` name the folder of a run where they are given (in
-    ``conf/hydra/default.yaml`` the former is multirun/DATE/TIME)."""
+    """Set ``config.out`` from ``hydra.sweep.dir`` and ``subdir`` if the user gave them, that is, if
+    ``hydra.sweep.dir`` is not the multirun/DATE/TIME of ``conf/hydra/default.yaml``."""
     if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
->>>>>>> main
         return
     folder = str(Path(sweep.dir) / str(sweep.subdir))
     if config.out is not None and Path(config.out) != Path(folder):

@@ -31,40 +31,25 @@ if TYPE_CHECKING:
     from musictx.bundle import Bundle
 
 #: Takes of one session that may wait.
-<<<<<<< HEAD
-MOST = 8
-#: Seconds that the studio waits for the thread when it closes.
-=======
 MOST_WAITING = 8
-#: Seconds that the thread is waited for when the studio closes.
->>>>>>> main
+#: Seconds that the studio waits for the thread when it closes.
 LEAVE_SECONDS = 5.0
 
 
 class Composer:
-<<<<<<< HEAD
-    """Composes the takes of all sessions. Every method may be called from any thread; so
-    ``publish(session id, kind of event, data)`` must allow that, too.
-=======
     """Composes the takes of all sessions. Any thread may call its methods, and
     ``publish(session id, kind of event, data)``.
->>>>>>> main
 
     The default model is loaded, and tried once, at the start; others at their first use. Raises
-    :class:`UserError` if ``config`` names a model that does not exist.
+    :class:`UserError` if the model of ``config`` is none.
     """
 
     def __init__(self, sessions: Sessions, publish: Publish, config: StudioConfig) -> None:
         self._sessions, self._publish, self._config = sessions, publish, config
         self._models = Models(config)
         self._lock = threading.RLock()
-<<<<<<< HEAD
         self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None ends the thread
-        self._jobs: dict[tuple[str, int], Job] = {}  # being composed, then waiting
-=======
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None: it closes
         self._jobs: dict[tuple[str, int], Job] = {}  # by session and take, in the order of requests
->>>>>>> main
         self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
         self._bundles: dict[str, Bundle] = {}
         self._closing = False
@@ -74,19 +59,11 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def models(self) -> list[dict[str, Any]]:
-<<<<<<< HEAD
-        """The models that takes can be composed with, as JSON."""
+        """The models that takes can be composed with, as JSON for a page."""
         return self._models.json()
 
     def learn(self, name: str, folder: Path) -> None:
-        """Add a model that was trained in the studio to those that takes can be composed with."""
-=======
-        """The models, as a page gets them."""
-        return self._models.json()
-
-    def learn(self, name: str, folder: Path) -> None:
-        """Offer a model that was trained here, from now on."""
->>>>>>> main
+        """Add a model that was trained in the studio."""
         with self._lock:
             self._models.add(name, folder)
             self._bundles.pop(name, None)
@@ -97,7 +74,7 @@ class Composer:
             return [take.json() for take in self._takes_of(session).all]
 
     def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
-        """Queue the request of a page, save its files, and return the new take as JSON.
+        """Queue the request of a page; the new take. Its files are on disk then.
 
         Raises :class:`Refused`, or another :class:`UserError`, in one sentence."""
         document = session.copy()
@@ -156,11 +133,7 @@ class Composer:
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-<<<<<<< HEAD
-        """Stop a take that waits or is composed; move a finished one to those set aside."""
-=======
         """Stop a take that waits or is composed, at once; set any other aside."""
->>>>>>> main
         with self._lock:
             take = self._takes_of(session).find(number)
             if take is None:
@@ -175,7 +148,7 @@ class Composer:
             self._publish_places()
 
     def close(self) -> None:
-        """Stop all takes and the thread."""
+        """Stop what is composed or waits, and the thread."""
         with self._lock:
             self._closing = True
             for job in [*self._jobs.values()]:
@@ -190,13 +163,8 @@ class Composer:
 
     # ------------------------------------------------------------------- for the work of the thread
 
-<<<<<<< HEAD
-    def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a changed take, then publish it, after its new ``proposal`` if there is one."""
-=======
     def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
         """Save a take, then publish it; before it a ``proposal`` that is finished."""
->>>>>>> main
         try:
             with session.held() as folder:
                 save(folder, take)
