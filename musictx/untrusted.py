@@ -36,7 +36,7 @@ TEXT_MB, DEEPEST = 4, 100
 _MOST_TENSORS = 10_000
 #: The largest number among the arguments of a network (a width, a context, a distance), and the
 #: smallest number of tensors that a layer has.
-_LARGEST, _OF_A_LAYER = 2**20, 8
+_LARGEST, _TENSORS_OF_A_LAYER = 2**20, 8
 #: The types of numbers that are read, as safetensors names them; also I8, with a tensor of scales.
 _STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
@@ -136,7 +136,7 @@ def check_arguments(
         arguments["vocab_size"] == tokenizer.size, "vocab_size", f"the tokens' {tokenizer.size}"
     )
     require(arguments["context"] >= 2, "context", "at least 2 tokens")
-    most = len(stored) // _OF_A_LAYER
+    most = len(stored) // _TENSORS_OF_A_LAYER
     require(arguments["layers"] <= most, "layers", f"at most {most}, with so many tensors")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:
