@@ -7,7 +7,7 @@ needs only the number of its next batch, which travels in ``state_dict``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
@@ -21,6 +21,9 @@ from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from musictx.data.tasks import Tasks
 
 #: The class that arranges windows as tasks, for tokens without an entry in `registry.ARRANGED`.
 EVENTS = "musictx.data.tasks:EventTasks"
