@@ -20,7 +20,6 @@ from musictx.apps.results import (
     new_notes,
     notice_of_beats,
     on_beats,
-    progress_of,
     read_music,
     report,
     say,
@@ -34,6 +33,7 @@ from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
 from musictx.pedal import fold_sustain
+from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.event_infill import EventInfill
 from musictx.sampling.events import OnEvent, Placed
@@ -347,13 +347,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     instead = "give a file that keeps to its tempo marks, with quantise=16"
     check_notation(config.out, beats and formats.has_notation(score), instead)
     length = (task.end - task.begin) * config.samples
-    with progress_of("composing", length, "seconds") as progress:
-        versions = composed(
-            work.bundle,
-            task,
-            config,
-            seed=work.seed,
-            progress=lambda seconds: progress(1, seconds),
-        )
+    with progress("composing", "seconds", length) as update:
+        versions = composed(work.bundle, task, config, seed=work.seed, progress=update)
         for number, sample in enumerate(versions):
             yield work.write(number, sample, new_notes(sample), sample.remark)

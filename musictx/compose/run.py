@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ def train(
             with translated():
                 config = as_config(composed)
             its_words = list(typed)
-            _run_folder(config, settings, in_sweep)
             if in_sweep:
+                _name_folder(config, settings.sweep)
                 its_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts its other processes by the command line: that of this run alone.
             with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
@@ -76,16 +76,11 @@ def train(
             return sweep.keep(settings, options, result)
         return None
 
-    dirs = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
-    dirs = [folder for folder in dirs if not folder.exists()]  # Hydra makes it before the job
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
     try:
-        composing = translated(lambda: bool(entered))
-        with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
+        with translated(lambda: bool(entered)), _argv([*flags, *words]):
             job()
     finally:
-        for folder in dirs:
-            with suppress(OSError):  # what is not empty stays
-                folder.rmdir()
         sweep.finish()
     if failed:
         raise failed[0]
@@ -141,19 +136,16 @@ def register() -> None:
     ConfigStore.instance().store(name="train_schema", node=node)
 
 
-def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
-    """``hydra.run.dir`` and ``hydra.sweep.dir`` are names of the run folder where they are given
-    (in ``conf/hydra/default.yaml`` they are . and multirun/DATE/TIME)."""
-    if in_sweep:
-        named = not re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(settings.sweep.dir))
-        folder = str(Path(settings.sweep.dir) / str(settings.sweep.subdir))
-    else:
-        named, folder = settings.run.dir != ".", str(settings.run.dir)
-    if not named:
+def _name_folder(config: Any, sweep: Any) -> None:
+    """``hydra.sweep.dir`` and ``subdir`` name the folder of a run where they are given (in
+    ``conf/hydra/default.yaml`` the former is multirun/DATE/TIME)."""
+    if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
         return
+    folder = str(Path(sweep.dir) / str(sweep.subdir))
     if config.out is not None and Path(config.out) != Path(folder):
-        option = "hydra.sweep.dir" if in_sweep else "hydra.run.dir"
-        raise ConfigError(f"{option}={folder} out={config.out}: both name the run folder; give one")
+        raise ConfigError(
+            f"hydra.sweep.dir={folder} out={config.out}: both name the run folder; give one"
+        )
     config.out = folder
 
 
@@ -165,20 +157,6 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv = old
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Hydra raises its errors, instead of printing them, where HYDRA_FULL_ERROR is set."""
-    old = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if old is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = old
 
 
 @contextmanager

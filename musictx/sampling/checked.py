@@ -1,5 +1,5 @@
-"""Processors and penalties of a caller, each checked as it is called: what is wrong with
-what one returns is said of it and not of the model."""
+"""Processors and penalties of a caller, each checked as it is called: an error names the one that
+returned something wrong, not the model."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import numpy as np
 from musictx.sampling.strengths import (
     AGREE,
     LAST_STRIKES,
-    LINE_AGREE,
     LINE_GAIN,
     MOTIF_REACH,
     ONSET_SECONDS,
@@ -66,8 +65,8 @@ class MotifRepetition:
 
     Of the top line, at any transposition: the last intervals are compared with earlier ones, as
     long ago. The longest match counts, of equal ones one at the same pitch, of these the latest, if
-    at least :data:`LINE_AGREE` intervals agree. The pitch that continues the line in the same way
-    gains. A note of the line is the highest pitch struck within :data:`ONSET_SECONDS`.
+    the intervals of at least :data:`AGREE` notes agree. The pitch that continues the line in the
+    same way gains. A note of the line is the highest pitch struck within :data:`ONSET_SECONDS`.
 
     The result is cached until the next strike, or until an id that it depends on is out of reach.
     """
@@ -134,6 +133,6 @@ def _after_line(struck: _Strikes, joins: int) -> _Next | None:
     agree, end = int(run[best]), int(ends[best])
     pitch = int(line[len(steps)] + line[end + 1] - line[end])
     still = not steps[len(steps) - agree :].any()  # a pitch that is repeated comes from nowhere
-    if agree < LINE_AGREE or still or pitch in here:
+    if agree < AGREE - 1 or still or pitch in here:
         return None
     return _Next(pitch, LINE_GAIN * agree, int(struck.number[first[end - LAST_STRIKES] - 1]))

@@ -20,8 +20,8 @@ from musictx.sampling.event_constraint import LEADS, EventRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import (
-    EVENTS_AHEAD_SHARE,
-    EVENTS_PAST_SHARE,
+    AHEAD_SHARE,
+    PAST_SHARE,
     SEGMENT_SECONDS,
 )
 from musictx.tokens import events as ev
@@ -129,7 +129,7 @@ class EventInfill(Infill):
         self.held = list(self.row.held.elements())
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        first = self._first_of_past(int(EVENTS_PAST_SHARE * self.context))
+        first = self._first_of_past(int(PAST_SHARE * self.context))
         base = int(np.append(self.past["step"], self.here)[first]) if first else 0
         past, given = self.past[first:].copy(), self.given.copy()
         for events in (past, given):
@@ -137,7 +137,7 @@ class EventInfill(Infill):
         here = self.here - base
         given["step"] -= here
         written, none = ev.write(past, self.vocabulary, here), np.empty(0, np.int64)
-        room = layout.IDS_AROUND + int(EVENTS_AHEAD_SHARE * self.context)
+        room = layout.IDS_AROUND + int(AHEAD_SHARE * self.context)
         made = layout.build_window(
             self.vocabulary,
             levels,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
+from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.keys import scale_of
 from musictx.notes import pitched
 from musictx.sampling.primer import Primer
@@ -22,7 +23,6 @@ from musictx.sampling.strengths import (
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
-    REPETITION_SECONDS,
     REPETITION_STRIKES,
     TOKENS_PER_SECOND,
     TONALITY_GAIN,
@@ -59,7 +59,7 @@ class Density:
 
 
 class Repetition:
-    """Strikes of a pitch within :data:`REPETITION_SECONDS` of its last one:
+    """Strikes of a pitch within :data:`RESTRUCK_SECONDS` of its last one:
     :data:`REPETITION_GAIN` nats for each among the last :data:`REPETITION_STRIKES` beyond
     ``target``, their share in the corpus."""
 
@@ -74,14 +74,14 @@ class Repetition:
             self._count(strikes[:REPETITION_STRIKES])
         if self._nats <= 0:
             return None
-        late = [p for p, at in self._last.items() if state.seconds - at < REPETITION_SECONDS - 1e-6]
+        late = [p for p, at in self._last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
         return np.where(among(self.strike, late), self._nats, 0.0) if late else None
 
     def _count(self, strikes: Strikes) -> None:
         count = 0
         self._last: dict[int, float] = {}  # pitch -> seconds of its last strike
         for at, pitch in reversed(strikes):
-            count += at - self._last.get(pitch, -np.inf) < REPETITION_SECONDS - 1e-6
+            count += at - self._last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
             self._last[pitch] = at
         self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
 

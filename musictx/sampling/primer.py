@@ -122,5 +122,5 @@ def encode_primer(
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:
-    told = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
-    return f" ({told})" if told else ""
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
+    return f" ({reasons})" if reasons else ""

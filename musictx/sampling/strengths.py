@@ -13,6 +13,9 @@ from __future__ import annotations
 #: soft constraint of the piano switched off once": no difference for a trained model, needed by
 #: one in its first hours.
 LONGEST_LENGTHS = 2.0
+#: Seconds of silence within a piece at most: of 64 excerpts of performances none has 5 s
+#: (docs/results.md). Not varied.
+LONGEST_SILENCE = 4.0
 #: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
 #: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
 FULL_PART = 3
@@ -29,10 +32,10 @@ LOUDNESS_GAIN, REGISTER_GAIN = 0.5, 1.5
 #: Nats for each octave (twice as many notes at once) that the music is too full, at a release. "the
 #: first GPU": .937 with 5, .787 with 2.
 POLYPHONY_GAIN = 5.0
-#: Nats for each strike of a pitch, among the last so many, within so many seconds of its last one,
-#: beyond the corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35,
-#: .260 with 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
-REPETITION_GAIN, REPETITION_STRIKES, REPETITION_SECONDS = 0.5, 32, 0.5
+#: Nats for each pitch that is struck again too soon, among the last so many strikes, beyond the
+#: corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35, .260 with
+#: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
+REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 #: Nats for each strike outside the scale of the last ones beyond what is usual, less a slack: a
 #: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
 #: piano's tenth hour, and a primer that keeps its key".
@@ -43,11 +46,8 @@ TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
 #: pitch gains so many nats for each. "melodies of the piano that return, rhythms that stay, notes
 #: held into clashes".
 LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
-#: The same of the intervals of the top line, whose notes are struck so many seconds apart. The same
-#: entry.
-LINE_AGREE, LINE_GAIN, ONSET_SECONDS = 2, 1.5, 0.02
-#: So many ids are looked back at, more than a model sees: a first theme stays in sight for minutes.
-MOTIF_REACH = 16384
+#: The same for each interval of the top line, whose notes are struck so many seconds apart.
+LINE_GAIN, ONSET_SECONDS = 1.5, 0.02
 
 # ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
@@ -73,26 +73,31 @@ LOWEST_BASS_PITCH = 33
 #: Music of fewer notes or seconds is too short to be measured, or to be brought to a close. Taste.
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
-# -------------------------------------------- region.py, composer.py, continuation.py, *infill.py
-#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
-#: one".
-ROWS_AT_ONCE = 16
-#: Seconds of a piece of no given length; those after which one ends that its model was to end.
-#: Taste.
-USUAL_SECONDS, LONGEST_SECONDS = 30.0, 120.0
-#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
-#: performances have about 200 a second; more means that time has stopped passing.
-TOKENS_PER_SECOND = 500
-#: A region is given up after so many segments in which no time has passed; a version that has more
-#: than this share of its notes in common with another one is composed anew so many times at most,
-#: in bars. Taste.
-STUCK, MOST_ALIKE, TRIES = 3, 0.8, 8
+# ------------------------------------------------------------------- continuation.py, *infill.py
+#: A version that has more than this share of its notes in common with another one is composed anew
+#: so many times at most, in bars. Taste.
+MOST_ALIKE, TRIES = 0.8, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
 #: Shares of the context for earlier music and for given notes ahead, the rest is for new notes.
 #: Taste, for windows as in training.
-EVENTS_PAST_SHARE, EVENTS_AHEAD_SHARE = 0.4, 0.3
+PAST_SHARE, AHEAD_SHARE = 0.4, 0.3
 #: How long a segment of an accompaniment is. Taste.
 SEGMENT_SECONDS = 10.0
-#: A segment may have so many notes at least, whatever the context leaves.
-LEAST_NOTES = 16
+
+# --------------------------------- no strengths: what options leave open, bounds of memory and time
+#: Seconds of a piece of no given length; those after which one ends that its model was to end; bars
+#: of a section where neither a file nor a request says.
+USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
+#: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
+#: one".
+ROWS_AT_ONCE = 16
+#: Ids that are looked back at for motifs, more than a model sees: a first theme stays in sight for
+#: minutes.
+MOTIF_REACH = 16384
+#: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
+#: performances have about 200 a second; more means that time has stopped passing.
+TOKENS_PER_SECOND = 500
+#: A region is given up after so many segments in which no time has passed, each of so many notes at
+#: least, whatever the context leaves.
+STUCK, LEAST_NOTES = 3, 16

@@ -156,7 +156,7 @@ def on_tracks(
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if named and not note["drum"]:
-            fits &= np.array([int(note["program"]) in known for known in programs])
+            fits &= np.array([int(note["program"]) in some for some in programs])
         if in_turn:
             chosen = np.flatnonzero(tracks == by_height[note["track"]])[0]
         elif fits.any():

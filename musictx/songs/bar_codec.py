@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from musictx.songs.repeats import FARTHEST_BARS, repeated
@@ -21,6 +23,18 @@ DRUM_STEPS = STEPS // 4
 #: that one lies; 1 and 2 stand ahead of the piece only (:mod:`.bar_layout`).
 REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
+
+
+def part_id(table: Vocabulary, part: int) -> int:
+    """The second id of a group of ``part``, a program, :data:`CHORD` or :data:`DRUM_PART`."""
+    named = {CHORD: "harmony", DRUM_PART: "drums"}
+    return table.id(named[part]) if part in named else table.id("program", part)
+
+
+def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
+    """The part of a group, from its ids."""
+    kind, value = table.token(ids[1])
+    return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
 
 
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.sampling.infill_constraint import GivenRow, NewNotes
-from musictx.songs.bar_codec import FIELDS_PER_NOTE
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, part_id, part_of
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -31,12 +31,6 @@ FREE = -1
 Key = tuple[int, int, int]
 #: A group: its key and its ids.
 Keyed = tuple[Key, list[int]]
-
-
-def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
-    """The part of a group."""
-    kind, value = table.token(ids[1])
-    return {"harmony": CHORD, "drums": DRUM_PART}.get(kind, value)
 
 
 def key_of(table: Vocabulary, ids: Sequence[int]) -> Key:
@@ -63,11 +57,11 @@ class GivenBars:
     @cached_property
     def sounding(self) -> Mapping[tuple[int, int], list[tuple[int, int]]]:
         """(part, pitch) -> (begin, end) of its notes, steps; without drums."""
-        found = defaultdict(list)
+        spans = defaultdict(list)
         for start, (_, part, tone), ids in self._placed():
             if part not in (CHORD, DRUM_PART):
-                found[part, tone].append((start, start + int(self.table.value_of[ids[3]])))
-        return dict(found)
+                spans[part, tone].append((start, start + int(self.table.value_of[ids[3]])))
+        return dict(spans)
 
     @cached_property
     def chords(self) -> list[tuple[int, Chord]]:
@@ -175,7 +169,7 @@ class BarRow(GivenRow):
             mask[self.left[0][1][0] if self.left else self.leaves()] = True
         elif field == 1:
             mask[:] = False
-            mask[[self.part_id(part) for part in self.parts_at(self.value(0))]] = True
+            mask[[part_id(self.table, part) for part in self.parts_at(self.value(0))]] = True
         elif field == 2:
             kind = self.new.kind(self.part())
             mask[ids[kind]] &= self._tones(self.value(0), self.part())[self.new.values(kind)]
@@ -219,11 +213,6 @@ class BarRow(GivenRow):
     def part(self) -> int:
         """The part of the group that is being written."""
         return part_of(self.table, self.group)
-
-    def part_id(self, part: int) -> int:
-        """The id that says a part."""
-        named = {CHORD: "harmony", DRUM_PART: "drums"}
-        return self.table.id(named[part]) if part in named else self.table.id("program", part)
 
     def _open(self, place: int) -> bool:
         """Whether new notes may begin at a place of this bar."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, part_id
 from musictx.songs.bar_constraint import Key, Keyed, key_of
 from musictx.songs.bar_grammar import ONSET_BARS
 from musictx.songs.bar_tokens import BarTokenizer
@@ -21,11 +21,10 @@ from musictx.songs.strengths import (
     LEFT_OUT,
     NEW_ONSET,
     REPEAT_GAIN,
+    RETURN_BARS,
     RETURN_GAIN,
-    SAME_BAR,
     SAME_PITCH,
     SAME_ROOT,
-    SECTION_BARS,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import Vocabulary
@@ -38,11 +37,11 @@ SIXTEENTH = STEPS // 4
 
 class BarRepetitionPrior:
     """Which earlier bar a bar repeats (:mod:`musictx.songs.repeats`): one as many bars ago as
-    :data:`SECTION_BARS` has gains :data:`RETURN_GAIN` nats."""
+    :data:`RETURN_BARS` has gains :data:`RETURN_GAIN` nats."""
 
     def __init__(self, tokenizer: BarTokenizer) -> None:
         table = tokenizer.vocabulary
-        first, stop = (REPEATS - 1 + bars for bars in (SECTION_BARS.start, SECTION_BARS.stop))
+        first, stop = (REPEATS - 1 + bars for bars in (RETURN_BARS.start, RETURN_BARS.stop))
         self.nats = np.zeros(table.size)
         self.nats[range(*table.range("section"))[first:stop]] = -RETURN_GAIN
 
@@ -122,9 +121,7 @@ class RhythmConsistency:
         nats = np.zeros(self.table.size)
         if state.written:
             for one, places in usual.items() if place in common else ():
-                drums = one == DRUM_PART
-                token = self.table.id("drums") if drums else self.table.id("program", one)
-                nats[token] = NEW_ONSET * (place not in places)
+                nats[part_id(self.table, one)] = NEW_ONSET * (place not in places)
             return nats
         first, end = self.table.range("place")
         passed = np.zeros(end - first + 1)
@@ -152,7 +149,7 @@ def _usual(state: Any) -> tuple[dict[int, set[int]], set[tuple[int, int]]]:
 
 
 class SectionContrast:
-    """What the bars of earlier sections have at the same place costs.
+    """What the bars of earlier sections have at the same place costs, and none of them is repeated.
 
     table   the vocabulary, of notes in groups
     stream  the piece so far
@@ -199,7 +196,7 @@ class SectionContrast:
         nats = np.zeros(self.table.size)
         if state.at_repeat:
             mine = REPEATS + max(state.lines - self.lines, 0)  # from here on: of another section
-            nats[self.sections[mine:]] = SAME_BAR
+            nats[self.sections[mine:]] = np.inf
         place, part = (self.table.token(int(one)) for one in ids[-2:])
         if place[0] == "place" and part[0] in ("program", "drums", "harmony"):
             since = round(state.seconds * PER_SECOND) - self.pickup

@@ -12,10 +12,11 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
+from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS
-from musictx.tokens.stream import DRUM_PART, STEPS, Velocities
+from musictx.tokens.stream import STEPS, Velocities
 
 #: What the third to the fifth id of a group in bars are of.
 CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
@@ -102,10 +103,7 @@ class PartDensity:
     ) -> None:
         table, self.least, self.from_start = tokenizer.vocabulary, least, from_start
         self.size, self.places = tokenizer.size, slice(*table.range("place"))
-        self.ids = {
-            part: table.id("drums") if part == DRUM_PART else table.id("program", part)
-            for part in least
-        }
+        self.ids = {part: part_id(table, part) for part in least}
 
     def __call__(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         if state.written > 1 or not self.least:

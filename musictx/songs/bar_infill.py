@@ -20,6 +20,7 @@ from musictx.sampling import pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
@@ -29,12 +30,8 @@ from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import (
-    AGAIN,
-    BARS_AHEAD_SHARE,
-    BARS_PAST_SHARE,
-    VARIED,
-    VARIED_AHEAD_SHARE,
-    VARIED_PAST_SHARE,
+    REPEAT_GAIN,
+    VARIED_GAIN,
 )
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.tokenizer import Penalty
@@ -158,8 +155,7 @@ class BarInfill(Infill):
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         front = bar_layout.control_prefix(self.table, levels).tolist()
         bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
-        share = VARIED_PAST_SHARE if self.varies else BARS_PAST_SHARE
-        room = int(share * self.context) - 1 - len(front)
+        room = int(PAST_SHARE * self.context) - 1 - len(front)
         past = bars[: self.bar]
         while past and sum(bar.size for bar in past) > room:
             past = past[1:]
@@ -174,7 +170,7 @@ class BarInfill(Infill):
         stop = min(last + 1 + TAIL_BARS, count) if self.closes else last + 1
         look = LOOKAHEAD_BARS
         groups = 1 + np.bincount(NoteStream(self.bars, self.ahead).bar, minlength=count)
-        room = int((VARIED_AHEAD_SHARE if self.varies else BARS_AHEAD_SHARE) * self.context)
+        room = int(AHEAD_SHARE * self.context)
         if self.closes and groups[self.bar : stop].sum() * FIELDS_PER_NOTE < room:
             look = count
         while look > 1 and groups[self.bar : self.bar + look].sum() * FIELDS_PER_NOTE > room:
@@ -214,11 +210,11 @@ class BarInfill(Infill):
     ) -> list[Penalty]:
         """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
         for what they do in the harmony of given ones."""
-        given, bars, nats = rows[0].given, dict[int, int](), AGAIN
+        given, bars, nats = rows[0].given, dict[int, int](), REPEAT_GAIN
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            nats = VARIED
+            nats = VARIED_GAIN
         elif sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]

@@ -1,23 +1,23 @@
-"""Windows of music in bars of which some is known ahead; see :mod:`musictx.songs.bar_tokens`.
+"""The layout of windows of music in bars, with given notes ahead of the bars that are composed.
 
 ::
 
     bos|cut  stream density loudness register polyphony  P  [parts]  ahead  bar  ahead  bar ...
 
-The group ``stream`` says by levels what the music of the window is like. The other groups are the
-piece, bar after bar. From the bar on in which something is to be composed, groups *ahead* stand
-before bar lines, and say what is known of the bars to come::
+The group ``stream`` has the levels of the controls. The groups of the piece follow, bar after bar.
+From the first bar on in which something is to be composed, groups *ahead* stand before bar lines.
+They hold the given notes of the bars to come::
 
-    known  numerator  denominator  section  place    a bar, as its bar line says it; the notes and
-                                                     chords known of it follow. Section 1: all of
-                                                     it; section 2: those of another bar, which
-                                                     this one varies
+    known  numerator  denominator  section  place    a bar, with the fields of its bar line; its
+                                                     given notes and chords follow. Section 1: all
+                                                     of its notes are given; section 2: they are
+                                                     notes of another bar, which this one varies
     known  program    none  none  none               a part that is to be composed; drums, harmony
-                                                     alike. Where there is none, any may be
+                                                     alike. Without such a group any part may be
 
-Before the first such bar stand the parts and the bars ahead up to ``look`` bars, before each
-further one the bar that comes into sight then. What is known is written once more where it belongs,
-so the piece is whole without the groups ahead; what is varied is written as the model likes.
+Before the first such bar stand the parts and the next ``look`` bars, before each further one the
+bar that comes into reach then. Given notes are written once more in the piece, which is whole
+without the groups ahead; in place of notes that are varied the model writes what it likes.
 
 Related: the anticipation of Thickstun et al. 2023, in bars instead of seconds.
 """
@@ -29,35 +29,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, part_id, write
 from musictx.tokens.controls import CONTROLS, KNOWN, STREAM
-from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
+from musictx.tokens.stream import NoteStream
 from musictx.tokens.vocab import Vocabulary
 
 #: Bars after a gap that are given at most; bars that an accompaniment looks ahead when it is
 #: composed.
 TAIL_BARS = LOOKAHEAD_BARS = 8
-#: The section of a bar ahead of which all is known, and of one that varies what is known of it.
+#: The section of a bar ahead whose notes are all given, and of one that varies its given notes.
 WHOLE, VARIED = 1, 2
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """What is known of bars that are to be composed.
+    """The given notes of bars that are to be composed.
 
-    begin   number of the first of them;  stop  of the first bar after those of which anything is
-            known
-    look    of how many bars that stands, from the one on that comes next
-    known   (n,) the notes and chords that are known (:data:`musictx.tokens.stream.NOTE`), in order
-    sections  (B,) of each bar :data:`WHOLE`, where nothing is composed in it, :data:`VARIED`, where
-            its known notes are those of another bar, or 0
+    begin   number of the first of these bars
+    stop    number of the bar after the last one with given notes
+    look    how many bars ahead given notes stand, the next bar included
+    given   (n,) notes and chords (:data:`musictx.tokens.stream.NOTE`), in order
+    sections  (B,) of each bar: :data:`WHOLE` where nothing is composed in it, :data:`VARIED` where
+            its given notes are those of another bar, else 0
     parts   what is to be composed: programs, :data:`CHORD`, :data:`DRUM_PART`; empty: anything
     """
 
     begin: int
     stop: int
     look: int
-    known: np.ndarray
+    given: np.ndarray
     sections: np.ndarray
     parts: Sequence[int] = ()
 
@@ -77,15 +77,13 @@ def by_bar(ids: np.ndarray, first: int) -> list[np.ndarray]:
 
 def groups_ahead(bars: np.ndarray, ahead: Lookahead, table: Vocabulary) -> list[np.ndarray]:
     """The (n, 5) groups ahead that stand before each bar from ``ahead.begin`` on."""
-    known = NoteStream(bars, ahead.known).in_bars(ahead.begin, ahead.stop)
-    of_bars = by_bar(write(known, table), table.id("bar"))
+    given = NoteStream(bars, ahead.given).in_bars(ahead.begin, ahead.stop)
+    of_bars = by_bar(write(given, table), table.id("bar"))
     section = table.range("section")[0]
     for bar, value in zip(of_bars, ahead.sections[ahead.begin : ahead.stop]):
         bar[0, 0], bar[0, 3] = table.id(KNOWN), section + value
     none = table.id("none")
-    named = {CHORD: "harmony", DRUM_PART: "drums"}
-    ids = [table.id(named[p]) if p in named else table.id("program", p) for p in ahead.parts]
-    parts = [[table.id(KNOWN), part, none, none, none] for part in ids]
+    parts = [[table.id(KNOWN), part_id(table, one), none, none, none] for one in ahead.parts]
     opening = np.array(parts, np.int64).reshape(-1, FIELDS_PER_NOTE)
     look = max(ahead.look, 1)
     return [np.concatenate([opening, *of_bars[:look]]), *of_bars[look:]]

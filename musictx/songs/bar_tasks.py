@@ -30,7 +30,7 @@ FEWEST_NOTES = 24
 
 
 class BarSpan(NamedTuple):
-    """The window from the bar ``first`` to before ``stop``, and what is known ahead in it; both
+    """The window from the bar ``first`` to before ``stop``, and the given notes ahead in it; both
     count bars from the beginning of the stream."""
 
     first: int

@@ -17,7 +17,7 @@ A piece is a sequence of groups of five ids. The first one says what they are::
   last note ends.
 - A note longer than :data:`LONGEST` steps is divided; what continues a note has ``tie`` for its
   velocity. Bars longer than :data:`PLACES` are read as bars of four quarters.
-- With ``controls=True`` windows can say what music is like, and what is known of it ahead
+- With ``controls=True`` windows can have controls, and given notes ahead of their bars
   (``songs/bar_layout.py``).
 - Tempo is not written: the seconds of these ids are those of 120 quarter notes a minute. Laid into
   a file, notes follow its tempo marks (``Clock`` of ``tokens/tokenizer.py``).

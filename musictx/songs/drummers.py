@@ -17,7 +17,8 @@ from musictx.bundle import Bundle
 from musictx.chords import marked
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
-from musictx.songs.strengths import RAREST, SECTION, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
+from musictx.sampling.strengths import SECTION_BARS
+from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
@@ -136,11 +137,13 @@ class Drummer:
 
 def section_begins(score: Score) -> list[float]:
     """The seconds of ``score`` at which sections begin: its markers that are no chords, or every
-    :data:`SECTION` bars."""
+    :data:`SECTION_BARS` bars."""
     chords = marked(score)
     marks = [at for at, text in score.markers if text not in chords]
     clock = score.beats
-    lines = clock.bar_lines(float(clock.quarters(score.duration)))[int(clock.pickup) :: SECTION]
+    lines = clock.bar_lines(float(clock.quarters(score.duration)))[
+        int(clock.pickup) :: SECTION_BARS
+    ]
     return marks or [float(clock.seconds(line)) for line in lines]
 
 

@@ -30,11 +30,11 @@ from musictx.sampling.events import OnEvent, emit_all
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
+from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.chord_recognition import recognised
 from musictx.songs.sections import ALIKE, whole_likeness
-from musictx.songs.strengths import SECTION
 
 #: Bars of a primer that is the first section at most.
 MOST_BARS = 64
@@ -88,7 +88,7 @@ class _Writing:
         self.bundle, self.request, self.progress = bundle, request, progress
         self.tokenizer: Any = bundle.tokenizer
         self.seed, self.steps = seed, 0
-        self.bars, self.first, self.count = request.bars or SECTION, 0, 0
+        self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
         self.piece = Score()
         if primer is not None:
             clock = primer.beats
@@ -265,8 +265,8 @@ class _Writing:
             return clock.seconds(clock.quarters(seconds) + moved)
 
         def inside(times: np.ndarray) -> np.ndarray:
-            found: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
-            return found
+            within: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
+            return within
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))

@@ -15,23 +15,19 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
+from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import BarRow, Key
 from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.drummers import Drummer
-from musictx.songs.repeats import likeness, stretches
+from musictx.songs.repeats import repeated
 from musictx.songs.strengths import (
     CLASH,
-    CLASH_STEPS,
-    NEAREST,
     ON_LINE,
     ON_ROOT,
     OVERHANG,
-    OVERHANG_STEPS,
     PART_GAIN,
     PART_SHARE,
-    SHARE,
-    TOGETHER,
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import GrammarState
@@ -85,7 +81,7 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         yield slice(first, first + bar), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(row.group) == 1 and (due or not alone):
-        yield row.part_id(DRUM_PART), drummer.log_prob_hit(place, after)
+        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, after)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
         yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
 
@@ -121,7 +117,7 @@ class HarmonicFit:
     def _clashes(self, step: int) -> np.ndarray:
         """(12,) nats of each pitch class of a note that begins at ``step``."""
         begin, end, tone = self._notes.T
-        near = tone[(begin < step + CLASH_STEPS) & (step < end)]
+        near = tone[(begin <= step) & (step < end)]
         nats = np.zeros(12)
         nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
         return nats
@@ -132,8 +128,8 @@ class HarmonicFit:
         off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
         nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:
-            begin, end, tone = self._notes.T
-            clash = np.isin((tone - pitch) % 12, (1, 11)) & (end - begin >= OVERHANG_STEPS)
+            begin, _, tone = self._notes.T
+            clash = np.isin((tone - pitch) % 12, (1, 11))
             nats = np.maximum(nats, OVERHANG * (lengths > _room(begin[clash], step)))
         return nats
 
@@ -193,7 +189,7 @@ def filling_parts(row: BarRow) -> Nats:
             lacks[part] = max(target - count, 0.0)
     if row.group:
         for part, lack in lacks.items():
-            yield row.part_id(part), PART_GAIN * lack
+            yield part_id(row.table, part), PART_GAIN * lack
         return
     nats = PART_GAIN * max(lacks.values(), default=0.0)
     yield row.new.ids["place"], nats
@@ -206,18 +202,11 @@ def bass_on_bar_line(row: BarRow) -> Nats:
     if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
         return
     if row.place == 0 and BASS in row.parts_at(0):
-        yield row.part_id(BASS) if row.group else row.new.ids["place"].start, ON_LINE
+        yield part_id(row.table, BASS) if row.group else row.new.ids["place"].start, ON_LINE
 
 
 def repeated_bars(given: NoteStream) -> dict[int, int]:
-    """Bars whose ``given`` notes repeat those of an earlier bar: the number of each, and that of
-    the earlier one, which is the most similar and of several the nearest."""
-    notes = given.only(given.notes[given.notes["part"] != CHORD])
-    best, source = np.full(len(given.bars), SHARE), np.full(len(given.bars), -1)
-    for back in range(NEAREST, len(given.bars) - TOGETHER + 1):
-        for first, share in enumerate(stretches(likeness(notes, back), TOGETHER), back):
-            run = slice(first, first + TOGETHER)
-            better = best[run] < share
-            best[run][better] = share
-            source[run][better] = np.arange(first, first + TOGETHER)[better] - back
-    return {bar: one for bar, one in enumerate(source.tolist()) if one >= 0}
+    """Bars whose ``given`` notes repeat those of an earlier bar (:func:`.repeats.repeated`): the
+    number of each, and that of the earlier one."""
+    back = repeated(given.only(given.notes[given.notes["part"] != CHORD]))
+    return {bar: bar - int(back[bar]) for bar in np.flatnonzero(back).tolist()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from musictx.tokens.stream import STEPS
-
 # ------------------------------------------------------------------------------------- idiom.py
 #: New songs begin with so many notes of a part of
 #: :data:`~musictx.sampling.strengths.FULL_PART` notes at once: one alone is soon forgotten among
@@ -28,35 +26,33 @@ PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 # ------------------------------------------------------------------------------- bar_copying.py
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
-#: then bars that repeat are as like their earlier ones as in songs. "subjects that return".
-SECTION_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
+#: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
+#: bars of accompaniments: "fewer constants of the sampler".
+RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
 #: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
 #: K. 545 .667 keep their eighths (.583).
 NEW_ONSET, LEFT_OUT = 0.5, 0.25
-#: Nats in a new section for the chord that an earlier one has at a place, for a note of a pitch
-#: class that begins there, and for a bar line that repeats one of its bars. "styles of drums, and
-#: new sections that are unlike the first": AABA recognised in 8 of 10 (4 of 10).
-SAME_ROOT, SAME_PITCH, SAME_BAR = 3.0, 1.5, 8.0
+#: Nats in a new section for the chord that an earlier one has at a place, and for a note of a pitch
+#: class that begins there. "styles of drums, and new sections that are unlike the first": AABA
+#: recognised in 8 of 10 (4 of 10); "fewer constants of the sampler": in 3 of 6 without.
+SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # ----------------------------------------------------------------------------- infill_biases.py
-#: Bars repeat bars at least so many before them, where so many in a row are alike by more than this
-#: share. "variations, and accompaniments that return with their tune".
-NEAREST, TOGETHER, SHARE = 4, 4, 0.6
-#: What came next in the bar that is repeated gains so many nats, in a variation so many. The same
-#: entry: bars alike 8 apart .303, then .478 (.466).
-AGAIN, VARIED = 3.0, 2.0
+#: What came next in the bar that a variation varies gains so many nats. "variations, and
+#: accompaniments that return with their tune".
+VARIED_GAIN = 2.0
 #: A silent bass at a bar line, and the root of the chord there, gain so many nats. "form by a plan,
 #: drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
 ON_LINE, ON_ROOT = 7.0, 2.0
 #: Nats of a note that is no tone of its given chord, and of one a semitone from a given note that
-#: sounds within so many steps. "what an accompaniment does beside known notes and chords": clashes
-#: .080, then .049 (.055); chord tones .895, then .950.
-CLASH, CLASH_STEPS = 1.0, STEPS
+#: sounds. "what an accompaniment does beside known notes and chords": clashes .080, then .049
+#: (.055); chord tones .895, then .950.
+CLASH = 1.0
 #: Nats of outlasting a chord; where chords are composed, of sounding on into a semitone from a
-#: given note of at least so many steps. The same entry and "melodies of the piano that return,
-#: rhythms that stay, notes held into clashes".
-OVERHANG, OVERHANG_STEPS = 2.5, STEPS // 2
+#: given note. The same entry and "melodies of the piano that return, rhythms that stay, notes held
+#: into clashes".
+OVERHANG = 2.5
 
 # ---------------------------------------------------------------------------------- drummers.py
 #: A stroke is never less likely than this, nor likelier. Taste.
@@ -64,11 +60,3 @@ RAREST, SUREST = 0.02, 0.95
 #: The weight of a drummer whose style was asked for, and of the usual ones. "styles of drums, and
 #: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.
 STYLE_WEIGHT, USUAL_WEIGHT = 2.0, 1.0
-#: Bars of a section where neither a file nor a request says. Taste.
-SECTION = 8
-
-# -------------------------------------------------------------------------------- bar_infill.py
-#: Shares of the context for earlier music and for given notes ahead, the rest is for new notes; the
-#: same of bars that vary others, of which more is given. Taste, for windows as in training.
-BARS_PAST_SHARE, BARS_AHEAD_SHARE = 0.5, 0.25
-VARIED_PAST_SHARE, VARIED_AHEAD_SHARE = 0.2, 0.4

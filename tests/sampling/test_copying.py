@@ -13,7 +13,6 @@ from musictx.sampling.primer import encode_primer
 from musictx.sampling.strengths import (
     AGREE,
     LAST_STRIKES,
-    LINE_AGREE,
     LINE_GAIN,
     ONSET_SECONDS,
     RETURN_SECONDS,
@@ -67,7 +66,7 @@ def next_of_line(strikes, now):
         order = len(run), line[end] == line[-1]
         if best is None or order >= best[2]:
             best = line[-1] + line[end + 1] - line[end], run, order
-    if best is None or len(best[1]) < LINE_AGREE or not any(best[1]) or best[0] in here:
+    if best is None or len(best[1]) < AGREE - 1 or not any(best[1]) or best[0] in here:
         return None
     return best[0], len(best[1])
 
