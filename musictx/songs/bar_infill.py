@@ -1,7 +1,8 @@
 """Given notes around new ones, in bars: see :mod:`musictx.sampling.infill`.
 
-The model reads the piece so far and, before the bar in which it goes on, what is given of this and
-the following bars (:mod:`musictx.songs.bar_layout`), as in training (``songs/bar_tasks.py``).
+The model reads the piece so far and, ahead of the bar that it continues with, the given notes of
+this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
+(``songs/bar_tasks.py``).
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class BarInfill(Infill):
     """Notes composed from ``begin`` to ``end``; in a gap the music after it is read from the
     beginning on.
 
-    drummers  of whom one has a say in new drums, another in each version of a seed
+    drummers  of whom one leads new drums, another one in each version of a seed
     varied    the score with the notes from ``begin`` to ``end`` that the new ones vary, if any
 
     clock   from seconds of the ids to those of the score
     bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
             where the last ends;  sections  the numbers of those that begin a section
-    given   the notes that stay, ahead  those that are read ahead of their bars
-    bar     the number of the bar in which it goes on;  piece  the ids so far
+    given   the notes that stay;  ahead  those that are read ahead of their bars
+    bar     the number of the bar that is written next;  piece  the ids so far
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS

@@ -1,9 +1,8 @@
 """Styles of drums: how likely each kind of drum is at each place of a bar of some drummers.
 
 A model's card may hold such drummers by style (``scripts/ships/song.yaml``); a part of drums is
-pulled to one of them. What is drawn next says two things: which stroke comes, and
-that none comes before it; a drummer says how likely both are, and that is added to the logits of
-the model.
+pulled to one of them. The next stroke that is drawn also means that none comes before it: the
+logarithms of both likelihoods for a drummer are added to the logits of the model.
 """
 
 from __future__ import annotations
