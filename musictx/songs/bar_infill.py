@@ -82,16 +82,8 @@ class BarInfill(Infill):
         if not annotated(music):  # where the file names none, chords are composed, too
             chord = self.given["part"] == CHORD
             self.given = self.given[~(self._inside(self.given) & chord)]
-        self.ahead, self.varies = self.given, varied is not None
-        if varied is not None:
-            there = tokenizer.grid(varied, begin, end)
-            there.stream.notes["start"] += self.begin - there.steps(begin)[0]
-            first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
-            mine, others = (
-                one[((one["start"] >= first) & (one["start"] < stop)) == inside]
-                for one, inside in ((there.stream.notes, True), (self.given, False))
-            )
-            self.ahead = np.concatenate([mine, others])
+        self.varies = varied is not None
+        self.ahead = self.given if varied is None else self._with_varied(varied, begin, end)
         chords = not (self.given["part"][self._inside(self.given)] == CHORD).any()
         parts = {0} if self.parts is None else {*self.parts}
         self.parts = sorted(parts | ({CHORD} if tokenizer.chords and chords else set()))
@@ -105,9 +97,21 @@ class BarInfill(Infill):
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
+    def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
+        """The given notes, but those of ``varied`` in the bars that are composed."""
+        grid = self.tokenizer.grid(varied, begin, end)
+        notes = grid.stream.notes
+        notes["start"] += self.begin - grid.steps(begin)[0]
+        first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
+        mine, others = (
+            one[((one["start"] >= first) & (one["start"] < stop)) == inside]
+            for one, inside in ((notes, True), (self.given, False))
+        )
+        return np.concatenate([mine, others])
+
     def _bar_lines(self) -> np.ndarray:
-        """(B, 5) the groups of the bar lines; a variation repeats the bars that what it varies
-        does."""
+        """(B, 5) the groups of the bar lines, which say what bars repeat: in a variation what those
+        that it varies repeat."""
         ids = write(NoteStream(self.bars, self.ahead), self.table)
         return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
 
