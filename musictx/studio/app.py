@@ -86,7 +86,7 @@ class Studio:
             with contextlib.suppress(UserError):  # a damaged one
                 self.composer.learn(name, folder)
 
-    async def let_go(self, app: web.Application) -> None:
+    async def end_streams(self, app: web.Application) -> None:
         """Before the server waits for open connections: end streams of events, and exports."""
         self._closing = True
         self.hub.close_all()
@@ -104,7 +104,7 @@ class Studio:
         """Every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, of_session, changed = self._plain, self._of_session, self._changed
+        plain, of_session, change = self._handler, self._session_handler, self._change_handler
         training = self.training
         return [
             get("/api/models", plain(lambda _: self.composer.models())),
@@ -115,17 +115,14 @@ class Studio:
             delete(S, of_session(self._delete)),
             post(f"{S}/restore", self.restore),
             get(f"{S}/chords", of_session(self._chords)),
-            get(
-                f"{S}/chord",
-                of_session(lambda _, query: exchange.chord_named(query.get("text", ""))),
-            ),
+            get(f"{S}/chord", of_session(self._chord)),
             get(f"{S}/controllers", of_session(self._controllers)),
-            post(f"{S}/ops", changed(lambda one, data, at: one.do(parse(data), at))),
-            post(f"{S}/undo", changed(lambda one, _, at: one.undo(at))),
-            post(f"{S}/redo", changed(lambda one, _, at: one.redo(at))),
+            post(f"{S}/ops", change(lambda one, data, at: one.do(parse(data), at))),
+            post(f"{S}/undo", change(lambda one, _, at: one.undo(at))),
+            post(f"{S}/redo", change(lambda one, _, at: one.redo(at))),
             post(f"{S}/takes", of_session(lambda one, data: self.composer.submit(one, data), 202)),
             delete(take, of_session(lambda one, data: self.composer.cancel(one, data["take"]))),
-            post(f"{take}/accept", changed(self._accept)),
+            post(f"{take}/accept", change(self._accept)),
             get(f"{S}/losses", of_session(self._losses)),
             get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
@@ -146,9 +143,9 @@ class Studio:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(threads or self._threads, function, *arguments)
 
-    def _plain(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
-        """The handler that answers with what ``function`` makes of the JSON that came, as JSON; of
-        None with 204. It runs in a thread."""
+    def _handler(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
+        """A handler of requests: ``function`` gets the JSON of the body, in a thread, and what it
+        returns is the answer, as JSON; None gives status 204."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
             data = await self._json(request)
@@ -157,8 +154,10 @@ class Studio:
 
         return handler
 
-    def _of_session(self, function: Callable[[Session, JSON], Any], status: int = 200) -> Handler:
-        """The same for the session that the path names; ``data`` has the query, and the take that
+    def _session_handler(
+        self, function: Callable[[Session, JSON], Any], status: int = 200
+    ) -> Handler:
+        """The same with the session that the path names; its JSON has the query, and the take that
         the path names."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
@@ -168,19 +167,20 @@ class Studio:
                 session = self.sessions.get(request.match_info["session"])
                 return function(session, {**request.query, **data})
 
-            return await self._plain(answer, status)(request)
+            return await self._handler(answer, status)(request)
 
         return handler
 
-    def _changed(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
-        """The same for what changes the document at a revision: its pages are notified."""
+    def _change_handler(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
+        """The same with the revision that a change is made on; all pages of the session are
+        notified."""
 
         def answer(session: Session, data: JSON) -> JSON:
             done = function(session, data, data.pop("revision", None))
             self.hub.publish(session.id, "document", {"revision": done["revision"]})
             return done
 
-        return self._of_session(answer)
+        return self._session_handler(answer)
 
     async def _json(self, request: web.Request) -> JSON:
         """The JSON object in the body; an empty body is an empty one."""
@@ -382,7 +382,7 @@ async def application(config: StudioConfig, composers: Composers = Composer) -> 
     app = web.Application(middlewares=[guard.middleware()])
     app.on_response_prepare.append(guard.sign)
     app[STUDIO] = studio = Studio(config, composers)
-    app.on_shutdown.append(studio.let_go)
+    app.on_shutdown.append(studio.end_streams)
     app.on_cleanup.append(studio.close)
     app.add_routes(studio.routes())
     app.router.add_get("/", index)

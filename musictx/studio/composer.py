@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from musictx.bundle import Bundle
 
 #: Takes of one session that may wait.
-MOST = 8
+MOST_WAITING = 8
 #: Seconds that the thread is waited for when the studio closes.
 LEAVE_SECONDS = 5.0
 
 
 class Composer:
-    """Takes for all sessions. ``publish(session id, kind of event, data)`` may be called from any
-    thread; so may every method here.
+    """Composes the takes of all sessions. Any thread may call its methods, and
+    ``publish(session id, kind of event, data)``.
 
     The default model is loaded, and tried once, at the start; others at their first use. Raises
     :class:`UserError` if the model of ``config`` is none.
@@ -49,7 +49,7 @@ class Composer:
         self._models = Models(config)
         self._lock = threading.RLock()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None: it closes
-        self._jobs: dict[tuple[str, int], Job] = {}  # that are composed or wait, in this order
+        self._jobs: dict[tuple[str, int], Job] = {}  # by session and take, in the order of requests
         self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
         self._bundles: dict[str, Bundle] = {}
         self._closing = False
@@ -59,11 +59,11 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def models(self) -> list[dict[str, Any]]:
-        """What there is to compose with."""
+        """The models, as a page gets them."""
         return self._models.json()
 
     def learn(self, name: str, folder: Path) -> None:
-        """A model that was trained here is from now on among those to compose with."""
+        """Offer a model that was trained here, from now on."""
         with self._lock:
             self._models.add(name, folder)
             self._bundles.pop(name, None)
@@ -71,7 +71,7 @@ class Composer:
     def takes(self, session: Session) -> list[dict[str, Any]]:
         """All takes of a session, in their order."""
         with self._lock:
-            return [take.json() for take in self._of(session).all]
+            return [take.json() for take in self._takes_of(session).all]
 
     def submit(self, session: Session, words: Mapping[str, Any]) -> dict[str, Any]:
         """Queue the request of a page; the new take. Its files are on disk then.
@@ -93,9 +93,9 @@ class Composer:
             if self._closing:
                 raise Refused("the studio is closing", 503)
             waiting = [job.session for job in self._waiting()]
-            if waiting.count(session) >= MOST:
-                raise Refused(f"{MOST} takes are waiting already; stop one first", 429)
-            takes = self._of(session)
+            if waiting.count(session) >= MOST_WAITING:
+                raise Refused(f"{MOST_WAITING} takes are waiting already; stop one first", 429)
+            takes = self._takes_of(session)
             number, takes.following = takes.following, takes.following + 1
         file = None if source.data is None else f"{stem(number)}.mid"
         if file is not None:
@@ -121,7 +121,7 @@ class Composer:
                     save_input(folder, number, source.data)
                 save(folder, take)
         except WriteError as error:  # no room on the disk
-            raise Refused(self._plain(error, session), 507) from None
+            raise Refused(self._without_paths(error, session), 507) from None
         job = Job(session, take, model, source)
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock, session.held():
@@ -133,9 +133,9 @@ class Composer:
             return take.json()
 
     def cancel(self, session: Session, number: int) -> None:
-        """Stop a take, at once; set one that is over aside."""
+        """Stop a take that waits or is composed, at once; set any other aside."""
         with self._lock:
-            take = self._of(session).find(number)
+            take = self._takes_of(session).find(number)
             if take is None:
                 raise Refused(f"there is no take {number}", 404)
             job = self._jobs.pop((session.id, number), None)
@@ -144,7 +144,7 @@ class Composer:
                 take.finish("stopped")
             else:
                 take.aside = True
-            self._keep(session, take)
+            self._save(session, take)
             self._publish_places()
 
     def close(self) -> None:
@@ -156,23 +156,22 @@ class Composer:
             self._queue.put(None)
         self._thread.join(LEAVE_SECONDS)
 
-    def _of(self, session: Session) -> Takes:
+    def _takes_of(self, session: Session) -> Takes:
         if session not in self._takes:
             self._takes[session] = Takes(session.folder)
         return self._takes[session]
 
     # ------------------------------------------------------------------- for the work of the thread
 
-    def _keep(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
-        """Save a changed take, then publish it, with the ``proposal`` that is finished if there is
-        one."""
+    def _save(self, session: Session, take: Take, proposal: Proposal | None = None) -> None:
+        """Save a take, then publish it; before it a ``proposal`` that is finished."""
         try:
             with session.held() as folder:
                 save(folder, take)
         except Refused:  # it was deleted meanwhile
             return
         except UserError as error:  # no room on the disk: it is published all the same
-            print(f"musictx studio: {self._plain(error, session)}", file=sys.stderr)
+            print(f"musictx studio: {self._without_paths(error, session)}", file=sys.stderr)
         if proposal is not None:
             data = {"take": take.id, "proposal": vars(proposal).copy()}
             self._publish(session.id, "proposal", data)
@@ -188,7 +187,7 @@ class Composer:
                 job.take.place = place
                 self._publish(job.session.id, "take", job.take.json(notes=False))
 
-    def _plain(self, error: Exception, session: Session) -> str:
+    def _without_paths(self, error: Exception, session: Session) -> str:
         """A sentence for the page, without the paths of this machine."""
         text = " ".join(str(error).split())
         for folder, name in (self._models.folders | {session.folder: session.id}).items():
@@ -237,7 +236,7 @@ class Composer:
         except Cancelled:
             pass
         except UserError as fault:
-            error = self._plain(fault, job.session)
+            error = self._without_paths(fault, job.session)
         except MemoryError:
             error = "this machine has too little memory for it; ask for less"
         except Exception as fault:
@@ -246,7 +245,7 @@ class Composer:
         with self._lock:
             if self._jobs.pop((job.session.id, job.take.id), None) is not None:
                 job.take.finish("failed", error or "it was not finished")
-                self._keep(job.session, job.take)
+                self._save(job.session, job.take)
             self._publish_places()
 
     def finished(self, job: Job, proposal: Proposal, outcome: Outcome, remark: str | None) -> None:
@@ -262,4 +261,4 @@ class Composer:
                 del self._jobs[job.session.id, job.take.id]
                 job.take.progress = 1.0
                 job.take.finish("done")
-            self._keep(job.session, job.take, proposal)
+            self._save(job.session, job.take, proposal)

@@ -168,58 +168,64 @@ class Document:
         it replaces. Another proposal of the same take leaves for it: its notes go, and what it had
         replaced comes back, unless this one or another take replaces it too. A track that new ones
         leave without notes goes."""
-        before = [row for row in self.accepted if row.take == take]
-        others = [row for row in self.accepted if row.take != take]
-        brought = {n for row in before for n in range(row.first, row.first + row.amount)}
-        removes = set(proposal["removes"])
-        gone = {n for n in brought | removes if n in self.notes and n not in self.locked}
-        taken = removes | {n for row in others for n, *_ in row.notes}
-        tracks, back = self._back(before, taken, {row[4] for row in proposal["notes"]})
-        used = {values[4] for number, values in self.notes.items() if number not in gone}
-        used |= {row[5] for row in back}
-        emptied = {self.notes[number][4] for number in gone & brought} - used
-        tracks, places = _places(tracks, proposal, emptied)
-        added: list[NamedNote] = []
-        for row in proposal["notes"]:
-            *values, of = row
+        earlier = [row for row in self.accepted if row.take == take]
+        of_other_takes = [row for row in self.accepted if row.take != take]
+        earlier_notes = {n for row in earlier for n in range(row.first, row.first + row.amount)}
+        replaces = set(proposal["removes"])
+        leaving = {n for n in earlier_notes | replaces if n in self.notes and n not in self.locked}
+        absent = replaces | {n for row in of_other_takes for n, *_ in row.notes}
+        played = {row[4] for row in proposal["notes"]}
+        tracks, returning = self._returning(earlier, absent, played)
+        used = {values[4] for number, values in self.notes.items() if number not in leaving}
+        used |= {row[5] for row in returning}
+        spare = {self.notes[number][4] for number in leaving & earlier_notes} - used
+        tracks, places = _places(tracks, proposal, spare)
+        new: list[NamedNote] = []
+        for *values, of in proposal["notes"]:
             if of not in places:
                 raise Refused("this proposal plays on a track that is no longer there")
-            added.append((self.next_id + len(added), *values, places[of]))
+            new.append((self.next_id + len(new), *values, places[of]))
         if proposal.get("tracks"):  # such as the melody's, where four voices take its place
-            emptied = {self.notes[number][4] for number in gone} - used - {row[5] for row in added}
-            tracks = tuple(track for track in tracks if track.id not in emptied)
-        new = Accepted(take, int(proposal["number"]), self.next_id, len(added))
-        left = [(number, *self.notes[number]) for number in sorted(gone - brought)]
-        absent = {one[0]: one for row in self.accepted for one in row.notes}
-        left += [one for number, one in absent.items() if number in removes]
-        without = [one for old in before for one in old.tracks] + [*self.tracks]
-        without = [track for track in without if track not in tracks]
+            used |= {row[5] for row in new}
+            empty = {self.notes[number][4] for number in leaving} - used
+            tracks = tuple(track for track in tracks if track.id not in empty)
+        # What leaves comes back where another proposal keeps it, also what is away for another one.
+        replaced = [(number, *self.notes[number]) for number in sorted(leaving - earlier_notes)]
+        away = {note[0]: note for row in self.accepted for note in row.notes}
+        replaced += [note for number, note in away.items() if number in replaces]
+        tracks_before = [track for row in earlier for track in row.tracks] + [*self.tracks]
+        accepted = Accepted(
+            take,
+            int(proposal["number"]),
+            self.next_id,
+            len(new),
+            tuple(replaced),
+            tuple(track for track in tracks_before if track not in tracks),
+        )
         # A take that replaced notes of the proposal that leaves has these no more to give back.
-        others = [row for row in others if any(one[0] in brought for one in row.notes)]
-        fewer = [tuple(one for one in row.notes if one[0] not in brought) for row in others]
+        changed = [row for row in of_other_takes if {n for n, *_ in row.notes} & earlier_notes]
+        fewer = (tuple(n for n in row.notes if n[0] not in earlier_notes) for row in changed)
         return Change(
             label,
-            remove=tuple(sorted(gone)),
-            add=(*back, *added),
-            accept=(
-                new._replace(notes=tuple(left), tracks=tuple(without)),
-                *(row._replace(notes=notes) for row, notes in zip(others, fewer)),
-            ),
-            reject=(*before, *others),
+            remove=tuple(sorted(leaving)),
+            add=(*returning, *new),
+            accept=(accepted, *(row._replace(notes=notes) for row, notes in zip(changed, fewer))),
+            reject=(*earlier, *changed),
             tracks=tracks if tracks != self.tracks else None,
         )
 
-    def _back(
-        self, before: Collection[Accepted], gone: set[int], wanted: set[int]
+    def _returning(
+        self, earlier: Collection[Accepted], absent: set[int], played: set[int]
     ) -> tuple[tuple[Track, ...], list[NamedNote]]:
-        """What the proposals ``before`` replaced, without the notes that are ``gone`` whatever
-        comes: all tracks, with those that left with it and are ``wanted`` again or have notes of
+        """What the ``earlier`` proposals replaced, without the notes that stay ``absent`` whatever
+        comes: all tracks, with those that left with it and are ``played`` again or have notes of
         it, and its notes, but for those of a track that was deleted."""
         left = {track.id: track for row in self.accepted for track in row.tracks}
         ids = left.keys() | {track.id for track in self.tracks}
-        notes = [n for row in before for n in row.notes if n[0] not in gone and n[5] in ids]
-        with_it = {track.id for row in before for track in row.tracks}
-        missing = ({n[5] for n in notes} | wanted & with_it) - {t.id for t in self.tracks}
+        notes = [n for row in earlier for n in row.notes if n[0] not in absent and n[5] in ids]
+        left_with_it = {track.id for row in earlier for track in row.tracks}
+        missing = {n[5] for n in notes} | played & left_with_it
+        missing -= {track.id for track in self.tracks}
         return self.tracks + tuple(left[number] for number in sorted(missing)), notes
 
     def state(self) -> dict[str, Any]:
@@ -250,24 +256,24 @@ FIELDS = tuple(f.name for f in dataclasses.fields(Document) if f.name != "notes"
 
 
 def _places(
-    tracks: Iterable[Track], proposal: Mapping[str, Any], emptied: set[int]
+    tracks: Iterable[Track], proposal: Mapping[str, Any], spare: set[int]
 ) -> tuple[tuple[Track, ...], dict[int, int]]:
     """All ``tracks`` with those that a proposal brings, and which track it means by which number.
-    One of the ``emptied`` is used again for one of the same kind."""
-    spare = [track for track in tracks if track.id in emptied]
-    all_of, places = list(tracks), {track.id: track.id for track in tracks}
-    for brought in (Track(**row) for row in proposal.get("tracks") or ()):
-        same = next((t for t in spare if t.kind == brought.kind), None)
+    A ``spare`` one, which has no notes any more, is used again for one of the same kind."""
+    free = [track for track in tracks if track.id in spare]
+    all_tracks, places = list(tracks), {track.id: track.id for track in tracks}
+    for new in (Track(**row) for row in proposal.get("tracks") or ()):
+        same = next((track for track in free if track.kind == new.kind), None)
         if same is not None:
-            spare.remove(same)
+            free.remove(same)
         else:
-            free = brought.id
-            while any(free == t.id for t in all_of):
-                free += 1
-            same = brought._replace(id=free, added=True)
-            all_of.append(same)
-        places[brought.id] = same.id
-    return tuple(all_of), places
+            number = new.id
+            while any(number == track.id for track in all_tracks):
+                number += 1
+            same = new._replace(id=number, added=True)
+            all_tracks.append(same)
+        places[new.id] = same.id
+    return tuple(all_tracks), places
 
 
 def _added(change: Change) -> set[int]:

@@ -44,32 +44,32 @@ class Input:
     """What a take is computed from.
 
     data      the file; None for a new piece;  score  as it is read back
-    rest      what of it stays in every result; None: nothing
+    kept      the notes of it that stay in every result; None: none does
     task      what is to be composed, of a gap or an accompaniment
     config    the options of the command, without the name of the file
     clock     of a new piece: where its seconds lie in the document
     tracks    track of the file -> id in the document
     numbers   note of the file -> its number in the document
-    replaced  numbers of the notes that leave whatever comes;  cut  notes that come for some of
-              them, whatever comes
+    replaced  numbers of the notes of the document that leave with every result
+    shortened notes that every result brings for some of them
     following  of a continuation: (seconds, number) of what stands after its beginning, and gives
               way as far as the new music reaches
-    there     the tracks of the document
+    document_tracks  those of the document
     """
 
     request: Request
     data: bytes | None
     score: Score | None
     config: Any
-    rest: Score | None = None
+    kept: Score | None = None
     task: Task | None = None
     clock: Clock | None = None
     tracks: Mapping[int, int] = field(default_factory=dict)
     numbers: Mapping[Key, list[int]] = field(default_factory=dict)
     replaced: tuple[int, ...] = ()
-    cut: tuple[Note, ...] = ()
+    shortened: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
-    there: tuple[Track, ...] = ()
+    document_tracks: tuple[Track, ...] = ()
 
     def placed(self, seconds: float) -> float:
         """A time of a result as one of the document."""
@@ -119,8 +119,8 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
     config = request.config(model, seed, seconds=seconds, meter=meter, instruments=instruments)
-    there = document.tracks
-    return Input(request, None, None, config, clock=Clock(beats, begin, model.bpm), there=there)
+    clock = Clock(beats, begin, model.bpm)
+    return Input(request, None, None, config, clock=clock, document_tracks=document.tracks)
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
@@ -217,12 +217,15 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     elif chosen & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
-    stays, whole = _staying(document, request, inside, chosen, seed)
-    chosen -= whole
-    filed, cut = dict(document.notes), dict[int, Note]()
+    stays, locked_tracks = _staying(document, request, inside, chosen, seed)
+    chosen -= locked_tracks
+    file_notes, shortened = dict(document.notes), dict[int, Note]()
     for number, note in document.notes.items():
         if number in inside and number not in stays:
-            filed[number] = (max(note[0], begin), *note[1:])  # the command takes those in the gap
+            file_notes[number] = (
+                max(note[0], begin),
+                *note[1:],
+            )  # the command takes those in the gap
         elif number not in inside and begin <= note[0] < end and note[4] in chosen:
             stays.add(number)  # played just before the line after it
         elif (
@@ -231,8 +234,8 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
             and note[4] in chosen
             and number not in document.locked
         ):
-            filed[number] = cut[number] = (note[0], begin, *note[2:])
-    document = replace(document, notes=filed)
+            file_notes[number] = shortened[number] = (note[0], begin, *note[2:])
+    document = replace(document, notes=file_notes)
     if begin >= document.duration - 0.002:  # notes held into it cut, times rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
     rows = document.rows()
@@ -249,11 +252,11 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
                 f"{'is' if count == 1 else 'are'} {count} track{'s' * (count != 1)}"
             )
     notes, names = score.notes.copy(), dict(score.names)
-    following = max(track.id for track in document.tracks) + 1
-    moved = np.array([row[0] in stays for row in rows], bool)
-    for number, track in enumerate(np.unique(notes["track"][moved]).tolist()):
-        names[following + number] = "locked" if not number else f"locked {number + 1}"
-        notes["track"][moved & (score.notes["track"] == track)] = following + number
+    first_free = max(track.id for track in document.tracks) + 1
+    staying = np.array([row[0] in stays for row in rows], bool)
+    for number, track in enumerate(np.unique(notes["track"][staying]).tolist()):
+        names[first_free + number] = "locked" if not number else f"locked {number + 1}"
+        notes["track"][staying & (score.notes["track"] == track)] = first_free + number
     order = np.unique(notes["track"]).tolist()
     places = [place for place, track in enumerate(order, 1) if track in chosen]
     options = {"begin": _moment(begin), "end": _moment(end)}
@@ -268,8 +271,8 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         held = levels if model.bpm is None else {"density": levels["density"]} if levels else {}
         request = replace(request, controls={**held, **request.controls})
     config = request.config(model, seed, **options)
-    source = _written(document, request, score, config, tuple(cut))
-    return replace(source, cut=tuple(cut.values()))
+    source = _written(document, request, score, config, tuple(shortened))
+    return replace(source, shortened=tuple(shortened.values()))
 
 
 def within(note: Note, begin: float, end: float) -> bool:
@@ -300,8 +303,8 @@ def _staying(
     where = f"in {bars(request, score_of(document, ()).beats)}"
     if inside and not free:
         raise Refused(f"all notes selected {where} are locked; unlock some of them, or select more")
-    whole = {*inside.values()} - {inside[number] for number in free}
-    stays = {number for number in inside if inside[number] not in whole} - {*free}
+    locked_tracks = {*inside.values()} - {inside[number] for number in free}
+    stays = {number for number in inside if inside[number] not in locked_tracks} - {*free}
     if request.task == "vary":
         random = np.random.default_rng((seed, 1))
         count = round(request.keep * len(free))
@@ -312,7 +315,7 @@ def _staying(
                 "select more"
             )
         stays |= {free[i] for i in random.permutation(len(free))[:count].tolist()}
-    return stays, whole
+    return stays, locked_tracks
 
 
 def _melody(document: Document, request: Request, model: Model, seed: int) -> Input:
@@ -381,12 +384,12 @@ def _written(
         data,
         back,
         config,
-        rest=kept,
+        kept=kept,
         task=task,
         tracks=tracks,
         numbers=numbers,
         replaced=replaced,
-        there=document.tracks,
+        document_tracks=document.tracks,
     )
 
 

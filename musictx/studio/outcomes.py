@@ -13,16 +13,19 @@ from musictx.studio.models import Model
 
 
 class Tracks:
-    """The tracks of a result in the document: existing ones, and new ones as they occur."""
+    """Which track of the document each track of a result is: one that is there, or a new one.
+
+    new  track of the result -> number of the new track in the document
+    """
 
     def __init__(self, source: Input, model: Model) -> None:
         self._source, self._model = source, model
         self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
-        self._next = max((track.id for track in source.there), default=-1) + 1
-        self.new: dict[int, int] = {}  # key -> id
+        self._next = max((track.id for track in source.document_tracks), default=-1) + 1
+        self.new: dict[int, int] = {}
 
     def of(self, key: int) -> int:
-        """The id in the document for the track of an event."""
+        """The number in the document of the track ``key`` of an event (see :meth:`key`)."""
         if key not in self._places:
             number = self._existing(key) if self._source.request.task == "new" else None
             if number is None:
@@ -32,7 +35,8 @@ class Tracks:
         return self._places[key]
 
     def key(self, note: tuple[Any, ...]) -> int:
-        """What events call the track of a finished note."""
+        """What events call the track of a finished note: its program in a new piece by a model that
+        keeps programs apart, else the track of the file."""
         *_, program, drum, track = note
         if self._source.request.task == "new" and self._model.programs:
             return DRUMS if drum else int(program)
@@ -43,7 +47,7 @@ class Tracks:
         if self._model.four_voices:
             return None
         drum, program = key == DRUMS, 0 if key == DRUMS else key
-        for track in self._source.there:
+        for track in self._source.document_tracks:
             same = track.drum == drum and (drum or track.program == program)
             if same and track.id not in self._places.values():
                 return track.id
@@ -61,35 +65,36 @@ class Outcome:
 
 
 def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
-    """What ``score``, a result, changes in the document: notes that are not kept come, and the
-    file's that are not kept leave, equal ones too: another proposal may have taken these away.
+    """What ``score``, a result, changes in the document: its notes come and those of the file
+    leave, but for what every result keeps. Equal notes come and leave, too: another proposal may
+    have taken them away.
 
     until  seconds up to which the new music of a continuation reaches
     """
-    before, gone = Counter[Key](), Counter[Key]()
-    if source.score is not None and source.rest is not None:
-        before.update(keys(source.rest.notes))
-        gone = Counter(keys(source.score.notes)) - before
+    kept, leaving = Counter[Key](), Counter[Key]()
+    if source.score is not None and source.kept is not None:
+        kept.update(keys(source.kept.notes))
+        leaving = Counter(keys(source.score.notes)) - kept
     rows: list[tuple[float, float, int, int, int]] = []
-    looks: dict[int, tuple[int, bool, int]] = {}  # program, drums and track of each key
+    sounds: dict[int, tuple[int, bool, int]] = {}  # key -> program, drums and track
     for note in score.notes.tolist():
         start, end, pitch, velocity, program, drum, track = note
         place = (start, end, pitch, velocity, track)
-        if before[place] > 0:
-            before[place] -= 1
+        if kept[place] > 0:
+            kept[place] -= 1
             continue
         key = tracks.key(note)
-        looks[key] = program, drum, track
+        sounds[key] = program, drum, track
         start, end = round(source.placed(start), 6), round(source.placed(end), 6)
         rows.append((start, end, pitch, velocity, tracks.of(key)))
-    rows += source.cut
+    rows += source.shortened
     removes = [*source.replaced]
     removes += [number for start, number in source.following if start < until - 1e-6]
-    for place, count in (gone + before).items():
+    for place, count in (leaving + kept).items():
         removes += source.numbers.get(place, [])[::-1][:count]
     new = [
-        Track(number, score.names.get(looks[key][2], ""), *looks[key][:2])._asdict()
+        Track(number, score.names.get(sounds[key][2], ""), *sounds[key][:2])._asdict()
         for key, number in tracks.new.items()
-        if key in looks
+        if key in sounds
     ]
     return Outcome(rows, new, sorted(removes))

@@ -64,14 +64,16 @@ class Request:
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        given = {"model": model.word, "seed": seed, "samples": self.samples, **more}
+        given = {"seed": seed, "samples": self.samples, **more}
         if self.task == "harmonise":
             drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
-            return options.request("harmonise", {"sampling": drawn, **given})
-        given |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
-        return options.request(
-            command_of(self.task), {"sampling": self.sampling, **self.controls, **given}
-        )
+            given |= {"sampling": drawn}
+        else:
+            given |= {"guidance": self.guidance, "quantise": self.quantise or "none"}
+            given = {"sampling": self.sampling, **self.controls, **given}
+        config = options.request(command_of(self.task), given)
+        config.model.path = model.word  # which is one for the folder of the takes
+        return config
 
     def name_file(self, config: Any, file: str) -> None:
         """Put the name of its file into the options of a command."""

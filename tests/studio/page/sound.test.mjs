@@ -3,7 +3,7 @@ import test from "node:test";
 import {
   channelsOf, clickEvents, heldEvents, noteEvents, pedalEvents, prepared, standingPedals,
 } from "../../../musictx/studio/page/js/sound/schedule.js";
-import { heardNow, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
+import { audibleNow, Transport } from "../../../musictx/studio/page/js/sound/transport.js";
 
 const CHANNELS = new Map([[0, 1], [7, 2]]);
 const note = (start, end, pitch, track = 0, velocity = 80) => ({ start, end, pitch, velocity, track });
@@ -112,10 +112,10 @@ test("nothing is taken beyond what is known, and the music waits there", () => {
 
 test("what is heard is what the sound card's stamp says, where that can be so", () => {
   const stamp = { contextTime: 5, performanceTime: 9000 };
-  assert.ok(Math.abs(heardNow(stamp, 5.1, 0.02, 9050) - 5.05) < 1e-9);
-  assert.ok(Math.abs(heardNow({ contextTime: 4.8, performanceTime: 9000 }, 5.1, 0, 9000) - 4.8) < 1e-9, "late, as by Bluetooth");
-  assert.equal(heardNow({ contextTime: 5, performanceTime: 14475 }, 5, 0.25, 9040), 4.75, "a clock of its own");
-  assert.equal(heardNow({ contextTime: 5, performanceTime: 2000 }, 5, 0, 9040), 5, "old");
-  assert.equal(heardNow({ contextTime: 0, performanceTime: 0 }, 0.5, 0.25, 100), 0.25, "none yet");
-  assert.equal(heardNow(undefined, 0.5, 0, 100), 0.5);
+  assert.ok(Math.abs(audibleNow(stamp, 5.1, 0.02, 9050) - 5.05) < 1e-9);
+  assert.ok(Math.abs(audibleNow({ contextTime: 4.8, performanceTime: 9000 }, 5.1, 0, 9000) - 4.8) < 1e-9, "late, as by Bluetooth");
+  assert.equal(audibleNow({ contextTime: 5, performanceTime: 14475 }, 5, 0.25, 9040), 4.75, "a clock of its own");
+  assert.equal(audibleNow({ contextTime: 5, performanceTime: 2000 }, 5, 0, 9040), 5, "old");
+  assert.equal(audibleNow({ contextTime: 0, performanceTime: 0 }, 0.5, 0.25, 100), 0.25, "none yet");
+  assert.equal(audibleNow(undefined, 0.5, 0, 100), 0.5);
 });

@@ -13,7 +13,7 @@ import { Mirror } from "./document/mirror.js";
 import { Stream } from "./document/stream.js";
 import { placeOf, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
-import { remembered } from "./sound/remember.js";
+import { remembered } from "./core/storage.js";
 
 /** @typedef {import("./document/types.js").Piece} Piece */
 /** @typedef {import("./document/types.js").Note} Note */
@@ -22,16 +22,15 @@ import { remembered } from "./sound/remember.js";
 /** @typedef {import("./document/types.js").Model} Model */
 /**
  * @typedef {object} Playable  something to listen to instead of the piece
- * @property {() => Note[]} notes  asked again while it plays: a proposal may still grow; the same list while nothing changed
- * @property {() => import("./document/types.js").Track[]} tracks  likewise
- * @property {() => number} edge  until when the notes are known: seconds; Infinity once they all are
+ * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
+ * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
  * @property {{take: number, proposal: number}} proposal
  */
 /**
  * @typedef {object} Player  what the page asks of sound; see js/sound/
  * @property {number} position  seconds of the playhead
  * @property {boolean} playing
- * @property {(from?: number, what?: Playable) => void} play  the piece, or what is given instead
+ * @property {(from?: number, instead?: Playable) => void} play  the piece, or what is given instead
  * @property {() => void} playSelection  what is selected once, or from the cursor
  * @property {() => void} stop
  * @property {() => void} toggle
@@ -42,11 +41,11 @@ import { remembered } from "./sound/remember.js";
 /**
  * piece: another state of the document. opened: another document (or none). selection: notes, bars
  * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
- * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: others were
- * found in the notes.
+ * settings: tool, grid, theme. mix: a track sounds otherwise. cursor: the roll's cursor has moved. chords: the notes
+ * imply other ones.
  * play: the player began, ended, or jumped. say: something for screen readers.
  * ask: the panel is to be set as a take was asked. message: a sentence for everybody. connection: is the server there?
- * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", holds?: (piece: Piece) => boolean, back?: () => void}, connection: boolean}>}
+ * @extends {Emitter<{ask: Take, models: Model[], piece: Piece, opened: Piece | null, selection: Selection, takes: Take | null, shown: {take: Take, proposal: Proposal} | null, settings: App["settings"], mix: null, cursor: null, chords: null, play: Player, say: string, message: {text: string, kind: "error" | "done", back?: () => void}, connection: boolean}>}
  */
 export class App extends Emitter {
   mirror = new Mirror();
@@ -60,7 +59,7 @@ export class App extends Emitter {
   player = /** @type {any} */ (null);
   /** Set by js/roll/: the part of the piece that is seen. @type {import("./roll/roll.js").Roll} */
   roll = /** @type {any} */ (null);
-  settings = { tool: "select", division: 4, follow: true, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
+  settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
   /** The cursor of the roll, for the keys. */
@@ -70,8 +69,8 @@ export class App extends Emitter {
   /** How a track sounds while a slider of the mixer moves. @type {{id: number, change: object} | null} */
   mixing = null;
   online = true;
-  /** What keys and buttons of other parts can ask for; the panels fill this in. */
-  actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {} };
+  /** What keys and buttons of other parts can ask for; each part fills in what it does. */
+  actions = { compose() {}, listen() {}, accept() {}, other() {}, setAside() {}, record() {}, notation() {}, print() {}, help() {} };
 
   constructor() {
     super();
@@ -88,15 +87,15 @@ export class App extends Emitter {
     this.stream.on("take", (take) => this.takes.update(take));
     this.stream.on("note", (news) => this.takes.composed(news));
     this.stream.on("proposal", (news) => this.takes.finish(news));
-    this.stream.on("document", ({ revision }) => this.mirror.heard(revision));
+    this.stream.on("document", ({ revision }) => this.mirror.published(revision));
     this.stream.on("deleted", () => {
       const name = this.piece?.name;
       this.close();
-      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" beside the other pieces.`, kind: "error" });
+      this.emit("message", { text: `${name} was deleted by another page. It is in the folder "deleted" with the other pieces.`, kind: "error" });
     });
-    this.stream.on("resumed", () => this.mirror.distrust());
+    this.stream.on("resumed", () => this.mirror.lookAgain());
     this.stream.on("state", (online) => {
-      if (online && !this.online) this.mirror.distrust();
+      if (online && !this.online) this.mirror.lookAgain();
       this.#connected(online);
     });
     this.takes.on("change", (take) => this.emit("takes", take));
@@ -173,7 +172,7 @@ export class App extends Emitter {
     return tracks.find((track) => this.selection.tracks.has(track.id)) ?? tracks[0];
   }
 
-  /** Is a track to be heard? */
+  /** Does a track sound: is it not mute, nor another one solo? */
   audible(track) {
     return audible(this.piece?.tracks ?? [], track);
   }
@@ -223,9 +222,9 @@ export class App extends Emitter {
     this.emit("models", models);
   }
 
-  /** Says what was done, no longer than `holds`, with a button that takes it `back`. @param {string} text @param {(piece: Piece) => boolean} [holds] @param {() => void} [back] */
-  done(text, holds, back) {
-    this.emit("message", { text, kind: "done", holds, back });
+  /** Says what was done, with a button that takes it `back`. @param {string} text @param {() => void} [back] */
+  done(text, back) {
+    this.emit("message", { text, kind: "done", back });
   }
 
   #connected(online) {

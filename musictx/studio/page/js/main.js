@@ -12,13 +12,11 @@
 
 import { App } from "./app.js";
 import { get, session } from "./core/api.js";
-import { mountAnnouncer } from "./shell/announcer.js";
 import { mountDock } from "./shell/dock.js";
-import { mountDrop } from "./shell/drop.js";
-import { leave } from "./shell/files.js";
+import { leave, mountDrop } from "./shell/files.js";
 import { mountHeader } from "./shell/header.js";
 import { mountKeys } from "./shell/keys.js";
-import { mountMessages } from "./shell/messages.js";
+import { mountAnnouncer, mountMessages } from "./shell/messages.js";
 import { mountStart } from "./shell/start.js";
 import { mountCompose } from "./panels/compose.js";
 import { mountHistory } from "./panels/history.js";
@@ -34,7 +32,7 @@ const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const app = new App();
 const showTitle = (piece) => { document.title = piece ? `${piece.name} · musictx studio` : "musictx studio"; };
 
-// First of all listeners, so that the parts are seen when they are told of a piece: what is hidden cannot be given the focus.
+// Before all other listeners: these may give the focus to a part, which must be visible then.
 app.on("opened", (piece) => {
   document.body.dataset.page = piece ? "piece" : "start";
   if (location.hash.slice(1) !== (piece?.id ?? "")) location.hash = piece?.id ?? "";

@@ -1,4 +1,4 @@
-/** Requests to the server. Every refusal becomes a ServerError with the server's own sentence. */
+/** Requests to the server. Every refusal becomes a ServerError with the sentence of the server. */
 
 export class ServerError extends Error {
   /**

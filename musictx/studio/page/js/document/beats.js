@@ -1,5 +1,7 @@
 /** Bars and beats: from the server's list of every beat to positions, bars and the grid. */
 
+import { firstFrom } from "../core/search.js";
+
 /** @typedef {import("./types.js").Beat} Beat */
 /** @typedef {{number: number, begin: number, end: number}} Bar */
 
@@ -22,14 +24,7 @@ export class Beats {
   index(seconds) {
     const last = this.times.length - 1;
     if (seconds >= this.times[last] - NEAR) return last + Math.max(0, Math.floor((seconds - this.times[last] + NEAR) / this.tail));
-    let low = 0;
-    let high = last;
-    while (low < high - 1) {
-      const middle = (low + high) >> 1;
-      if (this.times[middle] <= seconds + NEAR) low = middle;
-      else high = middle;
-    }
-    return low;
+    return Math.max(0, firstFrom(this.times, seconds + NEAR) - 1);
   }
 
   /** When a beat begins. */

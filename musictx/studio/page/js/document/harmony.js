@@ -32,8 +32,8 @@ export function setText(piece, kind, time, text, symbol = text) {
   return above(text ? `${kind} ${symbol}` : `${kind} taken away`, chord ? texts : piece.chords, chord ? piece.sections : texts);
 }
 
-/** The chords found in the notes, written above the bars. @param {Piece} piece @param {Chord[]} found */
-export const write = (piece, found) => above("chords written above the bars", found, piece.sections);
+/** Chords that the notes imply, written above the bars. @param {Piece} piece @param {Chord[]} implied */
+export const write = (piece, implied) => above("chords written above the bars", implied, piece.sections);
 
 /** Syllables in a line of words: "Freu-de _ schön" is Freu-, de, one note more for it, schön. @param {string} line */
 export const syllables = (line) => line.trim().split(/ +/).flatMap((word) => word.match(/[^-]+-?|-/g) ?? []);

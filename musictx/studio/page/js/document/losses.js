@@ -23,7 +23,7 @@ export function holds({ files, read, on_beats, density, hours, model, why }) {
   return `${count(files, "piece")}, about ${long} of music. Of ${read} looked at ${kinds}; ${density} notes a second. ${start}`;
 }
 
-/** How it stands, in a sentence. @param {Training} told */
+/** How it stands, in a sentence. @param {Training} training */
 export function standing({ state, step = 0, rows = [], error = "" }) {
   if (state === "none") return "";
   const checked = rows.filter((row) => row[2] !== null).map((row) => /** @type {number} */ (row[2]));

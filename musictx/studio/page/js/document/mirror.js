@@ -31,8 +31,8 @@ export class Mirror extends Emitter {
   /** @type {Job[]} */
   #jobs = [];
   #running = false;
-  #newest = 0; // revision that the server spoke of
-  #distrusted = false; // news may have been missed
+  #newest = 0; // revision that the server has published
+  #missed = false; // news may have been missed
 
   /** Requests can be replaced in a test. */
   constructor(requests = { get, post }, patience = PATIENCE) {
@@ -93,15 +93,15 @@ export class Mirror extends Emitter {
     return this.#add({ send: (revision) => this.#post(`takes/${take}/accept`, { proposal, revision }) });
   }
 
-  /** The server speaks of a revision: another page may have changed the document. */
-  heard(revision) {
+  /** The server has published a revision: another page may have changed the document. */
+  published(revision) {
     this.#newest = Math.max(this.#newest, revision);
     if (!this.#running) this.#catchUp();
   }
 
   /** News may have been missed, as after a lost connection: looks at the document again. */
-  distrust() {
-    this.#distrusted = true;
+  lookAgain() {
+    this.#missed = true;
     if (!this.#running) this.#catchUp();
   }
 
@@ -168,12 +168,12 @@ export class Mirror extends Emitter {
   }
 
   async #catchUp() {
-    if (this.#confirmed && (this.#distrusted || this.#newest > this.#confirmed.revision)) await this.#reload();
+    if (this.#confirmed && (this.#missed || this.#newest > this.#confirmed.revision)) await this.#reload();
   }
 
   async #reload() {
     const { id } = this.#confirmed;
-    this.#distrusted = false;
+    this.#missed = false;
     try {
       const document = await this.requests.get(session(id));
       if (this.#confirmed?.id === id) this.#confirm(fromWire(document));

@@ -1,4 +1,4 @@
-/** Proposals beside each other: favourites, and one take out of two of its proposals, bar by bar. Pure. */
+/** Favourite proposals, and music of two proposals of a take, bar by bar. Pure. */
 
 import { leaving } from "./takes.js";
 

@@ -14,7 +14,7 @@ export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, 
 /** @param {Partial<Track>} track @param {Part} part */
 export const level = (track, part) => track[part] ?? MIXER[part].usual;
 
-/** Is a track to be heard? @param {Partial<Track>[]} tracks @param {number} id */
+/** Does a track sound: is it not mute, nor another one solo? @param {Partial<Track>[]} tracks @param {number} id */
 export function audible(tracks, id) {
   const track = tracks.find((each) => each.id === id);
   return tracks.some((each) => each.solo) ? Boolean(track?.solo) : !track?.mute;

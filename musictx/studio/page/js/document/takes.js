@@ -69,9 +69,9 @@ export function leaving(piece, take, proposal) {
  * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal @returns {import("./types.js").Note[]}
  */
 export function returning(piece, take, proposal) {
-  if (proposal?.state !== "done") return []; // what it replaces is known at its end
+  if (proposal?.state !== "done") return []; // what it replaces, the server says at its end
   const all = Object.entries(piece?.brought ?? {});
-  const of = (own) => all.flatMap(([name, [, , notes]]) => (name.startsWith(`${take.id}/`) === own ? notes : []));
+  const of = (thisTake) => all.flatMap(([name, [, , notes]]) => (name.startsWith(`${take.id}/`) === thisTake ? notes : []));
   const gone = new Set([...proposal.removes, ...of(false).map(([id]) => id)]);
   return of(true).filter(([id]) => !gone.has(id)).map(noteFromWire);
 }

@@ -80,7 +80,7 @@
  * @property {number[] | null} tracks
  * @property {Record<string, any>} request  as it was asked
  * @property {string} command  that makes the same notes
- * @property {boolean} at_end  its notes are known only when a proposal is finished
+ * @property {boolean} at_end  its notes arrive only when a proposal is finished
  * @property {boolean} aside
  * @property {string | null} error
  * @property {string} made  ISO time

@@ -19,7 +19,7 @@ const DYNAMICS = [
 /** "C4" (middle C) as it is written. */
 export const pitchLabel = (pitch) => `${SHORT[pitch % 12]}${Math.floor(pitch / 12) - 1}`;
 
-/** "C sharp 4" as it is said. */
+/** "C sharp 4" as it is spoken. */
 export function pitchWords(pitch) {
   const name = NAMES[pitch % 12];
   return `${name}${name.length > 1 ? " " : ""}${Math.floor(pitch / 12) - 1}`;
@@ -69,7 +69,7 @@ export const count = (number, noun) => `${NUMBERS.format(number)} ${noun}${numbe
 
 /** "Acoustic grand piano" @param {import("./types.js").Track} track */
 export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
-/** A track's own name, else its instrument's. @param {import("./types.js").Track} track */
+/** The name of a track, else that of its instrument. @param {import("./types.js").Track} track */
 export const trackName = (track) => track.name || instrument(track);
 
 /** "mozart_k545" -> "Mozart K545", "ode_to_joy" -> "Ode to joy" */

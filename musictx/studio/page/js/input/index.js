@@ -14,8 +14,9 @@ export function mountInput(app, player) {
   let begins = 0; // milliseconds of performance.now() at which the count-in is over
   let beat = 1; // seconds from click to click of it
   let connection = null;
+  let names = /** @type {string[]} */ ([]); // of the MIDI keyboards
 
-  const hears = {
+  const callbacks = {
     onNote(pitch, velocity, time) {
       if (!app.pen) return;
       player.key(app.pen.id, pitch, velocity);
@@ -29,13 +30,13 @@ export function mountInput(app, player) {
       recording?.sustain(player.at(time), down);
     },
   };
-  const keys = createKeys({ ...hears, onChange: show });
+  const keys = createKeys({ onNote: callbacks.onNote, onChange: show });
 
   const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
   const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
     keys.enabled = !keys.enabled;
     show();
-    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave, C and V the loudness, Shift holds." : "The computer's keys are commands again.");
+    app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   }, { className: "icon piano" });
   const octave = h("span.octave", { role: "status", hidden: true });
   const midi = h("button.quiet.midi", { type: "button", title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
@@ -44,11 +45,10 @@ export function mountInput(app, player) {
     if (connection) {
       connection.close();
       connection = null;
-      show([]);
-      return;
+      return show();
     }
     try {
-      connection = await connectMidi({ ...hears, onInputs: show });
+      connection = await connectMidi({ ...callbacks, onInputs(inputs) { names = inputs; show(); } });
       show();
     } catch (error) {
       app.emit("message", { text: error.message, kind: "error" });
@@ -68,7 +68,7 @@ export function mountInput(app, player) {
     beat = clicks[clicks.length - 1];
   }
 
-  /** Into the piece, on the grid where the toolbar has one and Shift was not held. */
+  /** Puts what was played into the piece. */
   function finish() {
     if (!recording) return;
     const played = recording.end(player.position);
@@ -77,21 +77,19 @@ export function mountInput(app, player) {
     player.stop();
     show();
     if (!app.piece) return;
-    const operation = recorded(app.piece, played, app.beats);
+    const operation = recorded(app.piece, played);
     if (!operation) return app.say("nothing was played");
     app.change(operation);
     app.selection.pickNotes(operation.add.map((note) => note.id));
     const them = operation.add.length > 1 ? "them" : "it";
-    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`, (piece) => operation.add.some((note) => piece.notes.has(note.id)));
+    app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`);
   }
 
   function paint(ctx, view, colours) {
     drawGhosts(ctx, view, recording.sofar, player.position, performance.now() > begins, colours);
   }
 
-  let names = /** @type {string[]} */ ([]);
-  function show(now) {
-    if (Array.isArray(now)) names = now;
+  function show() {
     record.setAttribute("aria-pressed", String(recording !== null));
     piano.setAttribute("aria-pressed", String(keys.enabled));
     octave.hidden = !keys.enabled;

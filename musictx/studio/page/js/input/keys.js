@@ -6,27 +6,18 @@ export const PIANO = new Map(Object.entries({
   KeyK: 12, KeyO: 13, KeyL: 14, KeyP: 15, Semicolon: 16, Quote: 17,
 }));
 const OCTAVES = { KeyZ: -12, KeyX: 12 };
-const SOFTER_LOUDER = { KeyC: -16, KeyV: 16 };
+const VELOCITY = 80;
 
-/** What keys do, without a page: pitches that go down and up, octave, velocity and sustain. */
+/** What keys do, without a page: pitches that go down and up, and the octave. */
 export class KeyPiano {
-  constructor() {
-    this.base = 60;
-    this.velocity = 80;
-    this.sustain = false;
-    /** @type {Map<string, number>} key -> the pitch that it holds */
-    this.held = new Map();
-  }
+  base = 60;
+  /** Key -> the pitch that it holds. @type {Map<string, number>} */
+  held = new Map();
 
-  /** @returns {{on?: number, off?: number, sustain?: boolean, changed?: boolean} | null} null: no key of the piano */
+  /** @returns {{on?: number, off?: number, changed?: boolean} | null} null: no key of the piano */
   down(/** @type {string} */ code, repeat = false) {
-    if (code.startsWith("Shift")) return repeat || this.sustain ? {} : { sustain: (this.sustain = true) };
     if (code in OCTAVES) {
       if (!repeat) this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
-      return { changed: true };
-    }
-    if (code in SOFTER_LOUDER) {
-      this.velocity = Math.min(Math.max(this.velocity + SOFTER_LOUDER[code], 16), 112);
       return { changed: true };
     }
     if (!PIANO.has(code)) return null;
@@ -37,49 +28,42 @@ export class KeyPiano {
   }
 
   up(/** @type {string} */ code) {
-    if (code.startsWith("Shift")) {
-      this.sustain = false;
-      return { sustain: false };
-    }
     const pitch = this.held.get(code); // the one that began, whatever octave it is now
     this.held.delete(code);
     return pitch === undefined ? null : { off: pitch };
   }
 
-  /** Keys whose release nobody saw, because the window lost them. */
+  /** Lets all keys go: the window may have lost the focus. */
   letGo() {
     const pitches = [...this.held.values()];
     this.held.clear();
-    this.sustain = false;
     return pitches;
   }
 }
 
 /**
- * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain?: (down: boolean, time: number) => void,
- *     onChange?: (piano: KeyPiano) => void}} hears velocity 0: the key is let go; times of `performance.now()`
+ * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onChange: () => void}} callbacks  velocity 0:
+ *     the key is let go; times of `performance.now()`; onChange: another octave
  */
-export function createKeys({ onNote, onSustain = () => {}, onChange = () => {} }) {
+export function createKeys({ onNote, onChange }) {
   const piano = new KeyPiano();
   let enabled = false;
 
-  function act(found, event) {
-    if (!found) return;
+  function act(action, event) {
+    if (!action) return;
     event?.preventDefault();
     event?.stopPropagation();
     const time = event?.timeStamp ?? performance.now();
-    if (found.on !== undefined) onNote(found.on, piano.velocity, time);
-    if (found.off !== undefined) onNote(found.off, 0, time);
-    if (found.sustain !== undefined) onSustain(found.sustain, time);
-    if (found.changed) onChange(piano);
+    if (action.on !== undefined) onNote(action.on, VELOCITY, time);
+    if (action.off !== undefined) onNote(action.off, 0, time);
+    if (action.changed) onChange();
   }
   const typing = (event) => event.ctrlKey || event.metaKey || event.altKey
     || event.target?.closest?.("input, textarea, select, [contenteditable]");
   const down = (event) => { if (!typing(event)) act(piano.down(event.code, event.repeat), event); };
   const up = (event) => act(piano.up(event.code), event.target?.closest ? event : null);
-  const lost = () => {
+  const letGo = () => {
     for (const pitch of piano.letGo()) onNote(pitch, 0, performance.now());
-    onSustain(false, performance.now());
   };
 
   return {
@@ -89,10 +73,10 @@ export function createKeys({ onNote, onSustain = () => {}, onChange = () => {} }
       if (on === enabled) return;
       enabled = on;
       const change = on ? addEventListener : removeEventListener;
-      change("keydown", down, true); // before the page's own shortcuts
+      change("keydown", down, true); // before the shortcuts of the page
       change("keyup", up, true);
-      change("blur", lost);
-      if (!on) lost();
+      change("blur", letGo);
+      if (!on) letGo();
     },
   };
 }

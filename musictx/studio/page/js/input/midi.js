@@ -14,13 +14,13 @@ export function understand([status, one, two = 0]) {
 
 /**
  * Listen to every MIDI input, also those that are plugged in later.
- * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain?: (down: boolean, time: number) => void,
- *     onInputs?: (names: string[]) => void}} hears
+ * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onSustain: (down: boolean, time: number) => void,
+ *     onInputs: (names: string[]) => void}} callbacks
  * @returns {Promise<{close: () => void}>} rejects with a sentence for the person
  */
-export async function connectMidi({ onNote, onSustain = () => {}, onInputs = () => {} }) {
+export async function connectMidi({ onNote, onSustain, onInputs }) {
   if (!navigator.requestMIDIAccess) {
-    throw new Error("This browser does not know MIDI keyboards; Chrome, Edge and Firefox do.");
+    throw new Error("This browser has no way to MIDI keyboards; Chrome, Edge and Firefox have.");
   }
   let access;
   try {

@@ -69,18 +69,8 @@ export function countIn(beats, /** @type {number} */ from) {
   return Array.from({ length: clicks }, (_, i) => (clicks - i) * length);
 }
 
-/**
- * The operation that puts what was played into a piece; null for nothing.
- * @param {import("../document/types.js").Piece} piece
- * @param {{start: number, end: number, pitch: number, velocity: number, track: number}[]} played
- * @param {import("../document/beats.js").Beats} beats
- * @param {number} division lines a beat of the grid that the starts move to; 0: as played
- */
-export function recorded(piece, played, beats, division = 0) {
+/** The operation that puts what was played into a piece; null for nothing. @param {import("../document/types.js").Piece} piece @param {Recording["notes"]} played */
+export function recorded(piece, played) {
   if (!played.length) return null;
-  const add = played.map((note, i) => {
-    const start = beats.snap(note.start, division);
-    return { ...note, id: piece.next_id + i, start, end: note.end + start - note.start };
-  });
-  return { label: `${count(add.length, "note")} recorded`, add };
+  return { label: `${count(played.length, "note")} recorded`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };
 }

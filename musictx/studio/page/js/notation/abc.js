@@ -10,27 +10,24 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 /** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark place in the text, notes, ticks */
 
 /**
- * @param {import("./grid.js").Sheet & {tracks: any[]}} document
- * @param {{barsPerLine?: number, first?: number, last?: number, tracks?: Iterable<number>, chords?: [number, string][], sections?: [number, string][], lyrics?: [number, string][], numbered?: boolean}} [options] first and
- *     last: bars, counted from 0; chords, sections, lyrics: seconds and text; numbered: bars have numbers
- * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}}
+ * @param {import("../document/types.js").Piece} piece
+ * @param {{barsPerLine?: number, most?: number}} [options] most: bars that are written
+ * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}} onGrid: see gridded; bars: all there are
  */
-export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, tracks, chords = [], sections = [], lyrics = [], numbered = false } = {}) {
-  const wanted = tracks && new Set(tracks);
-  const all = barsOf(document);
-  const bars = all.slice(first, last + 1);
-  const [begin, end] = [all[first]?.time ?? 0, all[last + 1]?.time ?? Infinity];
-  const near = document.notes.filter((note) => note[2] > begin - 1 && note[1] < end + 1);
-  const { notes, onGrid } = gridded({ ...document, notes: near });
-  const parts = partsOf(notes, document.tracks.filter((track) => !wanted || wanted.has(track.id)));
+export function toAbc(piece, { barsPerLine = 4, most = Infinity } = {}) {
+  const all = barsOf(piece);
+  const bars = all.slice(0, most);
+  const end = all[most]?.time ?? Infinity;
+  const near = [...piece.notes.values()].filter((note) => note.start < end + 1);
+  const { notes, onGrid } = gridded(near, piece);
+  const parts = partsOf(notes, piece.tracks);
   const melodic = parts.flatMap((part) => part.staves.flatMap((staff) => staff.voices.flat().flatMap((chord) => chord.notes)));
   const guessed = [likelyKey(melodic.map((note) => note.pitch)), 0];
   if (!bars.length || !parts.length) return { abc: "", marks: [], onGrid, bars: all.length };
 
   const keyOf = (bar) => bar.key ?? guessed;
   const [opening] = bars;
-  let abc = `X:1\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(keyOf(opening))}\n`;
-  if (numbered) abc = abc.replace("X:1\n", `X:1\n%%barnumbers 0\n%%setbarnb ${opening.number}\n`);
+  let abc = `X:1\n%%barnumbers 0\n%%setbarnb ${opening.number}\nM:${opening.meter.join("/")}\nL:1/16\n%%score ${score(parts)}\nK:${keyName(keyOf(opening))}\n`;
   const rows = [];
   let number = 0;
   for (const part of parts) {
@@ -42,11 +39,12 @@ export function toAbc(document, { barsPerLine = 4, first = 0, last = Infinity, t
       rows.push({ number, chords, quiet: v > 0 });
     }));
   }
-  const quarters = quartersOf(document);
+  const quarters = quartersOf(piece);
   const placed = (texts, word) => texts.map(([time, text]) => ({ at: Math.round(quarters(time) * QUARTER), text: word(text) }));
-  const above = [...placed(sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
-  const sung = placed(lyrics, syllable);
-  const fermatas = (document.fermatas ?? []).map((time) => Math.round(quarters(time) * QUARTER));
+  const chords = piece.chords.map(([time, , symbol]) => [time, symbol]);
+  const above = [...placed(piece.sections, (text) => `"^${quoted(text)}"`), ...placed(chords, (text) => `"${text === "N.C." ? "^" : ""}${quoted(text)}"`)];
+  const sung = placed(piece.lyrics, syllable);
+  const fermatas = piece.fermatas.map((time) => Math.round(quarters(time) * QUARTER));
   /** @type {Mark[]} */
   const marks = [];
   for (let a = 0; a < bars.length; a += barsPerLine) {

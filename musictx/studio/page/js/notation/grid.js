@@ -1,21 +1,16 @@
 // Time as notation sees it: bars, and notes on a grid of ticks. Pure.
-import { firstFrom } from "../sound/schedule.js";
+import { firstFrom } from "../core/search.js";
 
 /** Ticks of a quarter: a 32nd is 3, an eighth of a triplet 8. */
 export const QUARTER = 24;
 const NEAR = 0.06; // quarters by which a note may miss the grid and still be on it
 
-/** What of a document notation needs. @typedef {{notes: number[][], beats: number[][], meters: number[][], keys: any[][]}} Sheet */
+/** @typedef {import("../document/types.js").Piece} Piece */
 /** @typedef {{at: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, any]}} Bar */
 /** @typedef {{id: number, start: number, end: number, pitch: number, track: number}} GridNote ticks */
 
-/**
- * The bars of a document up to its last note, in ticks from the first bar's start.
- * @param {Sheet} document
- * @returns {Bar[]}
- */
-export function barsOf({ beats, meters, keys, notes }) {
-  const last = notes.reduce((end, note) => Math.max(end, note[2]), 0);
+/** The bars of a piece up to its last note, in ticks from the first bar's start. @param {Piece} piece @returns {Bar[]} */
+export function barsOf({ beats, meters, keys, duration: last }) {
   const holds = (/** @type {any[][]} */ list, time, /** @type {any} */ otherwise) =>
     list.findLast((one) => one[0] <= time + 1e-6)?.slice(1) ?? otherwise;
   const bars = [];
@@ -25,9 +20,9 @@ export function barsOf({ beats, meters, keys, notes }) {
     if (time > last - 1e-3 && bars.length) break;
     let next = i;
     while (next < beats.length && beats[next][1] === number) next++;
-    const meter = holds(meters ?? [], time, [4, 4]);
+    const meter = holds(meters, time, [4, 4]);
     const ticks = Math.round(((next - i) * QUARTER * 4) / meter[1]);
-    bars.push({ at, ticks, time, number, meter, key: holds(keys ?? [], time, null) });
+    bars.push({ at, ticks, time, number, meter, key: holds(keys, time, null) });
     at += ticks;
     i = next;
   }
@@ -35,19 +30,15 @@ export function barsOf({ beats, meters, keys, notes }) {
 }
 
 /** Seconds -> quarters from the first beat, along the beats. */
-export function quartersOf(/** @type {Sheet} */ { beats, meters }) {
-  const lengths = beats.map(([time]) => 4 / ((meters ?? []).findLast((m) => m[0] <= time + 1e-6)?.[2] ?? 4));
+export function quartersOf(/** @type {Pick<Piece, "beats" | "meters">} */ { beats, meters }) {
+  const lengths = beats.map(([time]) => 4 / (meters.findLast((m) => m[0] <= time + 1e-6)?.[2] ?? 4));
   const at = [0];
   for (const length of lengths) at.push(at.at(-1) + length);
   return (/** @type {number} */ time) => {
-    let low = 0, high = beats.length - 2;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (beats[middle][0] <= time) low = middle;
-      else high = middle - 1;
-    }
-    const share = (time - beats[low][0]) / (beats[low + 1][0] - beats[low][0]);
-    return at[low] + share * lengths[low];
+    const last = firstFrom(beats, time + 1e-9, (beat) => beat[0]) - 1; // of the beats that have begun
+    const beat = Math.min(Math.max(last, 0), beats.length - 2);
+    const share = (time - beats[beat][0]) / (beats[beat + 1][0] - beats[beat][0]);
+    return at[beat] + share * lengths[beat];
   };
 }
 
@@ -56,11 +47,9 @@ export function quartersOf(/** @type {Sheet} */ { beats, meters }) {
  * triplet, whichever its notes are nearer to.
  * @returns {{notes: GridNote[], onGrid: number}} onGrid: the share of starts that were on the grid already
  */
-export function gridded(/** @type {Sheet} */ document) {
-  const quarters = quartersOf(document);
-  const raw = document.notes.map(([id, start, end, pitch, , track]) => ({
-    id, pitch, track, start: quarters(start), end: quarters(end),
-  }));
+export function gridded(/** @type {import("../document/types.js").Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
+  const quarters = quartersOf(piece);
+  const raw = played.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
   const misses = (steps) => raw.filter((n) => missed(n.start, steps) > NEAR / 2 && missed(n.start, 3) > NEAR).length;
   const steps = misses(4) > 0 && misses(8) === 0 ? 8 : 4;
   /** @type {Map<number, number>} quarter -> into how many parts it is cut */

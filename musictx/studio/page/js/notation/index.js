@@ -30,10 +30,11 @@ export function withoutStyles(draw) {
   }
 }
 
-/** What stands above and under the staves. @param {import("../app.js").App} app @returns {{chords: [number, string][], sections: [number, string][], lyrics: [number, string][]}} */
-export const textsOf = ({ piece }) => ({
-  chords: piece.chords.map(([time, , symbol]) => [time, symbol]), sections: piece.sections, lyrics: piece.lyrics,
-});
+/** What the staves of a piece do not show. @param {import("../document/types.js").Piece} piece @param {number} onGrid  share of its notes */
+export const remarksOf = (piece, onGrid) => [
+  onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
+  piece.tracks.some((track) => track.drum) && "Drums are not written.",
+].filter(Boolean).join(" ");
 
 /** @param {import("../app.js").App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
 export function mountNotation(app, frame, tools) {
@@ -77,24 +78,16 @@ export function mountNotation(app, frame, tools) {
   function draw(library) {
     const { piece } = app;
     const width = Math.max(300, view.clientWidth - 72);
-    const document = { ...piece, notes: [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]) };
-    const { abc, marks: found, onGrid, bars } = toAbc(document, {
-      barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), last: MOST_BARS - 1, numbered: true, ...textsOf(app),
-    });
-    marks = found;
-    const drums = piece.tracks.some((track) => track.drum);
-    remark.textContent = [
-      !abc && "There are no notes to write.",
-      onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
-      bars > MOST_BARS && `The first ${MOST_BARS} bars.`,
-      drums && "Drums are not written.",
-    ].filter(Boolean).join(" ");
+    const { abc, marks: written, onGrid, bars } = toAbc(piece, { barsPerLine: Math.max(1, Math.round(width / BAR_WIDTH)), most: MOST_BARS });
+    marks = written;
+    const first = bars > MOST_BARS ? `The first ${MOST_BARS} bars. ` : "";
+    remark.textContent = abc ? first + remarksOf(piece, onGrid) : "There are no notes to write.";
     const [tune] = withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", {
       staffwidth: width, add_classes: true, paddingleft: 8, paddingright: 8, foregroundColor: "currentColor",
       selectTypes: ["note"], clickListener: (/** @type {any} */ element) => choose(element),
     }));
     heads = new Map();
-    const at = new Map(found.map((mark) => [mark.from, mark]));
+    const at = new Map(marks.map((mark) => [mark.from, mark]));
     for (const { absEl, svgEl } of tune?.engraver?.selectables ?? []) {
       const mark = at.get(absEl.abcelem?.startChar);
       for (const id of mark?.ids ?? []) heads.set(id, [...(heads.get(id) ?? []), svgEl]);
@@ -131,7 +124,7 @@ export function mountNotation(app, frame, tools) {
     for (const id of now) {
       if (sounding.has(id)) continue;
       for (const element of heads.get(id) ?? []) element.classList.add("sounding");
-      if (app.settings.follow) reveal(heads.get(id)?.[0]);
+      reveal(heads.get(id)?.[0]);
     }
     sounding = now;
     if (playing) frameRequest = requestAnimationFrame(follow);

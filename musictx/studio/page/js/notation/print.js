@@ -4,13 +4,13 @@ import { fill, h } from "../core/dom.js";
 import { keyWords, opening } from "../document/timing.js";
 import { title } from "../document/words.js";
 import { toAbc } from "./abc.js";
-import { abcjs, textsOf, withoutStyles } from "./index.js";
+import { abcjs, remarksOf, withoutStyles } from "./index.js";
 
 const WIDTH = 690; // pixels between the margins of A4, which Letter has too
 const BARS = 4; // in a line at most; fewer where there is much in them
 const CROWDED = 14; // beginnings of notes in a bar, of which a line holds twice as many
 
-/** Each line of staves as a picture of its own, between which a page may end. @param {HTMLElement} sheet */
+/** Makes a picture of each line of staves: a page may end between two of them. @param {HTMLElement} sheet */
 function inLines(sheet) {
   const whole = sheet.querySelector("svg");
   const lines = [...(whole?.querySelectorAll(".abcjs-staff-wrapper") ?? [])];
@@ -44,14 +44,10 @@ export function mountPrint(app) {
     const { tempo, key } = opening(piece);
     heading.textContent = title(piece.name);
     under.textContent = [piece.composer, `♩ = ${Math.round(tempo)}`, key && keyWords(key.sharps, key.minor)].filter(Boolean).join("  ·  ");
-    const notes = [...piece.notes.values()].map((n) => [n.id, n.start, n.end, n.pitch, n.velocity, n.track]);
     const bars = Math.max(1, app.beats.bar(piece.duration).number);
-    const crowded = new Set(notes.map(([, start]) => Math.round(start * 50))).size / bars;
-    const { abc, onGrid } = toAbc({ ...piece, notes }, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, crowded)))), numbered: true, ...textsOf(app) });
-    remark.textContent = [
-      onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
-      piece.tracks.some((track) => track.drum) && "Drums are not written.",
-    ].filter(Boolean).join(" ");
+    const beginnings = new Set([...piece.notes.values()].map((note) => Math.round(note.start * 50))).size / bars;
+    const { abc, onGrid } = toAbc(piece, { barsPerLine: Math.max(1, Math.min(BARS, Math.round((2 * CROWDED) / Math.max(1, beginnings)))) });
+    remark.textContent = remarksOf(piece, onGrid);
     fill(sheet);
     withoutStyles(() => library.renderAbc(sheet, abc || "X:1\nK:C\n", { staffwidth: WIDTH, add_classes: true, paddingleft: 0, paddingright: 0, paddingtop: 6, paddingbottom: 6 }));
     inLines(sheet);
@@ -62,7 +58,7 @@ export function mountPrint(app) {
     library = await abcjs();
     window.print();
   };
-  // By the browser's own menu too, once notation was seen or printed.
+  // Also by the menu of the browser, once notation was seen or printed.
   window.addEventListener("beforeprint", draw);
   window.addEventListener("afterprint", () => fill(sheet));
 }

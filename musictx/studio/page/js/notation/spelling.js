@@ -1,14 +1,13 @@
 // Names of pitches: which letter and accidental a key asks for. Pure.
+import { keyWords } from "../document/timing.js";
 
 // Places on the line of fifths, from F double flat on; 0 is C.
 const LETTERS = ["C", "G", "D", "A", "E", "B", "F"]; // C is place 0, G 1, ..., F -1 (that is 6, flattened)
-const MAJOR = ["Cb", "Gb", "Db", "Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#"];
-const MINOR = ["Ab", "Eb", "Bb", "F", "C", "G", "D", "A", "E", "B", "F#", "C#", "G#", "D#", "A#"];
 
-/** Name of a key as ABC writes it; a key is [sharps, minor]. */
+/** Name of a key as ABC writes it, such as "F#m"; a key is [sharps, minor]. */
 export function keyName(/** @type {[number, any]} */ [sharps, minor]) {
-  const at = Math.min(Math.max(sharps, -7), 7) + 7;
-  return minor ? `${MINOR[at]}m` : MAJOR[at];
+  const [tonic] = keyWords(Math.min(Math.max(sharps, -7), 7), minor).replace("♭", "b").replace("♯", "#").split(" ");
+  return tonic + (minor ? "m" : "");
 }
 
 /** Sharps (flats negative) of the key whose scale holds most of the notes; the simplest of equals. */

@@ -25,14 +25,14 @@ export function partsOf(notes, tracks) {
     ];
     return [{ name: "", staves, choir: true }];
   }
-  return parts.map(({ track, notes: own }, i) => {
-    const low = Math.min(...own.map((n) => n.pitch)), high = Math.max(...own.map((n) => n.pitch));
+  return parts.map(({ track, notes: notesOfPart }, i) => {
+    const low = Math.min(...notesOfPart.map((n) => n.pitch)), high = Math.max(...notesOfPart.map((n) => n.pitch));
     const one = lines[i].length === 1 && lines[i][0].every((chord) => chord.notes.length === 1);
     if (one || low >= MIDDLE - 5 || high <= MIDDLE + 4) {
       const staff = /** @type {Staff} */ ({ clef: heights[i] >= MIDDLE - 3 ? "treble" : "bass", voices: lines[i] });
       return { name: track.name, staves: [staff], choir: false };
     }
-    const hands = [own.filter((n) => n.pitch >= MIDDLE), own.filter((n) => n.pitch < MIDDLE)];
+    const hands = [notesOfPart.filter((n) => n.pitch >= MIDDLE), notesOfPart.filter((n) => n.pitch < MIDDLE)];
     const staves = hands.map((hand, k) => /** @type {Staff} */ ({ clef: k ? "bass" : "treble", voices: voicesOf(hand) }));
     return { name: track.name, staves, choir: false };
   });

@@ -5,7 +5,7 @@ import { fill, h, icon, iconButton } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { taskPicture } from "./pictures.js";
-import { remember, remembered } from "../sound/remember.js";
+import { remember, remembered } from "../core/storage.js";
 import { write } from "../document/harmony.js";
 import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
 
@@ -130,8 +130,8 @@ export function mountCompose(app, panel) {
   /** Which chords the model follows: those above the bars. */
   function chordsLine(able) {
     if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
-    const { own, implied } = app.roll.above;
-    if (own) return h("p.hint", null, "It follows the chords above the bars.");
+    const { named, implied } = app.roll.above;
+    if (named) return h("p.hint", null, "It follows the chords above the bars.");
     const take = h("button.small", { type: "button", onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
@@ -210,7 +210,7 @@ export function mountCompose(app, panel) {
   app.on("models", build);
   app.on("opened", (piece) => {
     if (!piece) return;
-    // The settings are the piece's own; another one, and a reload, find theirs.
+    // Each piece has its settings, also after a reload.
     Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : "new" }, remembered(`wish.${piece.id}`, {}));
     build();
   });
@@ -218,8 +218,8 @@ export function mountCompose(app, panel) {
   let previous = "";
   const fresh = () => { // another kind of music has another model; chords may be followed
     const { id, music } = app.piece;
-    const { own, implied } = app.roll.above;
-    if (previous !== (previous = `${id} ${music} ${own} ${implied.length > 0}`)) build();
+    const { named, implied } = app.roll.above;
+    if (previous !== (previous = `${id} ${music} ${named} ${implied.length > 0}`)) build();
   };
   app.on("piece", fresh);
   app.on("chords", fresh);

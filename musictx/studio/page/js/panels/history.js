@@ -9,14 +9,7 @@ import { count, when } from "../document/words.js";
 export function mountHistory(app, panel) {
   const list = h("ol.takes", { "aria-label": "Takes, newest first" });
   const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
-  const queued = () => app.takes.list.filter((take) => take.state === "waiting");
-  const clear = h("button.small", {
-    type: "button", async onclick() {
-      await Promise.all(queued().map((take) => app.reach(remove(session(app.piece.id, "takes", String(take.id))))));
-      app.say("queue cleared");
-    },
-  });
-  fill(panel, none, h("div.queue", null, clear), list);
+  fill(panel, none, list);
 
   /** @param {import("../document/types.js").Take} of */
   function entry({ id, label, made, command }) {
@@ -30,7 +23,7 @@ export function mountHistory(app, panel) {
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),
-      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page is told no folder of your machine."),
+      command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page sees no folder of your machine."),
       h("div.buttons", null, show, again, stop));
 
     /** @param {import("../document/types.js").Take} take */
@@ -56,8 +49,6 @@ export function mountHistory(app, panel) {
     if (!panel.clientWidth) return;
     const takes = app.takes.list;
     none.hidden = takes.length > 0;
-    clear.hidden = !queued().length;
-    clear.textContent = `Clear the queue: ${count(queued().length, "take")}`;
     keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 

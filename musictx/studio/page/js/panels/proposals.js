@@ -4,7 +4,7 @@ import { remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
 import { isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
-import { hearing } from "../sound/along.js";
+import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
 import { favoured, isFavourite } from "../document/mix.js";
 import { openMixing } from "./mixing.js";
@@ -67,7 +67,7 @@ export function mountProposals(app, tray) {
     if (number === undefined) return;
     const { playing, position } = app.player;
     app.show(take.id, number);
-    if (playing) app.player.play(position, hearing(app, take, number));
+    if (playing) app.player.play(position, withProposal(app, take, number));
     app.say(`proposal ${number}`);
   }
 
@@ -127,7 +127,7 @@ export function mountProposals(app, tray) {
     app.show(take.id, number);
     const { begin: first } = app.place(take);
     const begin = first > 0 ? app.beats.bar(first - 1e-3).begin : 0;
-    app.player.play(begin, hearing(app, take, number));
+    app.player.play(begin, withProposal(app, take, number));
   }
 
   let keeping = false; // a second click before the answer is the same wish
@@ -138,7 +138,7 @@ export function mountProposals(app, tray) {
     const kept = await app.mirror.accept(take.id, proposal.number);
     keeping = false;
     if (!kept) return;
-    app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`, () => app.accepted(take, proposal));
+    app.done(`Proposal ${proposal.number} is in the piece. Undo takes it out.`);
     if (take.task !== "replace" && take.task !== "vary") app.selection.drop();
     app.show(null);
     app.roll.lookAt(app.place(take));

@@ -75,7 +75,7 @@ export function mountTracks(app, panel) {
     return { element, update };
   }
 
-  /** A slider of the mixer, heard while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
+  /** A slider of the mixer: the sound follows while it moves. @param {number} id @param {import("../document/mixer.js").Part} part */
   function fader(id, part) {
     const words = part === "pan" ? panWords : (value) => `${Math.round((value / 127) * 100)} %`;
     const input = h(`input.fader.${part}`, {
@@ -177,7 +177,7 @@ export function mountTracks(app, panel) {
     const remove = [...app.piece.notes.values()].filter((note) => note.track === track.id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((each) => each.id !== track.id);
     app.change({ label: `delete track ${trackName(track)}`, remove, tracks });
-    app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`, (piece) => !piece.tracks.some((each) => each.id === track.id));
+    app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
   }
 
   app.on("piece", (piece) => {

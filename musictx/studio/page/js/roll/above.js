@@ -46,7 +46,7 @@ export class Above {
   }
 
   /** Does the piece name chords? */
-  get own() {
+  get named() {
     return Boolean(this.roll.app.piece?.chords.length);
   }
 
@@ -65,7 +65,7 @@ export class Above {
       return this.#ask("Section", where, textAt(app.piece.sections, time)?.[1] ?? "", "Such as Verse, Chorus or A; empty: none here.",
         async (text) => setText(app.piece, kind, time, text));
     }
-    const [, , shown = ""] = textAt(this.own ? app.piece.chords : this.implied, time) ?? [];
+    const [, , shown = ""] = textAt(this.named ? app.piece.chords : this.implied, time) ?? [];
     this.#ask("Chord", where, shown, "Such as C, Am7, F#m7b5, Gsus4 or N.C.; empty: none here. It holds until the next.", async (text) => {
       const name = text && (await get(`${session(app.piece.id)}/chord?${new URLSearchParams({ text })}`)).name;
       return setText(app.piece, kind, time, name, text);
@@ -92,7 +92,7 @@ export class Above {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
     const hint = h("p.hint", { role: "status" }, help);
-    const form = h("form.said-form", {
+    const form = h("form.text-form", {
       async onsubmit(event) {
         event.preventDefault();
         const operation = await write(field.value.trim()).catch((error) => sentence(error.message));
@@ -117,7 +117,7 @@ export class Above {
     const { app } = this.roll;
     const { piece } = app;
     this.fit();
-    const wanted = piece.music !== "free" && piece.notes.size > 0 && piece.notes.size <= MOST && !this.own;
+    const wanted = piece.music !== "free" && piece.notes.size > 0 && piece.notes.size <= MOST && !this.named;
     const key = `${piece.id} ${piece.revision} ${wanted}`;
     if (key === this.#key) return;
     this.#key = key;
@@ -159,8 +159,8 @@ export class Above {
       const middle = (i + 0.5) * ROW + 1;
       if (row === "section") this.#sections(ctx, i * ROW, app.piece.sections);
       else if (row === "chord") {
-        const chords = this.own ? app.piece.chords : this.implied;
-        this.#texts(ctx, middle, chords.map(([time, , symbol]) => [time, chordLabel(symbol)]), `${this.own ? "600" : "italic"} 13px ${FONT}`, this.own ? colours.ink : colours["ink-2"]);
+        const chords = this.named ? app.piece.chords : this.implied;
+        this.#texts(ctx, middle, chords.map(([time, , symbol]) => [time, chordLabel(symbol)]), `${this.named ? "600" : "italic"} 13px ${FONT}`, this.named ? colours.ink : colours["ink-2"]);
       }
       else this.#texts(ctx, middle, app.piece.lyrics, `12.5px ${FONT}`, colours["ink-2"]);
     });

@@ -31,20 +31,20 @@ const hueOf = (track, place) => (track.drum ? -1 : HUES[place % HUES.length]);
 export function ramp(track, place, dark = isDark()) {
   const hue = hueOf(track, place);
   const key = `${hue} ${dark}`;
-  let found = ramps.get(key);
-  if (!found) {
+  let shades = ramps.get(key);
+  if (!shades) {
     const { soft, loud } = dark ? DARK : LIGHT;
-    found = Array.from({ length: LEVELS }, (_, i) => {
+    shades = Array.from({ length: LEVELS }, (_, i) => {
       // Most playing lies between 30 and 110: that part takes most of the ramp.
       const part = Math.min(1, Math.max(0, (i * 8 + 4 - 20) / 90));
       const lightness = soft[0] + (loud[0] - soft[0]) * part;
       const strength = hue < 0 ? 0.012 : soft[1] + (loud[1] - soft[1]) * part;
       return `oklch(${lightness.toFixed(3)} ${strength.toFixed(3)} ${Math.max(0, hue)})`;
     });
-    ramps.set(key, found);
+    ramps.set(key, shades);
   }
-  return found;
+  return shades;
 }
 
-/** A track's own colour, for labels. */
+/** The colour of a track in labels. */
 export const trackColour = (track, place) => ramp(track, place)[11];

@@ -2,6 +2,7 @@
 
 import * as edits from "../document/edits.js";
 import { count, noteWords, pitchWords, positionWords, stretchWords, trackName } from "../document/words.js";
+import { drawNote } from "./gestures.js";
 import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 
@@ -15,6 +16,9 @@ export function rollCommands(app) {
 
 /** The note under the cursor. @param {App} app */
 const under = (app) => app.roll.index.under(app.cursor.time + 1e-4, app.cursor.pitch);
+
+/** The moment some steps of the grid after the cursor. @param {App} app */
+const stepped = (app, steps) => app.beats.step(app.cursor.time, app.settings.division, steps);
 
 /** Says where the cursor is, and what is there. @param {App} app */
 function sayCursor(app, { sound = false } = {}) {
@@ -37,7 +41,6 @@ function walking(app) {
     app.point(time, pitch);
     sayCursor(app, options);
   };
-  const beside = (by) => app.beats.step(app.cursor.time, app.settings.division, by);
   const hop = (direction) => {
     const note = app.roll.index.next({ id: under(app)?.id, time: app.cursor.time }, direction);
     if (note) go(note.start, note.pitch, { sound: true });
@@ -50,7 +53,7 @@ function walking(app) {
   };
   const semitones = (by) => go(app.cursor.time, app.cursor.pitch + by);
   return [
-    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(beside(key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["ArrowLeft", "ArrowRight"], group, what: "One step of the grid", run: ({ key }) => go(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["ArrowUp", "ArrowDown"], group, what: "One semitone", run: ({ key }) => semitones(key === "ArrowUp" ? 1 : -1) },
     { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
@@ -94,26 +97,16 @@ function selecting(app) {
       keys: ["Enter"], group, what: "Select the note under the cursor; draw one where there is none", run() {
         const note = under(app);
         if (note) selection.pickNotes([note.id]);
-        else drawHere(app);
+        else drawNote(app, app.cursor.time, stepped(app, 1), app.cursor.pitch);
         sayCursor(app, { sound: true });
       },
     },
     { keys: ["Shift+Enter"], group, what: "Add the note to the selection, or take it out", run: () => { const note = under(app); if (note) selection.pickNotes([note.id], "toggle"); saySelection(); } },
     { keys: ["B"], group, what: "Select the bar; again: one bar more", run: bars },
-    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(app.beats.step(app.cursor.time, app.settings.division, key === "ArrowLeft" ? -1 : 1)) },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], group, what: "Select a stretch of time", run: ({ key }) => stretch(stepped(app, key === "ArrowLeft" ? -1 : 1)) },
     { keys: ["Ctrl+A"], group, what: "Select all notes", run: () => { const { tracks } = selection; selection.pickNotes([...app.piece.notes.values()].filter((note) => !tracks.size || tracks.has(note.track)).map((note) => note.id)); saySelection(); } },
     { keys: ["Escape"], group, what: "Select nothing", run: () => { selection.drop(); app.say("nothing selected"); } },
   ];
-}
-
-/** A note of one step of the grid at the cursor. @param {App} app */
-function drawHere(app) {
-  const { time, pitch } = app.cursor;
-  if (!app.pen) return;
-  const end = app.beats.step(time, app.settings.division, 1);
-  const operation = edits.draw(app.piece, { start: time, end, pitch, velocity: 80, track: app.pen.id });
-  app.change(operation);
-  app.selection.pickNotes([operation.add[0].id]);
 }
 
 /** @type {import("../document/types.js").Note[]} */

@@ -12,15 +12,25 @@ import { count } from "../document/words.js";
 /** @typedef {import("../document/types.js").Note} Note */
 /** @typedef {{x: number, y: number}} Point */
 
+const VELOCITY = 80; // of notes that are drawn
+
 /** How far the pointer has gone in time, so that the note it holds meets the grid (Alt: freely). */
 function snapped(app, time, by, event) {
   return event.altKey ? by : app.beats.snap(time + by, app.settings.division) - time;
 }
 
 /** Where a note ends that a click draws: as long as the last one, or a line of the grid. @param {App} app */
-export function asLong(app, start) {
+function asLong(app, start) {
   const { division } = app.settings;
   return Math.max(app.beats.step(start, division, 1), app.beats.snap(start + app.drawn, division));
+}
+
+/** Draws a note into the piece, in the track that is meant, and selects it. @param {App} app */
+export function drawNote(app, start, end, pitch) {
+  if (!app.pen) return;
+  const operation = draw(app.piece, { start, end, pitch, velocity: VELOCITY, track: app.pen.id });
+  app.change(operation);
+  app.selection.pickNotes([operation.add[0].id]);
 }
 
 /**
@@ -69,15 +79,13 @@ export function stroke(app, roll, from) {
   const pitch = roll.view.pitch(from.y);
   const track = app.pen?.id ?? 0;
   let end = asLong(app, start);
-  const note = () => ({ id: -1, start, end, pitch, velocity: 80, track });
+  const note = () => ({ id: -1, start, end, pitch, velocity: VELOCITY, track });
   roll.dragged = [note()];
-  app.player.audition(pitch, 80, track);
+  app.player.audition(pitch, VELOCITY, track);
   roll.invalidate("over");
   const keep = () => {
     roll.dragged = [];
-    const operation = draw(app.piece, note());
-    app.change(operation);
-    app.selection.pickNotes([operation.add[0].id]);
+    drawNote(app, start, end, pitch);
   };
   return {
     from,

@@ -1,5 +1,7 @@
 /** Which notes are seen: an index over the notes by time, and what lies under a point. */
 
+import { firstFrom } from "../core/search.js";
+
 /** @typedef {import("../document/types.js").Note} Note */
 /** @typedef {import("./view.js").View} View */
 
@@ -21,26 +23,19 @@ export class NoteIndex {
 
   /** The number of notes that start before a moment. */
   before(seconds) {
-    let low = 0;
-    let high = this.notes.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.notes[middle].start < seconds) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return firstFrom(this.notes, seconds, (note) => note.start);
   }
 
   /** Notes that sound between two moments, in the order of their starts. @returns {Note[]} */
   between(begin, end) {
-    const found = [];
+    const sounding = [];
     const stop = this.before(end);
     for (let block = 0; block * BLOCK < stop; block++) {
       if (this.ends[block] <= begin) continue;
       const last = Math.min(stop, (block + 1) * BLOCK);
-      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) found.push(this.notes[i]);
+      for (let i = block * BLOCK; i < last; i++) if (this.notes[i].end > begin) sounding.push(this.notes[i]);
     }
-    return found;
+    return sounding;
   }
 
   /** The note after a note in order, or the first at or after a moment; with -1 the one before. */

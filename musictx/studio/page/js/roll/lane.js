@@ -4,7 +4,7 @@ import { get, session } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
 import { freeNotes, struck } from "../document/edits.js";
 import { count, dynamicLabel } from "../document/words.js";
-import { remember, remembered } from "../sound/remember.js";
+import { remember, remembered } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
 import { along, HEIGHT, heightOf, stems } from "./strokes.js";
@@ -17,7 +17,7 @@ const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "
 export class Lane {
   /** "velocity", or the number of a controller. */
   what = "velocity";
-  /** Controllers of the file beside the sustain pedal: track, number, movements. @type {[number, number, [number, number][]][]} */
+  /** Controllers of the file but the sustain pedal: track, number, movements. @type {[number, number, [number, number][]][]} */
   #controllers = [];
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();

@@ -1,8 +1,8 @@
 /** Mouse, pen and fingers on the roll, its ruler and its keys. */
 
-import { bounded, draw, erase, freeNotes, move, resize } from "../document/edits.js";
+import { bounded, erase, freeNotes, move, resize } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
-import { asLong, band, drag, stroke } from "./gestures.js";
+import { band, drag, stroke } from "./gestures.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("./roll.js").Roll} Roll */
@@ -102,7 +102,8 @@ function mountStage(app, roll) {
   });
   element.addEventListener("dblclick", (event) => {
     const at = point(event);
-    if (app.settings.tool === "select" && !roll.index.hit(roll.view, at.x, at.y)) drawOne(app, roll, at);
+    if (app.settings.tool !== "select" || roll.index.hit(roll.view, at.x, at.y)) return;
+    stroke(app, roll, at).click();
   });
   element.addEventListener("contextmenu", (event) => event.preventDefault());
 }
@@ -143,17 +144,6 @@ function start(app, roll, at, event, touch) {
 function wipe(app, roll, at) {
   const hit = app.settings.tool === "draw" && roll.index.hit(roll.view, at.x, at.y);
   if (hit) app.change(erase(freeNotes(app.piece, [hit.note.id])));
-}
-
-function drawOne(app, roll, at) {
-  const start = app.beats.floor(roll.view.time(at.x), app.settings.division);
-  const end = asLong(app, start);
-  const pitch = roll.view.pitch(at.y);
-  if (!app.pen) return;
-  const operation = draw(app.piece, { start, end, pitch, velocity: 80, track: app.pen.id });
-  app.change(operation);
-  app.selection.pickNotes([operation.add[0].id]);
-  app.player.audition(pitch, 80, app.pen.id);
 }
 
 /** Moves the view with the pointer. */

@@ -3,7 +3,7 @@
 import { h } from "../core/dom.js";
 import { slider } from "../panels/slider.js";
 import { openDialog } from "../shell/dialog.js";
-import { remember } from "../sound/remember.js";
+import { remember } from "../core/storage.js";
 
 /** @param {import("../app.js").App} app @param {() => void} quantise */
 export function openQuantise(app, quantise) {

@@ -33,8 +33,6 @@ export class Roll {
   hovered = null;
   /** Draw more on the overlay: (context, view, colours). @type {Set<Function>} */
   painters = new Set();
-  /** Milliseconds that the last frames took to draw; for measuring. @type {number[]} */
-  timings = [];
   #stale = { back: false, over: false };
   #frame = 0;
   #lit = "";
@@ -169,7 +167,7 @@ export class Roll {
   /** Keeps the frontier of a proposal in sight. */
   #growing(take, proposal) {
     const at = frontier(proposal, this.app.place(take).begin);
-    if (this.app.player.playing && this.app.settings.follow) return;
+    if (this.app.player.playing) return;
     if (at > this.view.right - 30 / this.view.scale) {
       this.view.left = at - (this.view.width * 0.6) / this.view.scale;
       this.#measure();
@@ -208,12 +206,11 @@ export class Roll {
   }
 
   #draw() {
-    const began = performance.now();
     this.#frame = 0;
     const { app, view } = this;
     const { piece, player } = app;
     if (!piece) return;
-    if (player.playing && app.settings.follow && !this.busy) this.#follow(player.position);
+    if (player.playing && !this.busy) this.#follow(player.position);
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
@@ -224,8 +221,6 @@ export class Roll {
     if (stale) this.#drawBack(piece, visible, gone);
     this.#drawOver(piece, visible, shown, gone);
     if (stale) this.overview.draw();
-    this.timings.push(performance.now() - began);
-    if (this.timings.length > 600) this.timings.shift();
     if (player.playing) this.invalidate("over");
   }
 

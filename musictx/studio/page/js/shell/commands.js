@@ -7,9 +7,9 @@ import { count } from "../document/words.js";
 /** @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command */
 
 /** @param {import("../app.js").App} app @returns {Command[]} */
-export function pageCommands(app, { openHelp }) {
+export function pageCommands(app) {
   const proposals = () => app.proposal?.take.proposals ?? [];
-  /** Of the proposals beside the one that is shown. */
+  /** Shows the next proposal, or one before. */
   const step = (by) => {
     const all = proposals();
     if (!all.length) return;
@@ -38,6 +38,6 @@ export function pageCommands(app, { openHelp }) {
     { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
     { keys: ["V"], group: "Page", what: "Notation, or the piano roll", run: () => app.actions.notation() },
     { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
-    { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => openHelp() },
+    { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => app.actions.help() },
   ];
 }

@@ -20,7 +20,7 @@ export const FORMATS = [
 export function exportLink(app, suffix, query, ...children) {
   const link = h("a.button", {
     draggable: true,
-    // Not the browser's own way to save: it says nothing where the studio refuses.
+    // The browser would save without a word where the studio refuses.
     async onclick(event) {
       event.preventDefault();
       const { download, href } = link;
@@ -56,6 +56,6 @@ export function exportLink(app, suffix, query, ...children) {
 export function losses(app, query) {
   const line = h("small.losses", { role: "note" });
   const words = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-  get(`${session(app.piece.id, "losses")}?${words}`).then(({ losses: said }) => line.replaceChildren(said.join(". ")), () => {});
+  get(`${session(app.piece.id, "losses")}?${words}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
   return line;
 }

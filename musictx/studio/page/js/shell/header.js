@@ -4,7 +4,6 @@ import { fill, h, icon, iconButton } from "../core/dom.js";
 import { cleanName, title } from "../document/words.js";
 import { exportLink, FORMATS, losses } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
-import { openHelp } from "./help.js";
 import { menu } from "./menu.js";
 import { themeButton } from "./theme.js";
 import { openTraining } from "./training.js";
@@ -32,16 +31,16 @@ export function mountHeader(app, header) {
       h("img", { src: "/page/icon.svg", alt: "" })),
     heading, name, state, h("span.gap"), undo, redo, h("span.rule"),
     menu("open", "Open", openItems), menu("export", "Export", exportItems), h("span.rule"),
-    themeButton(app), iconButton("help", "Keys and help (?)", () => openHelp()));
+    themeButton(app), iconButton("help", "Keys and help (?)", () => app.actions.help()));
 
-  let known = /** @type {string[]} */ ([]);
-  examples().then((names) => { known = names; });
+  let names = /** @type {string[]} */ ([]);
+  examples().then((answer) => { names = answer; });
 
   function openItems() {
     const item = (text, onclick) => h("button", { type: "button", onclick }, text);
     return [
       item("A file …", () => chooseFile(app)), item("An empty piece", () => openEmpty(app)), h("hr"),
-      ...known.map((example) => item(title(example), () => openExample(app, example))), h("hr"),
+      ...names.map((example) => item(title(example), () => openExample(app, example))), h("hr"),
       item("All pieces", () => leave(app)), item("Train a model …", () => openTraining(app)),
     ];
   }

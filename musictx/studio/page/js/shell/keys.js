@@ -1,15 +1,15 @@
 /** Key strokes go to commands: those of the roll while it has the focus, those of the page always. */
 
 import { chord } from "./chord.js";
-import { openHelp, setCommands } from "./help.js";
+import { openHelp } from "./help.js";
 import { pageCommands } from "./commands.js";
 import { rollCommands } from "../roll/commands.js";
 
 /** @param {import("../app.js").App} app */
 export function mountKeys(app) {
   const roll = rollCommands(app);
-  const page = pageCommands(app, { openHelp });
-  setCommands([...page, ...roll]);
+  const page = pageCommands(app);
+  app.actions.help = () => openHelp([...page, ...roll]);
   const table = (commands) => new Map(commands.flatMap((command) => command.keys.map((key) => [key, command])));
   const ofRoll = table(roll);
   const ofPage = table(page);

@@ -1,10 +1,10 @@
-/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself, at once when it is undone. */
+/** Sentences in the page: what went wrong stays until it is closed, what was done goes by itself. And sentences for screen readers. */
 
 import { fill, h, iconButton } from "../core/dom.js";
 import { sentence } from "../document/words.js";
 
 const BRIEF = 5000; // milliseconds
-const PATIENCE = 700; // milliseconds without a connection before it is said
+const PATIENCE = 700; // milliseconds without a connection before the page says so
 
 /** @param {import("../app.js").App} app @param {HTMLElement} region */
 export function mountMessages(app, region) {
@@ -12,10 +12,9 @@ export function mountMessages(app, region) {
     h("p", null, "The studio does not answer. What it has confirmed is safe; the rest is sent as soon as it is back."));
   const list = h("div", { role: "status", "aria-live": "polite" });
   fill(region, list, lost);
-  const goes = /** @type {WeakMap<Element, (piece: import("../document/types.js").Piece) => boolean>} */ (new WeakMap());
   let timer;
 
-  app.on("message", ({ text, kind, holds, back }) => {
+  app.on("message", ({ text, kind, back }) => {
     for (const same of list.querySelectorAll(".message")) if (same.dataset.text === text) same.remove();
     const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, sentence(text)));
     message.dataset.text = text;
@@ -24,16 +23,7 @@ export function mountMessages(app, region) {
     list.append(message);
     while (list.children.length > 3) list.firstElementChild.remove();
     if (kind === "done") setTimeout(() => message.remove(), back ? 3 * BRIEF : BRIEF);
-    if (holds) goes.set(message, holds);
   });
-  const look = (piece) => {
-    for (const message of [...list.children]) {
-      const holds = goes.get(message);
-      if (holds && !(piece && holds(piece))) message.remove();
-    }
-  };
-  app.on("piece", look);
-  app.on("opened", look);
   app.on("connection", (online) => {
     clearTimeout(timer);
     if (!online) timer = setTimeout(() => { lost.hidden = false; }, PATIENCE);
@@ -41,5 +31,18 @@ export function mountMessages(app, region) {
       lost.hidden = true;
       app.done("The studio is back.");
     }
+  });
+}
+
+/** Sentences for screen readers, the newest last. @param {import("../app.js").App} app @param {HTMLElement} region  with aria-live */
+export function mountAnnouncer(app, region) {
+  let even = false;
+  app.on("say", (text) => {
+    even = !even;
+    region.textContent = text + (even ? "" : "\u00a0"); // a sentence that comes again is another text
+  });
+  app.takes.on("finished", ({ take, proposal }) => {
+    const what = proposal.state === "failed" ? "failed" : `is ready, ${proposal.notes.length} notes`;
+    app.say(`${take.label}: proposal ${proposal.number} ${what}`);
   });
 }

@@ -11,7 +11,7 @@ const PATIENCE = 2000; // milliseconds until a studio that did not answer is ask
 
 /** @param {import("../app.js").App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
-  const known = h("div.examples");
+  const exampleList = h("div.examples");
   const list = h("ul.earlier");
   const past = h("section", { hidden: true, "aria-labelledby": "earlier" }, h("h2#earlier", null, "Earlier pieces"), list);
   fill(screen, h("main.start", null,
@@ -25,7 +25,7 @@ export function mountStart(app, screen) {
         icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin.")),
       h("button.door", { type: "button", onclick: () => openTraining(app) },
         icon("spark"), h("b", null, "Train a model"), h("span.hint", null, "On a folder of your own music: a model of your own in some minutes."))),
-    h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), known),
+    h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), exampleList),
     past,
     h("footer", null, "Pieces are kept in the folder that musictx studio was started with. Press ? at any time for the keys."),
   ));
@@ -39,7 +39,7 @@ export function mountStart(app, screen) {
       return;
     }
     const [names, pieces] = answers;
-    fill(known, ...names.map((name) => h("button", { type: "button", onclick: () => openExample(app, name) }, title(name))));
+    fill(exampleList, ...names.map((name) => h("button", { type: "button", onclick: () => openExample(app, name) }, title(name))));
     past.hidden = !pieces.length;
     fill(list, ...pieces.map(entry));
   }
@@ -53,7 +53,7 @@ export function mountStart(app, screen) {
         try {
           await remove(session(piece.id));
           const back = () => post(session(piece.id, "restore")).catch((error) => app.fail(error)).then(refresh);
-          app.done(`${name} was moved to the folder "deleted" beside the other pieces.`, undefined, back);
+          app.done(`${name} was moved to the folder "deleted" with the other pieces.`, back);
         } catch (error) {
           app.fail(error);
         }

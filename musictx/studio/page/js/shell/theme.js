@@ -1,7 +1,7 @@
 /** Light, dark, or as the system has it; remembered by the browser. */
 
 import { h, icon, fill } from "../core/dom.js";
-import { remember, remembered } from "../sound/remember.js";
+import { remember, remembered } from "../core/storage.js";
 
 const ORDER = ["auto", "light", "dark"];
 const WORDS = { auto: "as the system has it", light: "light", dark: "dark" };

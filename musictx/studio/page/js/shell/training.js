@@ -1,4 +1,4 @@
-/** The dialog that trains a model on a folder of one's own music: what is in it, the losses, samples, the model. */
+/** The dialog that trains a model on a folder of music: what is in it, the losses, samples, the model. */
 
 import { get, post, remove } from "../core/api.js";
 import { fill, h, icon } from "../core/dom.js";
@@ -14,7 +14,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @param {import("../app.js").App} app */
 export function openTraining(app) {
   const folder = h("input", { type: "text", placeholder: "~/midi", spellcheck: false, required: true, "aria-describedby": "folder-hint" });
-  const found = h("p.found", { role: "status" });
+  const summary = h("p.found", { role: "status" });
   const command = h("code", { tabIndex: 0 });
   const shown = h("div.command", { hidden: true }, command);
   const begin = h("button.gold", { type: "button", disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
@@ -27,7 +27,7 @@ export function openTraining(app) {
   const samples = h("ul.samples", { "aria-label": "What the model played meanwhile" });
   const stop = h("button", { type: "button", onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
   const use = h("button.gold", { type: "button", onclick: take }, icon("check"), h("span", null, "Use this model"));
-  const body = h("div.training", null, form, found, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
+  const body = h("div.training", null, form, summary, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
   const dialog = openDialog("Train a model on your music", body);
   let last = /** @type {Training} */ ({ state: "none" });
 
@@ -35,20 +35,20 @@ export function openTraining(app) {
 
   async function lookAt() {
     look.disabled = true;
-    fill(found, "Looking …");
+    fill(summary, "Looking …");
     const contents = await asked(post("training/look", { folder: folder.value }));
     look.disabled = false;
-    if (contents) fill(found, holds(contents));
+    if (contents) fill(summary, holds(contents));
     begin.disabled = !contents || last.state === "training";
     showCommand(contents?.command ?? "");
   }
 
-  /** The answer to a request; why there is none is said here, where it is seen. */
+  /** The answer to a request; the dialog shows why there is none. */
   async function asked(request) {
     try {
       return await request;
     } catch (error) {
-      fill(found, sentence(error.message));
+      fill(summary, sentence(error.message));
       return null;
     }
   }
@@ -78,24 +78,24 @@ export function openTraining(app) {
   }
 
   async function refresh() {
-    const told = /** @type {Training | null} */ (await app.reach(get("training")));
-    if (!told || !dialog.isConnected) return;
-    const runs = told.state === "training";
-    if (told.state !== "none" && last.state === "none" && !folder.value) folder.value = told.folder;
-    if (told.state !== "none" && (runs || folder.value === told.folder)) showCommand(told.command);
-    state.textContent = standing(told);
-    begin.lastElementChild.textContent = told.state === "stopped" && folder.value === told.folder ? "Go on" : "Train";
+    const now = /** @type {Training | null} */ (await app.reach(get("training")));
+    if (!now || !dialog.isConnected) return;
+    const runs = now.state === "training";
+    if (now.state !== "none" && last.state === "none" && !folder.value) folder.value = now.folder;
+    if (now.state !== "none" && (runs || folder.value === now.folder)) showCommand(now.command);
+    state.textContent = standing(now);
+    begin.lastElementChild.textContent = now.state === "stopped" && folder.value === now.folder ? "Go on" : "Train";
     if (runs) begin.disabled = true;
-    else if (folder.value && folder.value === told.folder) begin.disabled = false;
+    else if (folder.value && folder.value === now.folder) begin.disabled = false;
     folder.disabled = look.disabled = runs;
     stop.hidden = !runs;
-    use.hidden = !told.model;
-    if (String(told.rows) !== String(last.rows)) fill(chart, drawn(told.rows ?? []));
-    if (String(told.samples) !== String(last.samples)) fill(samples, ...(told.samples ?? []).toReversed().map(sample));
-    last = told;
+    use.hidden = !now.model;
+    if (String(now.rows) !== String(last.rows)) fill(chart, drawn(now.rows ?? []));
+    if (String(now.samples) !== String(last.samples)) fill(samples, ...(now.samples ?? []).toReversed().map(sample));
+    last = now;
   }
 
-  /** One that can be heard; its sound is made when it is asked for. */
+  /** A sample with a player; its sound is made when somebody listens. */
   function sample(step) {
     const label = `After step ${step}`;
     return h("li", null, h("span", null, label), h("audio", { controls: true, preload: "none", src: `/api/training/samples/${step}.wav`, "aria-label": label }));

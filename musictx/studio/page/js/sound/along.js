@@ -1,58 +1,50 @@
 /** Listening to a proposal, also while it is composed. */
 
-import { frontier, leaving, returning } from "../document/takes.js";
-import { remembered } from "./remember.js";
+import { remembered } from "../core/storage.js";
+import { frontier, isRunning, leaving, returning } from "../document/takes.js";
 
 /** @typedef {import("../app.js").App} App */
 /** @typedef {import("../document/types.js").Take} Take */
 
 /**
- * What is to be played to hear a proposal with all that it leaves as it is. Notes that are composed
- * meanwhile come in as they are known.
+ * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
  * @param {App} app @param {Take} take @param {number} number  of the proposal
  * @returns {import("../app.js").Playable}
  */
-export function hearing(app, take, number) {
+export function withProposal(app, take, number) {
   const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
   let notes = /** @type {any[]} */ ([]);
   let tracks = /** @type {any[]} */ ([]);
   let state = "";
-  /** Both stay the same objects until there is news. */
-  function refresh() {
-    const { piece } = app;
-    const proposal = app.accepted(take, /** @type {any} */ ({ number })) ? undefined : now();
-    const fresh = proposal?.notes ?? [];
-    const seen = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
-    if (seen === state) return;
-    state = seen;
-    const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
-    notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
-    const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
-    for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
-    if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
-  }
   return {
-    notes() {
-      refresh();
-      return notes;
-    },
-    tracks() {
-      refresh();
-      return tracks;
+    music() {
+      const { piece } = app;
+      const proposal = app.accepted(take, /** @type {any} */ ({ number })) ? undefined : now();
+      const news = `${piece.revision} ${proposal?.state} ${proposal?.version}`;
+      if (news !== state) { // else both lists stay the same objects
+        state = news;
+        const fresh = proposal?.notes ?? [];
+        const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
+        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
+        const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
+        for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
+        if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
+      }
+      return { ...piece, notes, tracks };
     },
     edge() {
       const proposal = now();
-      return proposal?.state === "composing" || proposal?.state === "waiting" ? frontier(proposal, app.place(take).begin) : Infinity;
+      return isRunning(proposal) ? frontier(proposal, app.place(take).begin) : Infinity;
     },
     proposal: { take: take.id, proposal: number },
   };
 }
 
 /**
- * Where one's own take begins to be composed and nothing else plays, it is heard from its first note on.
- * @param {App} app @param {any} player @param {import("../app.js").Player} page
+ * Where a take begins to be composed that this page shows, and nothing else plays, it sounds from its first note on.
+ * @param {App} app @param {import("../app.js").Player} player
  */
-export function listenAlong(app, player, page) {
+export function listenAlong(app, player) {
   const played = new Set();
   app.takes.on("notes", ({ take, proposal }) => {
     const name = `${app.piece?.id} ${take.id}`; // takes of every piece are numbered from 1
@@ -60,6 +52,6 @@ export function listenAlong(app, player, page) {
     played.add(name);
     // Before the first click or key a browser lets no page sound.
     if (navigator.userActivation?.hasBeenActive === false) return;
-    if (remembered("along", true) && !page.playing) page.play(app.place(take).begin, hearing(app, take, proposal.number));
+    if (remembered("along", true) && !player.playing) player.play(app.place(take).begin, withProposal(app, take, proposal.number));
   });
 }

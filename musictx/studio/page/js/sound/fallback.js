@@ -1,4 +1,4 @@
-// Where the synthesiser cannot run: the server's own sound of the document, as a WAV file.
+// Where the synthesiser cannot run: the sound of the document as a WAV file of the server.
 
 /**
  * Plays the export of a session with the same surface as a run of the player.

@@ -6,7 +6,7 @@ import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
 import { hull } from "../selection.js";
 import { createPlayer } from "./player.js";
-import { remember, remembered } from "./remember.js";
+import { remember, remembered } from "../core/storage.js";
 
 /** @typedef {import("../app.js").App} App */
 
@@ -22,14 +22,14 @@ export function mountSound(app, bar) {
       if (state === "deaf") return app.emit("message", { text: "Nothing is heard: this browser has no way to the loudspeakers, or was not allowed to use them.", kind: "error" });
       bar.dataset.state = state;
       if (state !== "file") app.emit("play", page);
-      else if (!told) app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });
-      told ||= state === "file";
+      else if (!warned) app.emit("message", { text: `This browser plays the server's sound file instead of single notes (${why}).`, kind: "error" });
+      warned ||= state === "file";
     },
     onPosition: show,
   });
-  let told = false;
+  let warned = false;
   let loop = false;
-  let listening = null; // a proposal that is listened to, instead of the piece
+  let listening = false; // to a proposal, instead of the piece
 
   /** The stretch that is repeated: what is selected, else the whole piece. */
   const stretch = () => {
@@ -43,21 +43,19 @@ export function mountSound(app, bar) {
   const page = {
     get position() { return player.position; },
     get playing() { return player.playing || player.state === "loading"; },
-    play(from = player.position, /** @type {Partial<import("../app.js").Playable>} */ options = {}) {
+    play(from = player.position, /** @type {import("../app.js").Playable | undefined} */ instead) {
       if (!app.piece) return;
-      listening = options.notes ? options : null;
-      const within = stretch();
-      if (within && !listening && (from < within[0] || from >= within[1])) [from] = within;
+      listening = Boolean(instead);
+      const within = listening ? null : stretch();
+      if (within && (from < within[0] || from >= within[1])) [from] = within;
       else if (!listening && !within && from >= app.piece.duration) from = 0;
-      const { notes, tracks, edge } = options;
-      const music = notes && (() => ({ ...app.piece, notes: notes(), tracks: tracks() }));
-      player.play(from, { music, edge, loop: listening ? null : within, proposal: options.proposal });
+      player.play(from, { ...instead, loop: within });
     },
     /** The selection once, or on from the cursor where nothing is selected. */
     playSelection() {
       const { range, notes } = app.selection;
       const chosen = range ?? hull([...notes].flatMap((id) => app.piece.notes.get(id) ?? []));
-      listening = null;
+      listening = false;
       player.play(chosen?.begin ?? app.cursor.time, { end: chosen?.end });
     },
     stop() { player.stop(); },
@@ -130,7 +128,7 @@ export function mountSound(app, bar) {
     const within = stretch();
     if (String(within) !== String(player.loop)) page.play();
   }
-  listenAlong(app, player, page);
+  listenAlong(app, page);
   // Browsers make sound only after a gesture: the first one loads the synthesiser.
   const first = () => {
     for (const kind of ["pointerdown", "keydown"]) removeEventListener(kind, first, true);

@@ -1,6 +1,6 @@
 // The sound card: one AudioContext, made after a gesture, with the synthesiser, a limiter and a volume.
 import { createSynth } from "./synth.js";
-import { heardNow } from "./transport.js";
+import { audibleNow } from "./transport.js";
 
 // Firefox waits for its sound server when it is first asked how late the sound is, and that server may be
 // waiting for Firefox: the page would stand still for ever. So it is not asked; this is near to what it says.
@@ -33,11 +33,11 @@ export function createOutput() {
       // Ears hear in decibels: half of the way is a quarter of the amplitude.
       gain?.gain.setTargetAtTime(LOUDER * volume ** 2, context.currentTime, 0.02);
     },
-    /** The time of the context that is heard now, or was at a time of `performance.now()`. */
-    heard(performanceTime = performance.now()) {
+    /** The time of the context that the loudspeakers play now, or played at a time of `performance.now()`. */
+    audible(performanceTime = performance.now()) {
       if (UNASKED !== null) return context.currentTime - UNASKED + (performanceTime - performance.now()) / 1000;
       const now = performance.now();
-      return heardNow(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
+      return audibleNow(context.getOutputTimestamp?.(), context.currentTime, context.outputLatency || 0, now) + (performanceTime - now) / 1000;
     },
   };
 

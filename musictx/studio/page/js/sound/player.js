@@ -11,7 +11,7 @@ const AHEAD_HIDDEN = 2.5;
 const TICK = 60; // milliseconds
 const TAIL = 1.0; // seconds that the playhead goes on after the last note
 const PREVIEW = 0.35;
-const DEAF = 3000; // milliseconds without a clock after which it is said that nothing is heard
+const DEAF = 3000; // milliseconds without a clock after which the page says that nothing sounds
 
 /** @typedef {import("./schedule.js").Note} Note */
 /** @typedef {{notes: Map<number, Note> | Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
@@ -20,14 +20,14 @@ const DEAF = 3000; // milliseconds without a clock after which it is said that n
  * @property {() => Music} [music] instead of the document; asked again and again, so that notes may still come
  * @property {[number, number] | null} [loop] seconds of the document
  * @property {number} [end] where to stop, Infinity for never; else after the last note
- * @property {() => number} [edge] up to where the notes are known; the music waits there
+ * @property {() => number} [edge] up to where notes have been composed; the music waits there
  * @property {number[]} [countIn] seconds before the start at which it clicks, the largest first
  * @property {{take: number, proposal: number}} [proposal] for machines without the synthesiser
  */
 
 /**
  * @param {{getDocument: () => any, onPosition?: (seconds: number) => void, onState?: (state: string, why?: string) => void}} page
- *     onState hears "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser,
+ *     onState gets "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser,
  *     "deaf" where there is no way to the loudspeakers
  */
 export function createPlayer({ getDocument, onPosition = () => {}, onState = () => {} }) {
@@ -85,7 +85,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     synth.send(clicks.flatMap((before, i) => clickEvents([[now + clicks[0] - before, 0, i === 0 ? 1 : 2]], 0, Infinity)));
 
     let previous = null, sorted = [], last = 0, held = true;
-    /** Notes that began before their end was known. */
+    /** Notes that began and have no end yet. */
     let open = [];
     const tick = () => {
       const current = ask();
@@ -103,7 +103,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       }
       if (current.tracks !== playing) {
         playing = current.tracks;
-        arrange(current, synth).then((found) => { channels = found; });
+        arrange(current, synth).then((arranged) => { channels = arranged; });
       }
       const pedals = current.pedals ?? [];
       const edge = options.edge?.() ?? Infinity;
@@ -112,7 +112,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
       const events = [];
       const windows = transport.take(time + (document.hidden ? AHEAD_HIDDEN : AHEAD), limit);
       for (const { from: a, to: b, offset, stop: cut } of windows) {
-        const found = [
+        const inWindow = [
           // A pedal that is down at the end of a loop need not be so at its beginning.
           ...(held || a === transport.loop?.[0] ? standingPedals(pedals, channels, a) : []),
           ...(held ? heldEvents(sorted, channels, a, cut) : []),
@@ -120,7 +120,7 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
           ...pedalEvents(pedals, channels, a, b),
           ...(metronome ? clickEvents(current.beats ?? [], a, b) : []),
         ];
-        events.push(...found.map(([at, ...rest]) => [at + offset, ...rest]));
+        events.push(...inWindow.map(([at, ...rest]) => [at + offset, ...rest]));
         for (const note of open) note.offset ??= offset;
         held = false;
       }
@@ -137,8 +137,8 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     const timer = setInterval(tick, TICK);
     run = {
       loop: transport.loop,
-      position: () => transport.at(output.heard()),
-      at: (performanceTime) => transport.at(output.heard(performanceTime)),
+      position: () => transport.at(output.audible()),
+      at: (performanceTime) => transport.at(output.audible(performanceTime)),
       retune: () => mix(synth, channels),
       end() {
         clearInterval(timer);
@@ -190,10 +190,10 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     /** The stretch that is repeated now. */
     get loop() { return run?.loop ?? null; },
     get state() { return state; },
-    /** The moment of the document that is heard, or where it was stopped. */
+    /** The moment of the document that sounds, or where it was stopped. */
     get position() { return run ? run.position() : cursor; },
     set position(/** @type {number} */ seconds) { cursor = seconds; },
-    /** The moment of the document that was heard at a time of `performance.now()`, for recording. */
+    /** The moment of the document that sounded at a time of `performance.now()`, for recording. */
     at: (/** @type {number} */ performanceTime) => (run?.at ? run.at(performanceTime) : cursor),
     /** One note, briefly. */
     async audition(pitch, velocity, track) {

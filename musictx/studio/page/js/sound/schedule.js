@@ -1,9 +1,10 @@
 // What sounds in a stretch of time: notes, pedals and clicks as MIDI events. Pure: no audio here.
+import { firstFrom } from "../core/search.js";
 
-/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: not known yet */
+/** @typedef {{start: number, end: number | null, pitch: number, velocity: number, track: number}} Note end null: it still sounds */
 /** A moment of the document, a channel, a status byte and two bytes. @typedef {[number, number, number, number, number]} Event */
 
-const SHORTEST = 0.03; // seconds; a note without length is heard nevertheless
+const SHORTEST = 0.03; // seconds; a note without length sounds, too
 export const METRONOME = 0; // the channel of the clicks; tracks follow
 const [BAR_CLICK, BEAT_CLICK] = [76, 77]; // woodblocks
 const CLICK_SECONDS = 0.05;
@@ -36,20 +37,9 @@ export function prepared(/** @type {Iterable<Note>} */ notes) {
   return result;
 }
 
-/** The first index whose value is not below `moment`. */
-export function firstFrom(/** @type {any[]} */ list, /** @type {number} */ moment, value = (one) => one) {
-  let low = 0, high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (value(list[middle]) < moment) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 /**
- * Events of notes that begin in [from, to). Notes end at `stop` at the latest; those whose end is not
- * known begin only, and are added to `open`.
+ * Events of notes that begin in [from, to). Notes end at `stop` at the latest; those that have no end yet
+ * only begin, and are added to `open`.
  * @param {ReturnType<typeof prepared>} notes
  * @param {Map<number, number>} channels
  * @param {any[]} [open]

@@ -72,7 +72,7 @@ export async function createSynth(context, font) {
   };
 }
 
-/** The browser's own decoder, at the rate of the recording, so that loops stay where they are. */
+/** The browser decodes, at the rate of the recording, so that loops stay where they are. */
 function decode(/** @type {ArrayBuffer} */ data, /** @type {number} */ rate) {
   return new OfflineAudioContext(1, 1, rate).decodeAudioData(data);
 }

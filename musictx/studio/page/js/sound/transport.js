@@ -52,11 +52,12 @@ export class Transport {
 const LATEST = 1; // seconds that sound may take to the ears; Bluetooth takes some tenths
 
 /**
- * The time of a context that is heard now, as its stamp says it where that can be so: in WebKitGTK the clock of
- * the stamp goes twice as fast as the page's. Seconds, but for `now` and the stamp's own clock: milliseconds.
+ * The time of a context that the loudspeakers play now: by its time stamp where that is possible (in WebKitGTK the
+ * clock of the stamp runs twice as fast as the page's), else by its latency. Seconds, but `now` and the clock of the
+ * stamp count milliseconds.
  * @param {{contextTime?: number, performanceTime?: number} | undefined} stamp
  */
-export function heardNow(stamp, currentTime, latency, now) {
+export function audibleNow(stamp, currentTime, latency, now) {
   const reported = stamp?.performanceTime ? stamp.contextTime + (now - stamp.performanceTime) / 1000 : NaN;
   return reported > currentTime - LATEST && reported < currentTime + 0.1 ? reported : currentTime - latency;
 }

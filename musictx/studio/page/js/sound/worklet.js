@@ -7,7 +7,7 @@ import { SoundBankLoader, SpessaSynthProcessor } from "../../vendor/spessasynth/
 
 /* global sampleRate, currentTime, registerProcessor, AudioWorkletProcessor */
 
-const QUIET = 1e-5; // below this nothing is heard
+const QUIET = 1e-5; // quieter sound is inaudible
 
 class Synth extends AudioWorkletProcessor {
   constructor() {
