@@ -82,7 +82,7 @@ def build(
         penalties.insert(0, note_limits.instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
         again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-        penalties.append(EachRow(again))
+        penalties += [EachRow([note_limits.Silence(events)] * rows), EachRow(again)]
     if density or (density is None and sampling.habits):
         targets = [density or one.density or stats.density for one in primers]
         gain = ASKED_GAIN if density else USUAL_GAIN
