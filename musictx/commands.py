@@ -60,12 +60,17 @@ class Command:
         return {word: name for word, name in named if word != name}
 
 
+@dataclass
+class NoOptions:
+    """Of a command without options."""
+
+
 _SAMPLED = ("model.path", "sampling.temperature", "sampling.top_p")
 
 EVERY = (
     Command(
         name="prepare",
-        options="musictx.config.prepare:PrepareConfig",
+        options="musictx.config.train:PrepareConfig",
         run="musictx.apps.prepare:run",
         about="Turn a folder of music into token files (train does it by itself).",
         examples=("musictx prepare ~/midi",),
@@ -129,7 +134,7 @@ EVERY = (
     Command(
         name="accompany",
         options="musictx.config.infill:AccompanyConfig",
-        run="musictx.apps.accompany:run",
+        run="musictx.apps.infill:run",
         about="Write an accompaniment to a melody or chords, or add parts to a song.",
         examples=(
             "musictx accompany tune.mid",
@@ -236,7 +241,7 @@ EVERY = (
     ),
     Command(
         name="doctor",
-        options="musictx.config.doctor:DoctorConfig",
+        options="musictx.commands:NoOptions",
         run="musictx.apps.doctor:run",
         about="Say what this machine has and which paths are taken on it; a self-test.",
         examples=("musictx doctor",),

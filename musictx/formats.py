@@ -28,6 +28,9 @@ SUFFIXES = MIDI_SUFFIXES + XML_SUFFIXES
 #: Endings of texts with chords, which :func:`read` takes too; corpora do not.
 CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html", ".irealb")
 
+#: Endings of recordings, which hold no notes.
+AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
+
 #: What calls the function that reads a file: ``call(function, *arguments)``.
 _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
 
@@ -121,6 +124,8 @@ def _parse(
                 return chart
         if name.endswith(XML_SUFFIXES):
             return _notation().read(data, limits=limits, repeats=repeats, repairs=repairs)
+    if data[:4] != b"MThd" and (name.endswith(AUDIO_SUFFIXES) or data[8:12] == b"WAVE"):
+        raise ReadError("the file: a recording; transcribe it to MIDI first", "audio")
     from musictx import midi
 
     return midi.read(data, limits=limits, repairs=repairs)

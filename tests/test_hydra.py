@@ -213,12 +213,12 @@ def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monke
     assert sys.argv == before
 
 
-def test_the_run_folder_is_hydras(ran, capsys):
-    assert cli.main(["train", "hydra.run.dir=here", *TINY]) == 0
-    assert ran[0].out == "here"
-    assert cli.main(["train", "hydra.run.dir=other", "out=there", *TINY]) == 2
+def test_out_names_the_run_folder_and_hydra_that_of_a_sweep(ran, capsys):
+    assert cli.main(["train", "hydra.run.dir=here", *TINY]) == 2
+    assert "out= names the run" in capsys.readouterr().err
+    assert cli.main(["train", "-m", "hydra.sweep.dir=other", "out=there", *TINY]) == 2
     assert "both name the run folder" in capsys.readouterr().err
-    assert not Path("other").exists()
+    assert not left()
     assert cli.main(["evaluate", "hydra.run.dir=here"]) == 2
     assert "hydra.run.dir: no such option of musictx evaluate" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from musictx.apps.results import say
 from musictx.attention import api
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
-from musictx.config import DoctorConfig
+from musictx.commands import NoOptions
 from musictx.errors import UserError
 from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
@@ -27,7 +27,7 @@ SECONDS = 5.0
 CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
-def run(config: DoctorConfig) -> bool:
+def run(config: NoOptions) -> bool:
     """Print the page; whether the self-test is right. ``UserError`` where it is not."""
     for what, text in (*_machine(), *_added(), *_paths()):
         say(f"{what:<11} {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from musictx.apps.results import (
     new_notes,
     notice_of_beats,
     on_beats,
-    progress_of,
     read_music,
     report,
     say,
@@ -29,6 +28,7 @@ from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
+from musictx.progress import progress
 from musictx.sampling import idiom, timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.continuation import to_bar_line
@@ -193,17 +193,13 @@ def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
         )
-    with progress_of("generating", *_total(config)) as progress:
-        takes = pieces(bundle, [primer], [score], config, seeds=[work.seed], progress=progress)
+    unknown = config.bars is not None or config.form is not None or config.tokens is not None
+    length = config.seconds or (None if unknown else USUAL_SECONDS)
+    with progress("generating", "seconds", length) as update:
+        more = {"seeds": [work.seed], "progress": lambda _, seconds: update(seconds)}
+        takes = pieces(bundle, [primer], [score], config, **more)
         for number, sample in takes:
             yield work.write(number, sample, new_notes(sample), sample.remark)
-
-
-def _total(config: GenerateConfig) -> tuple[float | None, str]:
-    if config.tokens is not None and config.seconds is None:
-        return float(config.tokens), "tokens"
-    unknown = config.bars is not None or config.form is not None
-    return config.seconds or (None if unknown else USUAL_SECONDS), "seconds"
 
 
 def primer_of(
@@ -246,31 +242,18 @@ def pieces(
     primers: Sequence[Primer],
     files: Sequence[Score | None],
     request: GenerateConfig,
-    *,
-    seeds: Sequence[int],
-    constraints: Sequence[Penalty] = (),
-    processors: Sequence[Processor] = (),
-    progress: Progress | None = None,
-    on_event: OnEvent | None = None,
+    **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
     """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
     ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
-    other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    other arguments are those of :func:`~musictx.sampling.composer.continuations`, ``seeds`` one
+    number a primer."""
     path = registry.PIECES.get(bundle.tokenizer.name)
     if path is None and request.form is not None:
         raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
+    compose: Callable[..., Iterator[tuple[int, Sample]]]
     compose = continued if path is None else registry.load(path)
-    yield from compose(
-        bundle,
-        primers,
-        files,
-        request,
-        seeds=seeds,
-        constraints=constraints,
-        processors=processors,
-        progress=progress,
-        on_event=on_event,
-    )
+    return compose(bundle, primers, files, request, **more)
 
 
 def continued(

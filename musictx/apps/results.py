@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
 from musictx.notes import Score
-from musictx.progress import progress
-from musictx.sampling.composer import Progress
 from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
@@ -237,19 +234,3 @@ def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list
     formats.writer(sound)(score, sound)
     formats.writer(picture)(score, picture, seam=seam or None)
     return [path, sound, picture]
-
-
-@contextlib.contextmanager
-def progress_of(what: str, total: float | None, unit: str) -> Iterator[Progress]:
-    """Progress of the slowest piece, in seconds of music; or in steps, whatever is written in
-    them, if ``unit`` is tokens."""
-    steps = 0
-    with progress(what, unit, total) as update:
-
-        def step(count: int, written: float) -> None:
-            nonlocal steps
-            steps += 1
-            reached = float(steps) if unit == "tokens" else written
-            update(reached if total is None else min(reached, total))
-
-        yield step

@@ -12,7 +12,6 @@ from musictx.apps.results import (
     Result,
     Work,
     check_notation,
-    progress_of,
     read_music,
     report,
     say,
@@ -29,6 +28,7 @@ from musictx.chorale.tune import Gap, Tune
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.progress import progress
 from musictx.sampling import penalties
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
@@ -63,12 +63,8 @@ def results(config: HarmoniseConfig, notice: Notice = say) -> Iterator[Result]:
     for remark in tune.remarks():
         notice(remark)
     steps = float(config.samples * len(tune.given))
-    with progress_of("harmonising", steps, "steps") as progress:
-
-        def share(done: float) -> None:
-            progress(config.particles * 4, steps * done)
-
-        harmonies = pieces(work.bundle, tune, config, work.seed, share)
+    with progress("harmonising", "steps", steps) as update:
+        harmonies = pieces(work.bundle, tune, config, work.seed, lambda done: update(steps * done))
         for number, (harmony, sample) in enumerate(harmonies):
             yield work.write(number, sample, _assessment(harmony, tune))
 

@@ -1,4 +1,5 @@
-"""Runs ``train`` by Hydra: once, as a sweep, or to show what it composed."""
+"""Composes the configuration of ``train`` with Hydra and runs it: once, as a sweep, or with --cfg
+only to show it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,17 @@ def train(
     flags: Sequence[str] = (),
     folders: Sequence[Path] = (),
 ) -> None:
-    """Compose the words ``typed`` and call ``task`` with the configuration.
+    """Compose a configuration from the words ``typed`` and call ``task`` with it.
 
-    flags    checked, all of them Hydra's: --multirun, --cfg job, --config-dir DIR, ...
-    folders  that of --config-dir
+    flags    flags of Hydra, already checked: --multirun, --cfg job, --config-dir DIR, ...
+    folders  the folder of --config-dir, if any
 
-    A sweep calls ``task`` for each of its runs and gives their ``validation_loss`` to the sweeper.
-    Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
-    raises.
+    A sweep calls ``task`` for each of its runs and passes their ``validation_loss`` to the sweeper.
+    Raises :class:`ConfigError` in one sentence if Hydra cannot compose the words, and whatever
+    ``task`` raises.
     """
     words = normalise(typed, sweep="--multirun" in flags, folders=folders)
-    if "--config-name" not in flags:  # that file says how to begin
+    if "--config-name" not in flags:  # a file of the user's decides what training starts from
         words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
@@ -60,12 +61,13 @@ def train(
         try:
             with translated():
                 config = as_config(composed)
-            its_words = list(typed)
-            _run_folder(config, settings, in_sweep)
+            run_words = list(typed)
             if in_sweep:
-                its_words = options if config.out is None else [*options, f"out={config.out}"]
-            # Lightning starts its other processes by the command line: that of this run alone.
-            with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
+                _name_folder(config, settings.sweep)
+                run_words = options if config.out is None else [*options, f"out={config.out}"]
+            # Lightning starts its other processes with the command line, so it must be that of this
+            # run, not that of the sweep.
+            with _argv(["train", *(f for f in flags if f != "--multirun"), *run_words]):
                 result = task(config)
         except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
@@ -76,16 +78,11 @@ def train(
             return sweep.keep(settings, options, result)
         return None
 
-    dirs = [Path(w.split("=", 1)[1].strip("'\"")) for w in words if w.startswith("hydra.run.dir=")]
-    dirs = [folder for folder in dirs if not folder.exists()]  # Hydra makes it before the job
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
     try:
-        composing = translated(lambda: bool(entered))
-        with composing, _argv([*flags, *words]), _environment("HYDRA_FULL_ERROR", "1"):
+        with translated(lambda: bool(entered)), _argv([*flags, *words]):
             job()
     finally:
-        for folder in dirs:
-            with suppress(OSError):  # what is not empty stays
-                folder.rmdir()
         sweep.finish()
     if failed:
         raise failed[0]
@@ -94,9 +91,9 @@ def train(
 def as_config(composed: Any) -> Any:
     """The options that Hydra composed as the checked dataclass of train.
 
-    Flags of Lightning's Trainer stand beside the options of ``trainer``, arguments of an optimizer
-    of the user's beside those of ``optim``; the dataclasses hold each in one option. There
-    ``_target_: module.Class`` is the ``name`` of the optimizer, ``module:Class``.
+    In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
+    of the user's own optimizer are options of ``optim``. They are moved to ``trainer.flags`` and
+    ``optim.params``, and ``optim._target_: module.Class`` becomes ``optim.name``, module:Class.
     """
     from omegaconf import OmegaConf
 
@@ -141,19 +138,16 @@ def register() -> None:
     ConfigStore.instance().store(name="train_schema", node=node)
 
 
-def _run_folder(config: Any, settings: Any, in_sweep: bool) -> None:
-    """``hydra.run.dir`` and ``hydra.sweep.dir`` are names of the run folder where they are given
-    (in ``conf/hydra/default.yaml`` they are . and multirun/DATE/TIME)."""
-    if in_sweep:
-        named = not re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(settings.sweep.dir))
-        folder = str(Path(settings.sweep.dir) / str(settings.sweep.subdir))
-    else:
-        named, folder = settings.run.dir != ".", str(settings.run.dir)
-    if not named:
+def _name_folder(config: Any, sweep: Any) -> None:
+    """Set ``config.out`` from ``hydra.sweep.dir`` and ``subdir`` if the user gave them, that is, if
+    ``hydra.sweep.dir`` is not the multirun/DATE/TIME of ``conf/hydra/default.yaml``."""
+    if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
         return
+    folder = str(Path(sweep.dir) / str(sweep.subdir))
     if config.out is not None and Path(config.out) != Path(folder):
-        option = "hydra.sweep.dir" if in_sweep else "hydra.run.dir"
-        raise ConfigError(f"{option}={folder} out={config.out}: both name the run folder; give one")
+        raise ConfigError(
+            f"hydra.sweep.dir={folder} out={config.out}: both name the run folder; give one"
+        )
     config.out = folder
 
 
@@ -168,23 +162,10 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Hydra raises its errors, instead of printing them, where HYDRA_FULL_ERROR is set."""
-    old = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if old is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = old
-
-
-@contextmanager
 def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Exceptions of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    so is any other exception until ``entered`` is true, since a file of options caused it."""
+    """Raise exceptions of Hydra, OmegaConf and YAML in the block as :class:`ConfigError`; also any
+    other exception while ``entered()`` is false, since before the job begins only a file of options
+    can be the cause."""
     try:
         yield
     except UserError:
@@ -197,7 +178,7 @@ def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """What Hydra says, in one line, and the option or file that it is about."""
+    """The message of an error of Hydra in one line, after the option or file that it is about."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

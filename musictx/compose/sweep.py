@@ -15,17 +15,15 @@ from musictx.files import write_table, write_text
 
 #: One run's line of the table, written by the process that ran it, wherever that was.
 _RESULT = "sweep-result.json"
-#: Folders of the sweeps that Hydra has begun in this process, and what folders were there before.
-_begun: list[tuple[Path, set[Path]]] = []
+#: Folders of the sweeps that Hydra has begun in this process.
+_begun: list[Path] = []
 
 
 class Start:
     """A callback of Hydra (``conf/hydra/default.yaml``) that notes where a sweep is kept."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
-        folder = Path(config.hydra.sweep.dir)
-        inside = {Path(inner) for inner, _, _ in os.walk(folder)}
-        _begun.append((folder, inside | {above for above in folder.parents if above.exists()}))
+        _begun.append(Path(config.hydra.sweep.dir))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):  # Hydra calls them all
@@ -53,19 +51,17 @@ def finish() -> None:
     the sweep's empty folders. Raises ``UserError`` if a run failed."""
     if not _begun:
         return
-    folder, before = _begun.pop()
+    folder = _begun.pop()
     rows = []
-    for path in folder.rglob(_RESULT):
+    for path in [*folder.rglob(_RESULT)]:
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
-    if folder not in before and all("error" in row for row in rows):
-        files = [path for path in folder.rglob("*") if not path.is_dir()]
-        if files == [folder / "multirun.yaml"]:  # nothing was done: nothing is left
-            files[0].unlink()
-    inside = [Path(inner) for inner, _, _ in os.walk(folder)]
-    for made in sorted({*inside, *folder.parents} - before, reverse=True):  # innermost first
+        with contextlib.suppress(OSError):  # the run has files in it
+            path.parent.rmdir()
+    if all("error" in row for row in rows):  # nothing was done: nothing is left
+        (folder / "multirun.yaml").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            made.rmdir()
+            os.removedirs(folder)
     every = [row["options"] for row in rows]
     for row in rows:  # words that all runs share are left out
         row["varied"] = [one for one in row["options"] if not all(one in o for o in every)]

@@ -63,13 +63,12 @@ def normalise(
         if re.match(r"hydra[./]", name):
             words.append(_hydra(word, sweep=sweep))
         elif name in choices:
-            if not (open_search or "(" in value):
-                several = value[1:-1].split(",") if re.fullmatch(r"\[.+\]", value) else []
-                single = [] if value.startswith("[") else split(value) if sweep else [value]
-                for choice in single:
-                    check_choice(name, choice, choices[name])
-                if not {one.strip() for one in several} <= {*choices[name]}:
-                    check_choice(name, value, choices[name])
+            choice = [*choices[name], "null"]
+            chosen = [one.strip() for one in split(value.removeprefix("[").removesuffix("]"))]
+            chosen = chosen if sweep or value.startswith("[") else [value]
+            if not (open_search or "(" in value or {*chosen} <= {*choice}):
+                expected = ", ".join(choices[name])
+                raise ConfigError(f"{name}={shown(value)}: expected one of {expected}")
             words.append(f"{name}={value}")
         elif name in declared and name not in free:
             # The YAML file of a position scheme has only its name.
@@ -117,16 +116,12 @@ def _hydra(word: str, *, sweep: bool) -> str:
             f"{name}={value}: this option of Hydra has no effect here; those that have are "
             + ", ".join(f"hydra.{o}" for o in (*HYDRA[:4], *HYDRA_SWEEP))
         )
-    if option in ("run.dir", "sweep.dir"):
+    if option == "run.dir" and value.strip("'\"") != ".":
+        raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
+    if option == "sweep.dir":
         checks.named(name, value.strip("'\""), checks.ROOM)
         return f"{name}={quote(os.path.expanduser(value))}"
     return word
-
-
-def check_choice(group: str, choice: str, choices: Sequence[str]) -> None:
-    """``choice`` is one of ``choices``, or null."""
-    if choice not in (*choices, "null"):
-        raise ConfigError(f"{group}={shown(choice)}: expected one of {', '.join(choices)}")
 
 
 def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:

@@ -41,13 +41,7 @@ class PositionConfig:
 
     def __post_init__(self) -> None:
         check(self, "position")
-        registered = next((name for name, kind in SCHEMES.items() if kind is type(self)), None)
-        require(
-            self.name == registered,
-            "position.name",
-            self.name,
-            f"{registered} here; another scheme is chosen by position={self.name}",
-        )
+        one_of("position.name", self.name, (type(self).name,))
         require(
             self.concat_sinusoids in range(0, 2**15 + 1, 2),
             "position.concat_sinusoids",
@@ -165,18 +159,13 @@ class NoPositionConfig(PositionConfig):
     name: str = option("none", "the scheme")
 
 
+#: The schemes by their names.
 SCHEMES: dict[str, type[PositionConfig]] = {
-    "huang": HuangConfig,
-    "huang_local": HuangLocalConfig,
-    "shaw": ShawConfig,
-    "transformer_xl": TransformerXLConfig,
-    "t5": T5Config,
-    "alibi": AlibiConfig,
-    "rotary": RotaryConfig,
-    "sinusoidal": SinusoidalConfig,
-    "learned": LearnedConfig,
-    "two_d": TwoDConfig,
-    "none": NoPositionConfig,
+    scheme.name: scheme
+    for scheme in (
+        *(HuangConfig, HuangLocalConfig, ShawConfig, TransformerXLConfig, T5Config, AlibiConfig),
+        *(RotaryConfig, SinusoidalConfig, LearnedConfig, TwoDConfig, NoPositionConfig),
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""Options of ``musictx train``."""
+"""Options of ``musictx train``, and of ``musictx prepare``, its first step."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from musictx.config.position import HuangConfig, PositionConfig, checked
 from musictx.config.sampling import SamplingConfig
 from musictx.config.tokenizer import TokenizerConfig
 from musictx.config.trainer import TrainerConfig
+
+
+@dataclass
+class PrepareConfig:
+    """musictx prepare: a folder of MIDI -> token shards."""
+
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
 
 
 @dataclass

@@ -14,12 +14,13 @@ from musictx.config.checks import ROOM, named
 from musictx.config.limits import ServerLimits
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
-from musictx.formats import SUFFIXES
+from musictx.formats import CHORD_SUFFIXES, SUFFIXES
 
 #: Option -> the endings of the files that it reads.
 ENDINGS: dict[str, tuple[str, ...]] = {
     "soundfont": (".sf2", ".sf3"),
     **dict.fromkeys(("primer", "file", "melody", "files"), SUFFIXES),
+    "chords": (*SUFFIXES, *CHORD_SUFFIXES),
 }
 
 

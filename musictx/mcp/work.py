@@ -7,6 +7,7 @@ import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str 
         if name not in fields:
             raise UserError(unknown_option(kind.command, name))
     for name in (*([kind.music] if kind.music else []), *kind.needed):
-        if name not in options:
+        if name not in options and not (name == "melody" and "chords" in options):
             raise UserError(f"{name}: missing; {schema(tool)['properties'][name]['description']}")
     tokenizer = getattr(COMMANDS[kind.command].config, "tokenizer", None)
     if "model" in fields and "model" not in options and (tokenizer or kind.music not in options):
@@ -55,6 +56,10 @@ def config_of(tool: str, values: Mapping[str, Any], places: Places, device: str 
     options["out"] = places.result(_text("out", options.get("out", "")))
     for name in {*ENDINGS, "model"} & {*options}:
         given = options[name]
+        if name == "chords":
+            path = Path(_text(name, given)).expanduser()
+            if path.suffix.lower() not in ENDINGS[name] and not path.is_file():
+                continue  # a sheet
         several = given if isinstance(given, list) else [given]
         paths = [places.source(name, _text(name, one)) for one in several]
         options[name] = paths if isinstance(given, list) else paths[0]

@@ -135,13 +135,17 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
 
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
-    """The bars of a sheet, or of the file of that name, whose tempo and meters are those of the
-    Score, as are its notes if it has any: none of them is kept."""
+    """The bars of a sheet, of a link of iReal Pro or of the file of that name, whose tempo and
+    meters are those of the Score, as are its notes if it has any: none of them is kept."""
     path = Path(chords).expanduser()
-    if "|" in chords or not os.path.isfile(path):
+    named = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
+    link = chords.lstrip().startswith("irealb")
+    if not link and ("|" in chords or not (named or os.path.isfile(path))):
         return Score(), chord_sheet.sheet(chords)
+    if not link and not path.is_file():
+        raise UserError(f"chords={chords}: no such file")
     try:
-        score = formats.read(path)
+        score = formats.read(chords.encode() if link else path)
     except UserError as error:
         raise UserError(f"chords={error}") from None
     bars = chord_sheet.bars_of(score)

@@ -132,6 +132,12 @@ def test_reading_can_be_bounded_to_a_folder(tmp_path):
     for name in (tmp_path / "other" / "x.mid", tmp_path / "mine" / ".." / "other" / "x.mid"):
         with pytest.raises(UserError, match="expected a file below"):
             places.source("primer", str(name))
+    sheet = tmp_path / "other" / "sheet"
+    sheet.write_text("| C | F |")
+    with pytest.raises(UserError, match="chords="):
+        work.config_of("accompany", {"chords": str(sheet)}, places)
+    chords = "| C | F |"  # without a melody
+    assert work.config_of("accompany", {"chords": chords}, places).chords == chords
     (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
     with pytest.raises(UserError, match="expected a file below"):
         places.source("primer", str(tmp_path / "mine" / "link.mid"))

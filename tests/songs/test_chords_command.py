@@ -85,6 +85,12 @@ def test_a_file_of_chords_is_followed_in_its_tempo(model, tmp_path):
     tune = musictx.read(shipped.examples()["ode_to_joy"])
     made = musictx.accompany(tune, model, chords=str(song), seed=3)[0]
     assert made.score.markers[1][1] == "A:min7/b7"
+    request = AccompanyConfig(chords="irealb://A=B==Swing=C==1r34LbKcu7T44C  |A-7  Z=Jazz=90=3")
+    markers = tasks.under(Score(), request).given.markers
+    assert [name for _, name in markers] == ["C:maj", "A:min7"]
+    for missing in ("song.txt", "~/song.mid"):
+        with pytest.raises(UserError, match=rf"^chords={missing}: no such file"):
+            tasks.under(tune, AccompanyConfig(chords=missing))
     song.write_text("no music")
     with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
         musictx.accompany(model=model, chords=str(song))
