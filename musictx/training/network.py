@@ -69,9 +69,9 @@ def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTran
         replace(feature, arguments=feature.arguments | kind_of(feature.name).of_tokens(tokenizer))
         for feature in old.features
     ]
-    position = old.position
-    if position.coordinates is not None:
-        position = replace(position, coordinates=token_coordinates(tokenizer))
+    position = dict(old.position)
+    if "coordinates" in position:
+        position["coordinates"] = token_coordinates(tokenizer)
     larger = replace(
         old,
         vocab_size=tokenizer.size,
