@@ -130,7 +130,7 @@ class Filler:
         bundle, values = self.bundle, self.values
         _check_drums(bundle, task)
         wanted = parts.by_name(bundle, task.add)
-        alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
+        alone = task.closes or bool(wanted)  # the controls count new notes alone
         if not alone:
             values = {**self.usual(task), **values}
         # Controls count by the seconds of the ids.

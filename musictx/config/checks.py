@@ -113,7 +113,7 @@ def named(name: str, value: Any, room: int = 0) -> None:
     """A file or folder can be called ``value``, and so with ``room`` characters more."""
     try:
         whole = os.path.expanduser(value) + "_" * room
-        # Below a folder that is missing the system looks at no names: each is asked for by itself.
+        # Below a folder that is missing the system checks no names, so each is tried by itself.
         fits = all(_fits(part) for part in (whole, *Path(whole).parts))
     except (TypeError, ValueError):  # no text, or a null character in it
         fits = False
