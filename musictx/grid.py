@@ -93,8 +93,8 @@ def grid_of(score: Score) -> BeatFit:
 
 def in_time(score: Score, *, tracking: bool = True) -> Score:
     """``score`` with the beats of its music: those of its marks, or these late or early, or, where
-    it keeps to none of them and with ``tracking``, those that its notes tell. As it is where these
-    are not sure."""
+    it keeps to none of them and with ``tracking``, those of its notes (:mod:`musictx.tracking`).
+    As it is where these are not sure."""
     grid = grid_of(score)
     if score.pulse is not None or grid.kind == "grid":
         return score
@@ -142,8 +142,8 @@ def _swing(quarters: np.ndarray) -> float:
         return 0.5
     swing = float(np.median(near))
     together = np.mean(np.abs(near - swing) < SMALL * 2)
-    known = swing < 0.5 + 2 * SMALL or abs(swing - 2 / 3) < SMALL
-    return 0.5 if known or together < MOSTLY else swing
+    on_grid = swing < 0.5 + 2 * SMALL or abs(swing - 2 / 3) < SMALL  # at the half, or triplets
+    return 0.5 if on_grid or together < MOSTLY else swing
 
 
 def exactness(quarters: np.ndarray) -> float:

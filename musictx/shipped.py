@@ -1,5 +1,5 @@
-"""Which model is meant: a folder, the newest one, or one of those that come with musictx and its
-optional components; and the melodies and the opening that come with it, by name."""
+"""Which model folder a name means: a path, the newest one, or a model that comes with musictx or an
+optional component; and the included melodies and opening."""
 
 from __future__ import annotations
 

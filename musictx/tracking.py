@@ -1,4 +1,4 @@
-"""Beats of music that keeps to none of its file's: found by when its notes begin.
+"""The beats of music that does not keep to those of its file, by when its notes begin.
 
 The bar pointer model (Whiteley, Cemgil and Godsill 2006; in the form of Krebs, Boeck and Widmer
 2015), on onsets instead of sound. A state is a tempo and a place in the quarter note; time goes
@@ -40,7 +40,7 @@ LONGEST = 1800.0
 
 @once
 def tracked(score: Score) -> Pulse | None:
-    """The beats and bars that the notes of ``score`` tell, whether sure or not; None for too little
+    """The likeliest beats and bars of ``score`` by its notes, however unsure; None for too little
     music, or too much. They begin at or before its first note, with a bar."""
     times, weights = _onsets(score)
     if len(times) < FEWEST or times[-1] - times[0] > LONGEST:

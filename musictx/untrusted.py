@@ -34,9 +34,9 @@ TRUST = "MUSICTX_TRUST"
 TEXT_MB, DEEPEST = 4, 100
 #: Most tensors in a file of weights.
 _MOST_TENSORS = 10_000
-#: The numbers of a network (a width, a context, a distance) are at most so large, and a layer has
-#: so many tensors at least.
-_LARGEST, _OF_A_LAYER = 2**20, 8
+#: The largest number of a network (a width, a context, a distance), and the fewest tensors of a
+#: layer.
+_LARGEST, _TENSORS_OF_A_LAYER = 2**20, 8
 #: What stored tensors may hold, as safetensors names it; int8 comes with scales.
 _STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
@@ -115,8 +115,8 @@ def check_arguments(
     arguments: Mapping[str, Any], tokenizer: Tokenizer, stored: Mapping[str, Stored]
 ) -> None:
     """``UserError`` unless a network of ``arguments`` takes little to build without memory: they
-    are of their types, none is much larger than what is stored, and what features and positions
-    say of the tokens is what the tokens say."""
+    are of their types, none is much larger than what is stored, and what follows from the tokens,
+    such as their pitches, is that of ``tokenizer``."""
 
     def require(condition: bool, name: str, expected: str) -> None:
         if not condition:
@@ -136,7 +136,7 @@ def check_arguments(
         arguments["vocab_size"] == tokenizer.size, "vocab_size", f"the tokens' {tokenizer.size}"
     )
     require(arguments["context"] >= 2, "context", "at least 2 tokens")
-    most = len(stored) // _OF_A_LAYER
+    most = len(stored) // _TENSORS_OF_A_LAYER
     require(arguments["layers"] <= most, "layers", f"at most {most}, with so many tensors")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:

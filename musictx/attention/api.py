@@ -218,41 +218,33 @@ def _mask(hidden: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> None:
-    if q.dim() != 4 or k.dim() != 4 or v.shape != k.shape:
+    """``ValueError`` for arguments that do not fit together."""
+    if q.dim() != 4 or k.dim() != 4:
         raise ValueError(
-            f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}: expected "
-            "(batch, heads, tokens, head_dim), k and v alike"
+            f"attend: q {tuple(q.shape)}, k {tuple(k.shape)}: expected (batch, heads, tokens, "
+            "head_dim)"
         )
-    batch, heads, queries, size = q.shape
-    keys = k.shape[2]
-    if k.shape != (batch, heads, keys, size):
-        raise ValueError(
-            f"attend: q {tuple(q.shape)} and k {tuple(k.shape)} differ in more than tokens"
-        )
+    (batch, heads, queries, size), keys = q.shape, k.shape[2]
+    if not 0.0 <= setting.dropout < 1.0:
+        raise ValueError(f"attend: dropout={setting.dropout}, expected 0 up to but not including 1")
+    at, over = setting.query_pieces, setting.key_pieces
+    if (at is None) != (over is None):
+        raise ValueError("attend: give query_pieces and key_pieces both or neither")
+    shapes = [(name, x, [(batch, heads, keys, size)]) for name, x in (("k", k), ("v", v))]
+    if at is not None and over is not None:
+        shapes += [("query_pieces", at, [(batch, queries)]), ("key_pieces", over, [(batch, keys)])]
+    for name, tensor, fits in [*shapes, *_tables(terms, heads, size)]:
+        if tensor.shape not in fits:
+            raise ValueError(
+                f"attend: {name} has shape {tuple(tensor.shape)}, expected "
+                + " or ".join(str(shape) for shape in fits)
+            )
     if not q.dtype == k.dtype == v.dtype or not q.dtype.is_floating_point:
         raise ValueError(
             f"attend: q {q.dtype}, k {k.dtype}, v {v.dtype}: expected one floating dtype"
         )
-    if not 0.0 <= setting.dropout < 1.0:
-        raise ValueError(f"attend: dropout={setting.dropout}, expected 0 up to but not including 1")
     _check_positions("query_positions", setting.query_positions, batch, queries, terms)
     _check_positions("key_positions", setting.key_positions, batch, keys, terms)
-    if (setting.query_pieces is None) != (setting.key_pieces is None):
-        raise ValueError("attend: give query_pieces and key_pieces both or neither")
-    for name, pieces, length in (
-        ("query_pieces", setting.query_pieces, queries),
-        ("key_pieces", setting.key_pieces, keys),
-    ):
-        if pieces is not None and pieces.shape != (batch, length):
-            raise ValueError(
-                f"attend: {name} has shape {tuple(pieces.shape)}, expected {(batch, length)}"
-            )
-    for name, table, shapes in _tables(terms, heads, size):
-        if table.shape not in shapes:
-            raise ValueError(
-                f"attend: {name} has shape {tuple(table.shape)}, expected "
-                + " or ".join(str(shape) for shape in shapes)
-            )
 
 
 def _tables(terms: Terms, heads: int, size: int) -> list[tuple[str, Tensor, list[tuple[int, ...]]]]:

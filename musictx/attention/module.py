@@ -97,7 +97,7 @@ class RelativeAttention(nn.Module):
         key_padding_mask  bool (B, S): True hides a token of ``memory``, or of x without it, from
                           all, as in ``nn.MultiheadAttention``
         attn_mask         bool (T, S) or (B * heads, T, S): True hides a token from another, as
-                          there; beside ``causal``, which needs none. Memory becomes T x S
+                          there; in addition to ``causal``. Memory becomes T x S
         pieces  (B, T) int64: tokens see those of equal number only; with ``memory`` also
                 ``memory_pieces`` (B, S)
         start   the position of the first of x, when that of the first of ``memory`` is 0

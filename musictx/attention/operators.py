@@ -45,7 +45,7 @@ def define(
 
 def twice(ctx: Any, *upstream: Any) -> Any:
     """The backward pass of a backward pass: refused. Since the gradients hang on all that they were
-    computed from, it is met wherever a second derivative would need it."""
+    computed from, it is called wherever a second derivative would need it."""
     raise RuntimeError(
         "attention: this implementation cannot be differentiated twice; use "
         "implementation=reference (model.attention=reference), which can"

@@ -2,8 +2,8 @@
 
 Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
 highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
-with what is around it as it stands, as long as that makes the whole better: the filter has met each
-given note once, from the left; here what follows is given too.
+with the notes before and after it given, and kept if the whole is better: the filter went through
+the piece once, from left to right, without what follows.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from musictx import registry
 from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingBatches, TrainingRows
 from musictx.data.shards import Shards
-from musictx.data.tasks import Tasks
 from musictx.data.windows import Batch, EvaluationWindows, Row, collate, evenly_spread, join
 from musictx.errors import UserError
 from musictx.tokens.controls import HERE

@@ -36,8 +36,8 @@ class Tasks:
     """Arranges windows for the tokens of ``tokenizer``, which has control tokens.
 
     weights  task -> share of the windows; the others are plain
-    melody   the number of the program whose notes are given, always in accompaniments of events,
-             else more often; "skyline": none
+    melody   the program whose notes are given: in every accompaniment of events, in bars more often
+             than other parts; "skyline": no program
     """
 
     #: The share of windows in which no control is given.
@@ -147,8 +147,13 @@ VELOCITY_SHARES, PRIMER_SHARES = (0.4, 0.8), (0.1, 0.6)
 
 
 class EventSpan(NamedTuple):
-    """The window up to the step ``stop``; where ``here`` stands, None if nowhere; of each note
-    whether it is given, None if none is; whether the ends of older notes are given."""
+    """What of a window is composed.
+
+    stop   the last step of it that is used;  here  the step from which on music is composed, None
+           if all of it is
+    given  (n,) bool, which notes are given, None if none is;  ends  whether the ends of notes that
+           began before the window are given too
+    """
 
     stop: int
     here: int | None = None

@@ -140,7 +140,8 @@ def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic | None:
 
 
 def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusic) -> Comparison:
-    """The samples in ``place`` beside as much real music, and training pieces if there are any."""
+    """The samples in ``place`` compared with as much real music, and training pieces if there are
+    any."""
     samples = measures.samples(place)
     if config.pieces:
         samples = samples[: config.pieces]

@@ -51,7 +51,7 @@ class EvaluateConfig:
 
 @dataclass
 class CompareConfig:
-    """musictx compare: samples beside real music."""
+    """musictx compare: samples compared with real music."""
 
     samples: str | None = option(
         None,

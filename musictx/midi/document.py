@@ -15,13 +15,14 @@ from musictx.midi import scan
 from musictx.midi.clock import TickClock, clock_of
 from musictx.midi.read import FileParts
 
-#: What passed the limits of whoever read it passes here.
+#: Limits that no file exceeds: whoever read it first has checked it.
 ANY = Limits(midi_mb=10**9, notes=10**9, events=10**9, tracks=65_535, seconds=DAY)
 END = b"\xff\x2f\0"
 #: Kinds of texts that a Score does not hold: words, copyright, instruments, cues, sequencers' data.
 _TEXTS = {0x01, 0x02, 0x04, 0x07, 0x08, 0x09, 0x7F}
 _KINDS = {0xA: "aftertouch", 0xD: "aftertouch", 0xE: "bends"}
-#: Phases of one tick: ends of new notes, what is there, new pedals and beginnings of new notes.
+#: The order of messages at one tick: ends of new notes, what the file has, new pedals and
+#: beginnings of new notes.
 OFF, THERE, ON = range(3)
 
 
@@ -82,7 +83,7 @@ def _scanned(body: bytes) -> bool:
 
 
 class Document:
-    """A whole MIDI file, bare, whose tracks can be edited."""
+    """A whole MIDI file without a RIFF container, whose tracks can be edited."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

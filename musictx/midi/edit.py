@@ -230,28 +230,23 @@ def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list
 def _other_programs(
     removed: list[_Row], inserted: list[_Row]
 ) -> tuple[dict[_Row, list[int]], list[_Row], list[_Row]]:
-    """Notes that come again with another program, row -> new programs; the others."""
+    """Removed notes that come again with another program, row -> new programs; the other removed
+    and inserted ones."""
 
     def but_program(row: _Row) -> _Row:
         return (*row[:4], *row[5:])
 
-    back = Counter(map(but_program, inserted)) & Counter(map(but_program, removed))
-    programs: defaultdict[_Row, list[int]] = defaultdict(list)
-    rest, left = [], back.copy()
-    for row in inserted:
-        if left[but_program(row)] > 0:
-            left[but_program(row)] -= 1
-            programs[but_program(row)].append(row[4])
-        else:
-            rest.append(row)
-    others: defaultdict[_Row, list[int]] = defaultdict(list)
-    rest_removed = []
+    alike: defaultdict[_Row, list[_Row]] = defaultdict(list)
     for row in removed:
-        if programs[but_program(row)]:
-            others[row].append(programs[but_program(row)].pop())
+        alike[but_program(row)].append(row)
+    programs: defaultdict[_Row, list[int]] = defaultdict(list)
+    new = []
+    for row in inserted:
+        if alike[but_program(row)]:
+            programs[alike[but_program(row)].pop()].append(row[4])
         else:
-            rest_removed.append(row)
-    return others, rest_removed, rest
+            new.append(row)
+    return programs, [row for rows in alike.values() for row in rows], new
 
 
 def _matches(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:

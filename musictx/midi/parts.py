@@ -34,52 +34,55 @@ def with_parts(
 ) -> bytes:
     """``data``, a whole file, with those of its parts that stand at ``places``, in this order.
 
-    All messages of other parts go, and their MIDI tracks, unless more is in these than what such a
-    track is called and where it is sent. Whole tracks change places where that is enough. Parts
-    that share one each get a track behind what is left of it where their order asks for that, where
-    one of them is to be ``alone``, or where two come to the same channel. ``channels``: place ->
-    another channel for all messages of the part. The tempos, meters and keys of the first track
-    stay in the first track. Tracks in which nothing changes are copied byte for byte.
+    channels  place -> another channel for all messages of the part
+    alone     places whose parts get a MIDI track to themselves
+
+    All messages of other parts are removed; so are their MIDI tracks, if nothing is left in them
+    but their names and where they are sent. Whole tracks change places where that is enough. Parts
+    that share a MIDI track are divided into one each, after what is left of it, if their order
+    asks for that, if one of them is to be ``alone``, or if two would be on one channel. The tempos,
+    meters and keys of the first track stay in the first track. Tracks in which nothing changes are
+    copied byte for byte.
     """
     channels = channels or {}
     document = Document(data)
-    there = document.places
-    if list(places) == there and not channels and not alone:
+    existing = document.places
+    if list(places) == existing and not channels and not alone:
         return data
-    turn = {place: number for number, place in enumerate(places)}
-    contents: list[bytes | None] = []  # None: where one of the units comes
-    units: list[tuple[int, int, bytes]] = []  # turn, number of the MIDI track, contents
+    rank = {place: number for number, place in enumerate(places)}
+    contents: list[bytes | None] = []  # None: where the next of the units stands
+    units: list[tuple[int, int, bytes]] = []  # rank, number of the MIDI track, contents
     for track, chunk in enumerate(document.chunks):
-        its = [place for place in there if place // 16 == track]
-        stay = [place for place in its if place in turn]
-        to = {place % 16: channels.get(place, place % 16) for place in stay}
-        turns = [turn[place] for place in stay]
-        split = len(stay) > 1 and (
-            turns != list(range(turns[0], turns[0] + len(turns)))
-            or len(set(to.values())) < len(to)
-            or not set(alone).isdisjoint(stay)
+        members = [place for place in existing if place // 16 == track]
+        kept = [place for place in members if place in rank]
+        channel_of = {place % 16: channels.get(place, place % 16) for place in kept}
+        ranks = [rank[place] for place in kept]
+        split = len(kept) > 1 and (
+            ranks != list(range(ranks[0], ranks[0] + len(ranks)))
+            or len(set(channel_of.values())) < len(channel_of)
+            or not set(alone).isdisjoint(kept)
         )
         rows, last, rest = parsed(chunk)
         if split:
-            for place in stay:
+            for place in kept:
                 of_channel = [row for row in rows if row.channel == place % 16]
-                units.append((turn[place], -1, written(_sent(of_channel, to), last)))
-        leave = {place % 16 for place in its if split or place not in turn}
-        if leave or any(channel != new for channel, new in to.items()):
-            rows = [row for row in rows if row.channel not in leave]
-            if its and not stay and {row.body[:2] for row in rows} <= _OF_TRACK:
+                units.append((rank[place], -1, written(_sent(of_channel, channel_of), last)))
+        removed = {place % 16 for place in members if split or place not in rank}
+        if removed or any(channel != new for channel, new in channel_of.items()):
+            rows = [row for row in rows if row.channel not in removed]
+            if members and not kept and {row.body[:2] for row in rows} <= _OF_TRACK:
                 continue
-            chunk = written(_sent(rows, to), last, rest)
-        if stay and not split:
-            units.append((turns[0], track, chunk))
+            chunk = written(_sent(rows, channel_of), last, rest)
+        if kept and not split:
+            units.append((ranks[0], track, chunk))
         else:
             contents.append(chunk)
-        contents += [None] * (len(stay) if split else bool(stay))
+        contents += [None] * (len(kept) if split else bool(kept))
     units.sort()
     if contents[:1] == [None]:
         units = _led(units)
-    waiting = (content for _, _, content in units)
-    made = [next(waiting) if content is None else content for content in contents]
+    ordered = (content for _, _, content in units)
+    made = [next(ordered) if content is None else content for content in contents]
     return document.with_contents(made or [written([])])
 
 

@@ -35,8 +35,8 @@ def read(
     track if that has no other. A note-off ends the earliest sounding note of its pitch and part
     (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves the part on its
     channel in its MIDI track, or, where that track has no notes on the channel, every part on that
-    channel in any track. A file in which nothing had to be put right but "notes left open" comes
-    along, so that the Score can be written into it (:mod:`musictx.midi.edit`).
+    channel in any track. The Score keeps the bytes of a file in which nothing had to be put right
+    but "notes left open", so that it can be written into that file (:mod:`musictx.midi.edit`).
 
     Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
     what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for

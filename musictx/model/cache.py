@@ -8,6 +8,8 @@ scheme reads off them.
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -48,11 +50,11 @@ class KVCache:
         self.start = 0  # position of the oldest of them
         # A quarter of spare room: sliding by one then moves the tokens only once in capacity/4.
         room = capacity + capacity // 4
-        shape = (layers, rows, heads, room, head_dim)
+        shape, whole = (layers, rows, heads, room, head_dim), torch.int64
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
-        self._coordinates = torch.zeros((rows, coordinates, room), dtype=torch.int64, device=device)
-        self._ids = torch.zeros((rows, room), dtype=torch.int64, device=device)
+        # The id, then the coordinates of each token: in the layout of the others, as one layer.
+        self._marks = torch.zeros((1, rows, 1 + coordinates, room, 1), dtype=whole, device=device)
         self._offset = 0  # where in the buffers the oldest token lies
         self._next_layer = 0
         self._pending = 0  # tokens of the pass under way
@@ -66,6 +68,11 @@ class KVCache:
         return self._keys.shape[0]
 
     @property
+    def _held(self) -> slice:
+        """Where in the buffers the tokens lie."""
+        return slice(self._offset, self._offset + self.length)
+
+    @property
     def next_position(self) -> int:
         """The position of the token that is appended next."""
         return self.start + self.length
@@ -73,7 +80,7 @@ class KVCache:
     @property
     def coordinates(self) -> Tensor:
         """(rows, coordinates, length) of the tokens held: a view."""
-        return self._coordinates[:, :, self._offset : self._offset + self.length]
+        return self._marks[0, :, 1:, self._held, 0]
 
     def where(self, count: int) -> tuple[Positions, Positions]:
         """Where the next ``count`` tokens stand, and the keys that they look at, themselves
@@ -90,29 +97,27 @@ class KVCache:
 
     def earlier(self, count: int) -> Tensor:
         """The ids of the last ``count`` tokens held, or of as many as there are: (rows, n)."""
-        stop = self._offset + self.length
-        return self._ids[:, stop - min(count, self.length) : stop]
+        return self._marks[0, :, 0, self._held, 0][:, max(self.length - count, 0) :]
 
     def held(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the tokens held, (rows, heads, length, head_dim): views."""
-        tokens = slice(self._offset, self._offset + self.length)
-        return self._keys[layer, :, :, tokens], self._values[layer, :, :, tokens]
+        return self._keys[layer, :, :, self._held], self._values[layer, :, :, self._held]
 
     def note(self, ids: Tensor, coordinates: Tensor) -> Tensor:
         """Ids (rows, T) and coordinates (rows, n, T) of the T tokens whose keys are appended next;
         the coordinates of all tokens held come back, these included: (rows, n, length + T). To be
         called before layer 0 appends."""
         count = ids.shape[1]
-        expected = (self.rows, self._coordinates.shape[1], count)
+        expected = (self.rows, self._marks.shape[2] - 1, count)
         if coordinates.shape != expected:
             raise ValueError(
                 f"KVCache: coordinates {tuple(coordinates.shape)}, expected {expected}"
             )
         self._make_room(count)
         stop = self._offset + self.length + count
-        self._ids[:, stop - count : stop] = ids
-        self._coordinates[:, :, stop - count : stop] = coordinates
-        return self._coordinates[:, :, self._offset : stop]
+        self._marks[0, :, 0, stop - count : stop, 0] = ids
+        self._marks[0, :, 1:, stop - count : stop, 0] = coordinates
+        return self._marks[0, :, 1:, self._offset : stop, 0]
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add k, v (rows, heads, T, head_dim) to one layer; all its keys and values come back.
@@ -123,18 +128,12 @@ class KVCache:
         if layer == 0:
             self._next_layer, self._pending = 0, count
             self._make_room(count)
-        if layer != self._next_layer:
-            raise ValueError(f"KVCache: layer {layer} appends, expected layer {self._next_layer}")
-        if count != self._pending:
+        expected = (self.rows, self._keys.shape[2], self._pending, self._keys.shape[4])
+        if layer != self._next_layer or k.shape != expected or v.shape != expected:
             raise ValueError(
-                f"KVCache: layer {layer} appends {count} tokens, expected {self._pending} as in "
-                "the layers before"
-            )
-        expected = (self.rows, self._keys.shape[2], count, self._keys.shape[4])
-        if k.shape != expected or v.shape != expected:
-            raise ValueError(
-                f"KVCache: keys {tuple(k.shape)} and values {tuple(v.shape)}, "
-                f"expected {expected} (rows, heads, tokens, head_dim)"
+                f"KVCache: layer {layer} appends keys {tuple(k.shape)} and values "
+                f"{tuple(v.shape)}, expected layer {self._next_layer} and {expected} (rows, heads, "
+                "tokens, head_dim)"
             )
         first, middle = self._offset, self._offset + self.length
         stop = middle + count
@@ -166,35 +165,22 @@ class KVCache:
         """A new cache of ``rows`` rows, each a copy of this one's only row."""
         if self.rows != 1:
             raise ValueError(f"KVCache.fork: this cache has {self.rows} rows, expected 1")
-        layers, _, heads, _, head_dim = self._keys.shape
-        other = KVCache(
-            layers=layers,
-            rows=rows,
-            heads=heads,
-            capacity=self.capacity,
-            head_dim=head_dim,
-            coordinates=self._coordinates.shape[1],
-            dtype=self._keys.dtype,
-            device=self._keys.device,
-        )
-        held = slice(self._offset, self._offset + self.length)
-        other._keys[:, :, :, : self.length] = self._keys[:, :, :, held]
-        other._values[:, :, :, : self.length] = self._values[:, :, :, held]
-        other._coordinates[:, :, : self.length] = self._coordinates[:, :, held]
-        other._ids[:, : self.length] = self._ids[:, held]
-        other.start, other.length = self.start, self.length
+        other = copy.copy(self)
+        for name in ("_keys", "_values", "_marks"):
+            mine = getattr(self, name)
+            its = mine.new_zeros(mine.shape[0], rows, *mine.shape[2:])
+            its[:, :, :, : self.length] = mine[:, :, :, self._held]
+            setattr(other, name, its)
+        other._offset = 0
         return other
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
         if rows.shape != (self.rows,):
             raise ValueError(f"KVCache.select: rows {tuple(rows.shape)}, expected ({self.rows},)")
-        rows = rows.to(self._keys.device)
-        held = slice(self._offset, self._offset + self.length)
-        for buffer in (*self._keys, *self._values):  # a layer at a time: little to copy
-            buffer[:, :, held] = buffer[rows, :, held]
-        self._coordinates[:, :, held] = self._coordinates[rows, :, held]
-        self._ids[:, held] = self._ids[rows, held]
+        rows, held = rows.to(self._keys.device), self._held
+        for layer in (*self._keys, *self._values, *self._marks):  # one at a time: little to copy
+            layer[:, :, held] = layer[rows, :, held]
 
     def _make_room(self, count: int) -> None:
         if self.length + count > self.capacity:
@@ -204,8 +190,7 @@ class KVCache:
             )
         if self._offset + self.length + count <= self._keys.shape[3]:
             return
-        held = slice(self._offset, self._offset + self.length)
-        for one in (*self._keys, *self._values, self._coordinates):
-            one[:, :, : self.length] = one[:, :, held].clone()  # a layer at a time: little to copy
-        self._ids[:, : self.length] = self._ids[:, held].clone()
+        held = self._held
+        for layer in (*self._keys, *self._values, *self._marks):  # one at a time: little to copy
+            layer[:, :, : self.length] = layer[:, :, held].clone()
         self._offset = 0

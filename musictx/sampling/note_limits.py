@@ -15,6 +15,7 @@ from musictx.notes import DRUMS
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
+from musictx.sampling.strengths import LONGEST_SILENCE
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
@@ -56,6 +57,22 @@ class Sustain:
             for (program, pitch), struck in state.sounding.notes.items()
             if pitch < 128 and now - struck[0] >= self.longest[pitch] - 1e-6
         ]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No silence of more than ``longest`` seconds within the music."""
+
+    events: NoteEvents
+    longest: float = LONGEST_SILENCE
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        if len(state.sounding):
+            return None
+        waits = self.events.wait * (self.events.longest_wait or 0.0)
+        last = np.flatnonzero(waits[ids] == 0)[-1]
+        silence = waits[ids[last:]].sum() + waits
+        return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
 
 
 class Instruments:

@@ -94,7 +94,7 @@ def build(
 
 
 def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: repetition and scale."""
+    """What holds notes to the corpus and the primers: silence, repetition and scale."""
     again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
     scales: list[feedback.Tonality | None] = []
     for primer in primers:
@@ -102,7 +102,8 @@ def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -
         shares = [x for x in (primer.in_scale, stats.in_scale) if x]
         target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
         scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    return [EachRow(again), EachRow(scales)]
+    silences = [note_limits.Silence(events)] * len(primers)
+    return [EachRow(silences), EachRow(again), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:

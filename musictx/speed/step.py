@@ -27,8 +27,7 @@ from musictx.model.grouped import GroupCache
 from musictx.model.transformer import MusicTransformer
 from musictx.speed import packed
 from musictx.speed.native import build
-from musictx.speed.packed import Packed
-from musictx.speed.ring import Ring
+from musictx.speed.packed import Packed, Ring
 
 SOURCE = Path(build.__file__).with_name("step.cpp")
 #: What places add to the embeddings is computed for so many of them at once.

@@ -15,7 +15,7 @@ from typing import Any
 from musictx import formats, midi
 from musictx.errors import UserError
 from musictx.files import write_bytes
-from musictx.midi.write import losses_of
+from musictx.midi import losses_of
 from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx import midi
+from musictx.midi import losses_of
 from musictx.midi.document import ANY
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import beginning, controllers, free_channel, with_parts
 from musictx.midi.read import DRUM_CHANNEL
-from musictx.midi.write import losses_of
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
 from musictx.studio.document import Document

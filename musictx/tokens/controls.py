@@ -34,7 +34,7 @@ _EDGES = {
 CONTROLS: dict[str, Control] = {
     name: Control(_EDGES[name], one.unit, one.words) for name, one in LEVELS.items()
 }
-#: What follows: notes known ahead, the music itself, what is to be composed.
+#: The marks, by what follows them: given notes ahead, the music, what is to be composed.
 KNOWN, STREAM, HERE = MARKS = ("known", "stream", "here")
 #: What a vocabulary with controls has after its other kinds.
 FIELDS = [(name, 0, len(control.edges) + 1) for name, control in CONTROLS.items()]

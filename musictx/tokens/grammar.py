@@ -146,7 +146,8 @@ class GrammarState:
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
-        """Whether the next id of a prefix is a control, or known ahead; called once for each id."""
+        """Whether the next id of a prefix is a control token, or one of the given notes ahead;
+        called once for each id."""
         return False
 
     def _cut(self) -> None:
@@ -246,7 +247,7 @@ class PerformanceState(GrammarState):
         self._may_shift = False
         self._velocity: int | None = None
         self._program_known = False
-        #: The kinds that may come depend on little: the masks of what was met, copies share them.
+        #: Which kinds may come depends on little: mask by that little; copies share the table.
         self._masks: dict[tuple[str | bool, ...], np.ndarray] = {}
 
     @property

@@ -24,8 +24,8 @@ class Spelling(Tokenizer):
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
     low, high   lowest and highest MIDI pitch kept, of drums none; others are left out and counted
     velocity_bins  loudness levels;  sustain  fold the sustain pedal into note ends
-    controls    tokens that say what the music is to be like, and what is known of it ahead. They
-                are the last ids: the others keep theirs, and prepared corpora stay the same
+    controls    also tokens that say what the music is to be like, and marks before given notes.
+                They are the last ids: the others keep theirs, and prepared corpora stay the same
     """
 
     #: The options but for ``controls``, as :meth:`to_config` has them.

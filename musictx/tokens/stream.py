@@ -18,8 +18,8 @@ STEPS = 24
 #: last.
 CHORD, DRUM_PART = -1, DRUMS
 
-#: Not known: the part, and the velocity bin, of what stands before the first token of a window that
-#: says it. The length of a note that ends after its stream does.
+#: UNKNOWN: part or velocity bin of what stands before the first token of a window that says it.
+#: OPEN: length of a note that ends after its stream does.
 UNKNOWN, OPEN = -2, -1
 
 #: What begins at the step ``start``: a note of a ``part``, or a chord, whose ``pitch`` is its root

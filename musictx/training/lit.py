@@ -71,7 +71,7 @@ class LitMusicTransformer(pl.LightningModule):
         self._tokens: Tensor | float = 0.0  # targets learnt from; kept on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
         self._evaluated = _Sums()
-        #: Of the time of a run that ends by the clock, the same on all devices; else None.
+        #: The share of its time that a run has used, the same on all devices; None without a clock.
         self._time_used: float | None = None
 
     @property

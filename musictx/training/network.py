@@ -134,8 +134,8 @@ def widened(
 ) -> dict[str, torch.Tensor]:
     """The state of ``model`` with all that ``smaller`` has learnt; ``ids`` as :func:`rows` gives
     them. Parameters that have grown have a row for each id; rows of new ids stay as a new model's
-    begin. New parameters begin at zero, but for those
-    that have an effect only times another new one."""
+    begin. New parameters begin at zero, but for one factor of each product of two of them, which
+    could not learn otherwise."""
     products = {f"{feature.name}.{p}" for feature in model.features for p in feature.products}
     learnt, state = smaller.state_dict(), model.state_dict()
     for name, tensor in state.items():

@@ -1,5 +1,5 @@
-"""What is told of a run: the lines that ``musictx train`` prints before and after training, and the
-card of the trained model."""
+"""A run in words: the lines that ``musictx train`` prints before and after training, and the card
+of the trained model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from musictx.training.lit import LitMusicTransformer
 from musictx.training.progress import clock, compact, duration, share
 from musictx.training.run_folder import RunFolder
 from musictx.training.trainer import describe_device
-from musictx.untrusted import TRUST
 
 #: More parameters than this for each token to train on: the model will overfit.
 MOST_PARAMETERS_PER_TOKEN = 20
@@ -99,9 +98,8 @@ def summary(
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
-    trust = _trust(config, lit)
-    lines.append(f"try     {trust}musictx generate model={model} render=true")
-    lines.append(f"        {trust}musictx evaluate model={model}")
+    lines.append(f"try     musictx generate model={model} render=true")
+    lines.append(f"        musictx evaluate model={model}")
     return "\n".join(lines)
 
 
@@ -128,16 +126,6 @@ def stopped(folder: RunFolder, trainer: pl.Trainer) -> str:
         quality = f"validation {loss:.4f} at step {step:,}" if loss else "not validated yet"
         lines.append(f"model so far: {folder.model} ({quality})")
     return "\n".join(lines)
-
-
-def _trust(config: TrainConfig, lit: LitMusicTransformer) -> str:
-    """The environment variable by which :mod:`musictx.untrusted` imports the user's own classes
-    that the model folder names; empty where there are none."""
-    network, tokenizer = lit.hparams["network"], lit.hparams["tokenizer"]
-    parts = [network["position"], *network.get("features", []), tokenizer]
-    names = [str(part.get("name")) for part in parts] + [config.corpus.name]
-    modules = dict.fromkeys(name.partition(":")[0] for name in names if ":" in name)
-    return f"{TRUST}={','.join(modules)} " if modules else ""
 
 
 def card(

@@ -40,15 +40,15 @@ CONTENTS = (
     *(SETTINGS, STATUS, "last.ckpt", "best.ckpt", "metrics.csv"),
     *("tensorboard", "samples", "model"),
 )
-#: How long a run lasts: with ``callbacks``, which may end it, this may change from one session in a
-#: folder to the next, but no run gets shorter.
+#: Options that say how long a run lasts. They may change from one session in a folder to the next,
+#: as may ``callbacks``, which can end a run; but no run gets shorter.
 LENGTH = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
     "trainer.max_time",
     "trainer.flags.max_epochs",
 }
-#: Where a run takes place and what is reported of it: neither decides what it computes.
+#: Options that do not change what a run computes: where it takes place, what is reported of it.
 FREE = {
     "out",
     "corpus.path",  # the notes in it are compared instead

@@ -87,8 +87,9 @@ def _where(**more: object):
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        (_change(1, torch.zeros(2, 2, 6, 4)), "k and v alike"),
-        (_change(0, torch.zeros(2, 3, 5, 4)), "q .* and k"),
+        (_change(1, torch.zeros(2, 2, 6, 4)), "v has shape"),
+        (_change(1, torch.zeros(2, 5, 4)), "expected .batch, heads"),
+        (_change(0, torch.zeros(2, 3, 5, 4)), "k has shape"),
         (_change(0, torch.zeros(2, 2, 5, 4)), "one floating dtype"),
         (_where(dropout=1.0), "dropout"),
         (_where(key_positions=Span(0, 4)), "key_positions"),

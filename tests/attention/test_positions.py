@@ -140,10 +140,6 @@ def test_two_d_measures_in_the_first_layers_only():
     assert len(two_d(layers=1, first_layers=5).time_tables) == 1
 
 
-#: Ids 0..7: bos, silence, tie, and the pitches 60..64.
-GRID = {"kind": "grid", "voices": 4, "size": 8, "pitches": [[3, 8, 60]]}
-
-
 def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
     """Place 0 opens the piece; place i is a note of voice (i - 1) mod 4 and predicts i mod 4."""
     scheme = build("two_d", coordinates={"kind": "grid", "voices": 4})
@@ -157,16 +153,6 @@ def test_two_d_on_a_grid_reads_the_voice_off_the_place_in_the_piece():
     assert voices.labels.tolist() == [0, 1, 2, 3], "what opens a piece, -1, is not measured"
     by_span, _ = scheme.coordinates(torch.zeros(2, 3).long(), Span(6, 3), None)
     assert by_span[1].tolist() == [[2, 3, 0]]
-
-
-@pytest.mark.parametrize("kind", ["tokens", "grid"])
-def test_every_id_has_one_of_the_labels_of_pitch(kind):
-    scheme = build("two_d", coordinates={"tokens": TOKENS, "grid": GRID}[kind])
-    at = list(scheme.readers).index("pitch")
-    size = scheme.readers["pitch"].pitch_of.numel()
-    _, as_key = scheme.coordinates(torch.arange(size)[None], Span(0, size), None)
-    pitch = scheme.terms().axes[1 + at]
-    assert sorted(as_key[0, at].unique().tolist()) == sorted(pitch.labels.tolist())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from musictx.evaluate import measures as m
-from musictx.notes import Score
 from tests.strategies import scores
 
 DENSITY = st.lists(st.integers(0, 9), min_size=6, max_size=6).filter(any).map(np.array)
@@ -48,20 +47,3 @@ def test_rounding_to_the_token_grid_moves_no_time_to_another_bin():
     bins, of_rounded = (np.searchsorted(m.TIME_EDGES, t, side="right") for t in (times, rounded))
     assert (bins == of_rounded).all()
     assert set(of_rounded) == set(range(1, len(m.TIME_EDGES))), "every bin is reached"
-
-
-def on_the_beat(seed, late=0.0):
-    """Forty quarters and eighths of 96 beats a minute, each up to ``late`` seconds late."""
-    rng = np.random.default_rng(seed)
-    starts = np.cumsum(rng.choice([1, 2], 40)) * 30 / 96
-    starts = starts + rng.uniform(0, late, 40) if late else starts
-    rows = [(s, s + 0.2, 60, 80, 0, False, 0) for s in np.sort(starts)]
-    return Score(notes=rows, tempos=[(0.0, 96.0)])
-
-
-def test_music_is_measured_in_bars_where_most_pieces_keep_to_their_beats():
-    kept, free = [on_the_beat(i) for i in range(3)], [on_the_beat(i, late=0.4) for i in range(3)]
-    assert m.on_a_grid(kept)
-    assert m.on_a_grid(kept[:2] + free[:1])
-    assert not m.on_a_grid(kept[:1] + free[:1])
-    assert not m.on_a_grid([])

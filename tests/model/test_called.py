@@ -179,21 +179,6 @@ def test_the_step_in_cpp_leaves_altered_networks_to_torch(
     assert engine.chosen("auto", model) == "growing"
 
 
-@pytest.mark.parametrize("given", ["pieces", "memory, pieces"])
-def test_a_sequence_without_a_batch_is_a_batch_of_one(given: str) -> None:
-    torch.manual_seed(0)
-    model = RelativeAttention(16, 2, "shaw", causal=False)
-    x, more = torch.randn(6, 16), {}
-    if "pieces" in given:
-        more["pieces"] = torch.tensor([0, 0, 1, 1, 1, 2])
-    if "memory" in given:
-        more["memory"] = torch.randn(4, 16)
-    if "memory" in given and "pieces" in given:
-        more["memory_pieces"] = torch.tensor([0, 1, 1, 2])
-    want = model(x[None], **{name: each[None] for name, each in more.items()})[0]
-    assert torch.equal(model(x, **more), want)
-
-
 @pytest.mark.parametrize(
     "shapes", [[(16,)], [(2, 3, 4, 16)], [(2, 5, 8)], [(3, 16), (3, 8)], [(2, 5, 16), (3, 16)]]
 )

@@ -10,12 +10,14 @@ from musictx.errors import ConfigError
 from musictx.notes import Score
 from musictx.sampling import engine, idiom, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
-from musictx.sampling.note_limits import Sustain
+from musictx.sampling.note_limits import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Primer
 from musictx.songs.strengths import OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import BOS
 from tests.pieces import of
+from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, line_ids, note_ids
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
@@ -98,6 +100,22 @@ def test_a_note_held_by_the_past_counts():
     assert np.flatnonzero(late).tolist() == [off]
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_silence_ends_in_time_but_a_note_may_be_held(held):
+    shift = PIANO.vocabulary.id("time_shift", 100)  # a second
+    past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
+    past += [] if held else ids(PIANO, ("note_off", 60))
+    waits = {PIANO.vocabulary.id("time_shift", steps): steps / 100 for steps in range(1, 101)}
+    for silent in range(6):
+        row = nats(Silence(PIANO.note_events, 4.0), PIANO.grammar(past), PIANO.size, [BOS, *past])
+        longest = np.inf if held else 4.0 - silent
+        assert {token for token in waits if row[token] == 0} == {
+            token for token, seconds in waits.items() if seconds <= longest
+        }
+        assert (row[[token for token in range(PIANO.size) if token not in waits]] == 0).all()
+        past.append(shift)
+
+
 def test_registers_have_their_own_limits():
     limits = CorpusStats.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
     assert limits.longest[[0, 61, 62, 127]].tolist() == [3.0, 3.0, 1.0, 1.0]
@@ -129,7 +147,7 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         return [row.target for row in rows]
 
     both = built((3.0, None))
-    assert set(both) == {"Sustain", "Repetition", "Tonality", "Density"}
+    assert set(both) == {"Sustain", "Silence", "Repetition", "Tonality", "Density"}
     assert (both["Sustain"][0].most, both["Sustain"][0].longest[60]) == (15, 2.0)
     assert targets(both["Density"]) == [3.0, 8.0], "a primer's, or the corpus's"
     assert targets(both["Repetition"]) == [0.2, 0.2]

@@ -2,12 +2,9 @@
 
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from musictx.config import CorpusConfig, TrainConfig
-from musictx.training import report
 from musictx.training.progress import Progress, duration
 from tests.training.fakes import fake_training, fit
 
@@ -50,13 +47,3 @@ def test_on_a_terminal_there_is_one_bar_and_words_stand_above_it():
     assert "100%" in out.getvalue()
     progress.print("a sentence")
     assert out.getvalue().endswith("a sentence\n")
-
-
-def test_what_to_type_next_names_the_modules_of_classes_of_ones_own(tmp_path):
-    trainer = SimpleNamespace(global_step=3, callbacks=[], checkpoint_callbacks=[])
-    config = TrainConfig(corpus=CorpusConfig(name="mine:Songs"))
-    network = {"position": {"name": "mine:Kerple"}, "features": [{"name": "bars"}], "vocab_size": 9}
-    hparams = {"network": network, "tokenizer": {"name": "remi:Remi"}}
-    lit = SimpleNamespace(tokens=9, hparams=hparams)
-    said = report.summary(config, None, lit, trainer, tmp_path, None)
-    assert "MUSICTX_TRUST=mine,remi musictx generate" in said

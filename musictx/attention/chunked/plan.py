@@ -96,7 +96,7 @@ class Call(NamedTuple):
     relative: bool
 
     def widest(self, keys: int) -> int:
-        """Of ``keys`` in all how many a block of queries meets at most, about."""
+        """About how many of all ``keys`` a block of queries is multiplied with at most."""
         return keys if self.pieces is None else min(keys, self.pieces.longest + BLOCK)
 
 

@@ -60,7 +60,7 @@ class PositionScheme(nn.Module):
     @property
     def absolute(self) -> bool:
         """Whether the embeddings tell how far from the start of its piece a token stands. A model
-        with such a scheme has met no position beyond those of its training windows."""
+        with such a scheme has learned no position beyond those of its training windows."""
         by_itself = type(self).embed is not PositionScheme.embed
         return by_itself or (self.added is not None and self.added.absolute)
 

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from musictx.attention.positions.coordinates import ranges
+from musictx.attention.positions.coordinates import ranges, token_coordinates
 from musictx.config.checks import option, require
-from musictx.model.features.base import Feature, NativeForm, Options, pitches_of
+from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
 _DIFFERENT = "different numbers of tokens, such as [1,2,3,4]"
@@ -99,7 +99,8 @@ class Intervals(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        return pitches_of(tokenizer, cls.name)
+        found = token_coordinates(tokenizer, f"model.features={cls.name}")
+        return {"pitches": found["pitches"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.tokenizer import Tokenizer
@@ -111,11 +110,6 @@ class Feature(nn.Module):
         """Tables that follow from the arguments and are not saved."""
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
-
-
-def pitches_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
-    """``pitches`` by id, as ranges; ``ConfigError`` for tokens without."""
-    return {"pitches": token_coordinates(tokenizer, f"model.features={feature}")["pitches"]}
 
 
 def events_of(tokenizer: Tokenizer, feature: str) -> dict[str, list[list[int]]]:

@@ -65,8 +65,8 @@ class ConditionState(NamedTuple):
 class ConditionOptions(Options):
     chords: int = option(
         8,
-        "number of learned weightings by which a candidate is scored for its intervals to notes "
-        "known ahead",
+        "number of learned weightings by which a candidate is scored for its intervals to given "
+        "notes ahead",
         low=0,
     )
 

@@ -64,7 +64,7 @@ class SoundingState(NamedTuple):
 @dataclass
 class SoundingOptions(Options):
     recent: int = option(
-        0, "how many of the last notes are told one by one, with pitch and loudness", low=0
+        0, "how many of the last notes are given one by one, with pitch and loudness", low=0
     )
     chords: int = option(
         0,

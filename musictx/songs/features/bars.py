@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Gated, Predictions
+from musictx.model.features.predicted import Predictions
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, SIZE, at
@@ -52,7 +52,7 @@ class BarState(NamedTuple):
     meter: Tensor
 
 
-class Bars(keys.GroupFeature, Gated):
+class Bars(keys.GatedGroups):
     """Embeddings and scores of what stood here before.
 
     size    how many ids there are
@@ -183,7 +183,7 @@ class Bars(keys.GroupFeature, Gated):
         return self.trust
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
-        """As :meth:`Gated.embed`, and the meter."""
+        """As :meth:`GatedGroups.embed`, and the meter."""
         assert isinstance(seen, BarState)
         more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature
+from musictx.model.features.predicted import Predicted, Predictions
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -126,6 +127,46 @@ class GroupFeature(Feature):
     def table(self) -> Table:
         """What each id says."""
         return Table(*(getattr(self, name) for name in Table._fields))
+
+
+class GatedGroups(GroupFeature, Predicted):
+    """A feature of groups that scores predicted ids and adds their embeddings, each times the gate
+    of its class.
+
+    stood  (size, width): of ids;  gates  (K * classes,): of classes, in any shape
+    """
+
+    stood: nn.Parameter
+    gates: nn.Parameter
+
+    @property
+    def by_class(self) -> Tensor:
+        """(K * classes, width): embeddings of the classes."""
+        raise NotImplementedError
+
+    def embed(self, x: Tensor, seen: Predictions) -> Tensor:
+        """``x`` (B, T, width) and the embeddings of predicted ids and of their classes."""
+        return x + self.embedded(seen).view_as(x).to(x.dtype)
+
+    def embedded(self, seen: Predictions) -> Tensor:
+        """(B * T, width): the sum of both embeddings."""
+        row = self._by_class(seen)
+        ids = seen.ids.flatten(0, 1).clamp(max=len(self.stood) - 1)
+        gates = (self.gates.flatten()[row] * (seen.ids > 0)).flatten(0, 1)
+        predicted = F.embedding_bag(
+            ids, self.stood, mode="sum", per_sample_weights=gates.to(self.stood.dtype)
+        )
+        return predicted + F.embedding_bag(row.flatten(0, 1), self.by_class, mode="sum")
+
+    def native_fields(self) -> dict[str, Tensor | int]:
+        """The fields of ``Gated`` in ``predicted.h`` of the native step."""
+        return {
+            "classes": self.classes,
+            "stood": self.stood,
+            "gates": self.gates,
+            "by_class": self.by_class,
+            "size": len(self.stood),
+        }
 
 
 class Rows(NamedTuple):

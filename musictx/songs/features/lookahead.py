@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from musictx.attention.positions.coordinates import ranges
 from musictx.model.features.base import NativeForm
-from musictx.model.features.predicted import Gated
 from musictx.songs.bar_layout import VARIED, WHOLE
 from musictx.songs.features import group_keys as keys
 from musictx.songs.features.group_keys import BAR, SIZE, at
@@ -42,7 +41,7 @@ class LookaheadState(NamedTuple):
     field: Tensor
 
 
-class Lookahead(keys.GroupFeature, Gated):
+class Lookahead(keys.GatedGroups):
     """Embeddings and scores of the given notes ahead.
 
     size  how many ids there are;  classes  :data:`CLASSES`

@@ -66,7 +66,7 @@ class Loop:
         self.ahead: list[tuple[int, int]] = []  # (step, start or end) of known events
         self.written: set[int] = set()  # of this step
 
-    def hear(self, event: int) -> None:
+    def advance(self, event: int) -> None:
         if KNOWN <= event <= HERE:
             self.part, self.time = event - KNOWN + 1, 0
             self.written.clear()
@@ -98,7 +98,7 @@ def of_class(gap: int | None, bounds: tuple[int, ...]) -> int:
 
 
 @pytest.mark.parametrize("known", [0, 1, 40])
-def test_what_is_known_is_what_a_loop_over_events_finds(known):
+def test_it_reads_what_a_loop_over_events_finds(known):
     """``known`` of the ids are given as earlier ones, as a cache does; the second row is two
     pieces."""
     found = conditions()
@@ -113,15 +113,20 @@ def test_what_is_known_is_what_a_loop_over_events_finds(known):
         for at in range(84):
             if places[row, at] == 0:
                 loop = Loop()
-            loop.hear(int(ids[row, at]))
+            loop.advance(int(ids[row, at]))
             if at < known:
                 continue
             gaps, now = loop.gaps(), at - known
             met += len(gaps)
             gap = min(gaps.values(), default=NEVER)
             assert int(seen.gap[row, now]) == gap
-            told = [loop.part, 4 + loop.levels[0], 7 + loop.levels[1], FIRST_TIME + time_class(gap)]
-            assert seen.rows[row, now].tolist() == told
+            expected = [
+                loop.part,
+                4 + loop.levels[0],
+                7 + loop.levels[1],
+                FIRST_TIME + time_class(gap),
+            ]
+            assert seen.rows[row, now].tolist() == expected
             starts = [of_class(gaps.get(11 + p), START_STEPS) for p in range(PITCHES)]
             ends = [of_class(gaps.get(19 + p), END_STEPS) for p in range(PITCHES)]
             assert seen.starts[row, now].tolist() == starts
@@ -181,14 +186,14 @@ def test_softened_what_is_known_ahead_moves_embeddings_less_and_nothing_else():
     def places(ids):
         return torch.arange(ids.shape[1])[None]
 
-    def untold(ids):  # the same with no time to anything known
+    def without_times(ids):  # the same with no time to anything known
         seen = feature.read(ids, ids[:, :0], places(ids))
         rows = seen.rows.clone()
         rows[..., -1] = FIRST_TIME + TIMES - 1
         none = torch.zeros_like(seen.starts)
         return feature.embed(x[:, : ids.shape[1]], seen._replace(rows=rows, starts=none, ends=none))
 
-    plain, before, without = embedded(nothing), embedded(known), untold(known)
+    plain, before, without = embedded(nothing), embedded(known), without_times(known)
     feature.soften(0.25)
     assert torch.equal(embedded(nothing), plain)
     assert torch.allclose(embedded(known) - without, 0.25 * (before - without))

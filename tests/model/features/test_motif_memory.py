@@ -81,12 +81,12 @@ def test_what_followed_is_likelier_by_a_number_of_its_own():
     places = torch.arange(160)[None]
     x, logits = torch.randn(1, 160, 8).double(), torch.randn(1, 160, VOCAB).double()
     seen = FEATURE.read(ids, ids[:, :0], places)
-    told, scored = FEATURE.embed(x, seen) - x, FEATURE.score(logits, x, seen) - logits
+    embedded, scored = FEATURE.embed(x, seen) - x, FEATURE.score(logits, x, seen) - logits
     for at in range(160):
         kind, pitch, steps, level = expected(ids[0, : at + 1].tolist())
         want = torch.zeros(VOCAB).double()
         if not kind:
-            assert not told[0, at].any()
+            assert not embedded[0, at].any()
             assert not scored[0, at].any()
             continue
         worth = (FEATURE.scores @ x[0, at]).reshape(3, -1)[:, kind]
@@ -100,7 +100,7 @@ def test_what_followed_is_likelier_by_a_number_of_its_own():
         vector = (
             vector + FEATURE.in_steps[FEATURE.time_class[min(steps, len(FEATURE.time_class) - 1)]]
         )
-        torch.testing.assert_close(told[0, at], vector)
+        torch.testing.assert_close(embedded[0, at], vector)
 
 
 def model(name="huang", **more):

@@ -60,7 +60,7 @@ class Loop:
         self.down: set[int] = set()
         self.notes: list[tuple[int, int, int]] = []
 
-    def hear(self, event: int) -> None:
+    def advance(self, event: int) -> None:
         if 4 <= event < 12:
             self.struck[event - 4] = self.time
             self.down.add(event - 4)
@@ -101,7 +101,7 @@ def time_class(steps: int) -> int:
 
 
 @pytest.mark.parametrize("known", [0, 1, 40])
-def test_what_is_known_is_what_a_loop_over_events_finds(known):
+def test_it_reads_what_a_loop_over_events_finds(known):
     """``known`` of the ids are given as earlier ones, as a cache does; a piece begins at 25."""
     found, ids = sounding(), music(2, 120)
     places = torch.arange(120).repeat(2, 1)
@@ -111,7 +111,7 @@ def test_what_is_known_is_what_a_loop_over_events_finds(known):
         for at in range(120):
             if places[row, at] == 0:
                 loop = Loop()
-            loop.hear(int(ids[row, at]))
+            loop.advance(int(ids[row, at]))
             if at >= known:
                 assert seen.pitches[row, at - known].tolist() == loop.pitches()
                 assert seen.rows[row, at - known].tolist() == loop.rows()
@@ -156,16 +156,16 @@ def test_after_the_window_slid_only_what_it_holds_is_known():
 
 def test_after_a_reset_nothing_is_known_of_what_was_before_it():
     reset = 3
-    told = sounding(resets=[[reset, reset + 1, 0]])
+    feature = sounding(resets=[[reset, reset + 1, 0]])
     ids = music(2, 40)
     ids[:, 17] = reset
     places = torch.arange(40).expand(2, 40)
-    seen = told.read(ids, ids[:, :0], places)
-    alone = told.read(ids[:, 17:], ids[:, :0], places[:, :23])
+    seen = feature.read(ids, ids[:, :0], places)
+    alone = feature.read(ids[:, 17:], ids[:, :0], places[:, :23])
     for both, part in zip(seen, alone):
         assert torch.equal(both[:, 17:], part)
     for at in (16, 17, 18, 30):  # one by one, as while decoding
-        one = told.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
+        one = feature.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
         for both, part in zip(seen, one):
             assert torch.equal(both[:, at : at + 1], part)
     plain = sounding().read(ids[:, :17], ids[:, :0], places[:, :17])
