@@ -29,15 +29,19 @@ AFTER_SECONDS = 30.0
 class Task:
     """Notes to be composed for a piece.
 
-    score    the music of the file;  given  those of its notes that the model reads: what stays of
-             a file with a gap, or the melody of one that is accompanied
-    begin, end  seconds in it;  closes  whether ``given`` goes on after ``end``: a gap
-    tracks   for new notes; empty: a new one
-    around   what the controls measure (:mod:`musictx.tokens.controls`) around a gap, of the tracks
-             that are written, together with the others in it; of what is accompanied its density
-    add      names of the parts that are composed; empty: what the model accompanies with
+    score    the music of the file
+    given    the notes that stay and that the model reads: all outside a gap, or the melody that is
+             accompanied
+    begin    seconds at which new notes begin
+    end      seconds at which they end
+    closes   whether this is a gap, so that given notes may follow after ``end``
+    tracks   the tracks on which notes are composed; empty: new ones
+    around   the levels of the controls (:mod:`musictx.tokens.controls`): for a gap, those of its
+             tracks just outside, and of the other tracks inside; for an accompaniment, the density
+             of the given notes
+    add      names of the parts that are composed; empty: the model's usual accompaniment
     melody   the tracks of the melody that is accompanied
-    varied   whether the new notes of a gap vary those that they replace
+    varied   whether the new notes of a gap are a variation of those that they replace
     """
 
     score: Score

@@ -25,7 +25,7 @@ from musictx.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
-#: The class that arranges windows of events as tasks, and of any tokens that have no other.
+#: The class that arranges windows as tasks, for tokens without an entry in `registry.ARRANGED`.
 EVENTS = "musictx.data.tasks:EventTasks"
 
 
@@ -37,9 +37,10 @@ class MusicDataModule(pl.LightningDataModule):
     seed                of every draw: same seed, same batches
     validation_windows  validation windows used, spread evenly over all of them; 0 = all
     num_workers         loader processes for training (validation needs none)
-    growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
-                        batch as many more of them, so that its tokens stay about the same
-    align               training windows begin at multiples of so many tokens in their piece
+    growing_windows     [[batch, tokens], ...]: before that batch, rows have that many tokens, fewer
+                        than ``context``; a batch has more of these shorter rows, so that its number
+                        of tokens stays about the same
+    align               training windows begin at multiples of this many tokens in their piece
     tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
