@@ -105,9 +105,28 @@ class MusicDataModule(pl.LightningDataModule):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._loaded = int(state["next_batch"])
 
-    def train_dataloader(self) -> TrainingLoader:
-        """Batches from ``next_batch`` on, without end."""
-        return TrainingLoader(self)
+    def train_dataloader(self) -> MusicDataModule:
+        """This module: iterating it gives batches from ``next_batch`` on, without end."""
+        return self
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = TrainingBatches(
+            self.rows,
+            self.batch_size,
+            rank=self.trainer.global_rank if self.trainer else 0,
+            start=self.next_batch,
+            shorter=self.shorter,
+        )
+        return iter(
+            DataLoader(
+                batches,
+                batch_size=None,
+                num_workers=self.num_workers,
+                worker_init_fn=_one_thread,
+                pin_memory=torch.cuda.is_available(),
+                prefetch_factor=4 if self.num_workers else None,
+            )
+        )
 
     def val_dataloader(self) -> DataLoader[Row]:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
@@ -117,31 +136,6 @@ class MusicDataModule(pl.LightningDataModule):
             (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         )
         return validation_loader(rows, chosen, self.batch_size, rank=rank, devices=devices)
-
-
-class TrainingLoader:
-    """Training batches from ``data.next_batch`` on, anew for each ``iter``; without a length."""
-
-    def __init__(self, data: MusicDataModule) -> None:
-        self.data = data
-
-    def __iter__(self) -> Iterator[Batch]:
-        data = self.data
-        rank = data.trainer.global_rank if data.trainer else 0
-        batches = TrainingBatches(
-            data.rows, data.batch_size, rank=rank, start=data.next_batch, shorter=data.shorter
-        )
-        workers = data.num_workers
-        return iter(
-            DataLoader(
-                batches,
-                batch_size=None,
-                num_workers=workers,
-                worker_init_fn=_one_thread,
-                pin_memory=torch.cuda.is_available(),
-                prefetch_factor=4 if workers else None,
-            )
-        )
 
 
 def validation_loader(
