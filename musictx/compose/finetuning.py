@@ -94,7 +94,7 @@ class FolderContents(NamedTuple):
 
 def contents_of(folders: Sequence[str]) -> FolderContents:
     """Statistics of ``folders`` from :data:`FILES_READ` of their files."""
-    import numpy as np  # a fifth of a second with what reads music; help has none to spare
+    import numpy as np  # with the readers of music a fifth of a second, too slow for --help
 
     from musictx import formats
     from musictx.grid import grid_of

@@ -15,18 +15,13 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.data.statistics import RESTRUCK_SECONDS
-from musictx.keys import scale_of
-from musictx.notes import pitched
-from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
-    HOME_STRIKES,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
     TOKENS_PER_SECOND,
-    TONALITY_GAIN,
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
@@ -91,45 +86,6 @@ class Repetition:
             count += at - self._last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
             self._last[pitch] = at
         self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
-
-
-class Tonality:
-    """Penalises pitches outside the present scale: the one that holds most of the last strikes,
-    counted together with ``home`` (12,), the strikes of each pitch class in the primer.
-
-    ``target`` is the usual share of strikes inside the scale. The penalty is :data:`TONALITY_GAIN`
-    nats for each of the last strikes outside the scale beyond the usual number.
-    """
-
-    def __init__(self, events: NoteEvents, target: float, home: np.ndarray) -> None:
-        self.strike, self.target, self.home = events.strike, target, home
-        self._strikes: Strikes | None = None
-        self._nats: np.ndarray | None = None
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        strikes = state.sounding.recent()
-        if strikes is not self._strikes:
-            self._strikes, self._nats = strikes, self._find(strikes)
-        return self._nats
-
-    def _find(self, strikes: Strikes) -> np.ndarray | None:
-        counts = np.bincount(np.array([pitch for _, pitch in strikes], int) % 12, minlength=12)
-        inside = scale_of(counts + self.home)
-        error = self.target * len(strikes) - int(counts[inside].sum())
-        if error <= 0:
-            return None
-        is_pitched = (self.strike >= 0) & (self.strike < 128)
-        return np.where(is_pitched & ~inside[self.strike % 12], TONALITY_GAIN * error, 0.0)
-
-
-def home(primer: Primer) -> np.ndarray:
-    """(12,) the pitch classes of the primer: their shares times :data:`HOME_STRIKES`; 0 without a
-    primer."""
-    if (score := primer.measurable) is None:
-        return np.zeros(12)
-    counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-    shares: np.ndarray = HOME_STRIKES * counts / max(counts.sum(), 1)
-    return shares
 
 
 def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:

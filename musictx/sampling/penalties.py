@@ -24,11 +24,9 @@ from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
-    LONGEST_LENGTHS,
-    TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
 
 
@@ -60,7 +58,7 @@ def build(
     included.
 
     stats   what is usual in the corpus, for the options that leave it to the corpus
-    primers  what each row continues; its density and scale, if it has any, go before the corpus's
+    primers  what each row continues; its density, if it has any, goes before the corpus's
     density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
              :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
 
@@ -79,31 +77,18 @@ def build(
         )
         return penalties
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
-    sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
-    penalties.insert(0, EachRow([sustain] * rows))
+    penalties.insert(0, EachRow([Sustain(events, usual.most)] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
         penalties.insert(0, note_limits.instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
-        penalties += _habits(events, stats, primers)
+        again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
+        penalties += [EachRow([note_limits.Silence(events)] * rows), EachRow(again)]
     if density or (density is None and sampling.habits):
         targets = [density or one.density or stats.density for one in primers]
         gain = ASKED_GAIN if density else USUAL_GAIN
         of_target = partial(feedback.Density, events, gain=gain, releases=bool(density))
         penalties.append(EachRow([None if one is None else of_target(one) for one in targets]))
     return penalties
-
-
-def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: silence, repetition and scale."""
-    again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-    scales: list[feedback.Tonality | None] = []
-    for primer in primers:
-        # A few seconds keep to a scale more closely than the piece that they open.
-        shares = [x for x in (primer.in_scale, stats.in_scale) if x]
-        target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
-        scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    silences = [note_limits.Silence(events)] * len(primers)
-    return [EachRow(silences), EachRow(again), EachRow(scales)]
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
