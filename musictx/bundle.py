@@ -7,10 +7,10 @@
     tokenizer.json      the tokenizer's config and the fingerprint of its vocabulary
     CARD.md             the card for people
 
-No pickle, and no import by what a file says (but of modules named in MUSICTX_TRUST): the classes
-made from a folder are those of musictx. Loading is strict (:mod:`musictx.untrusted`): a missing,
-foreign, wrongly shaped or broken tensor is refused before a network is built, and so is a
-vocabulary other than the one the model was trained with.
+There is no pickle in it, and a folder can only name classes of musictx and of the modules in
+MUSICTX_TRUST. Loading is strict (:mod:`musictx.untrusted`): a missing, unknown, wrongly shaped or
+broken tensor is refused before a network is built, and so is a vocabulary other than the one that
+the model was trained with.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from musictx.tokens.tokenizer import Tokenizer
 
 __all__ = ["FILES", "FORMAT", "Bundle", "load", "locate", "read_config", "save"]
 
-#: Raised by one whenever an older musictx could no longer read a new folder.
+#: The version of the format: one higher whenever an older musictx can no longer read a new folder.
 FORMAT = 3
-#: The largest option of a tokenizer.
+#: The largest number among the options of a tokenizer.
 _LARGEST_OPTION = 10**6
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -71,13 +71,13 @@ class Bundle:
 
     @property
     def corpus(self) -> dict[str, Any]:
-        """What the card says of the corpus, by names; nothing if it is a text or missing."""
+        """The card's entry about the corpus; an empty dict if it is missing or a text."""
         corpus = self.card.get("corpus")
         return corpus if isinstance(corpus, dict) else {}
 
     @cached_property
     def stats(self) -> CorpusStats:
-        """What is usual in the corpus, as the card says; read once."""
+        """The statistics of the corpus from the card (``note_limits``)."""
         return CorpusStats.of(self.card.get("note_limits"))
 
     def save_pretrained(self, folder: str | Path) -> Path:
@@ -130,10 +130,6 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    if _holds_something(folder) and not is_model(folder):
-        raise UserError(
-            f"{folder}: there is something else in this folder; give an empty or new one ({WHAT})"
-        )
     data = _plain(card)
     config = {
         "format": FORMAT,
@@ -148,7 +144,7 @@ def save(
         "size": tokenizer.size,
         "config": _plain(tokenizer.to_config()),
     }
-    with atomic_folder(folder) as partial:
+    with atomic_folder(folder, is_model) as partial:
         weights = partial / "model.safetensors"
         try:
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
@@ -162,14 +158,8 @@ def save(
     return folder
 
 
-def _holds_something(folder: Path) -> bool:
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: this is a file; give the name of a folder")
-    return folder.is_dir() and any(folder.iterdir())
-
-
 def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    """What is stored: each tensor once, since tied copies would come apart."""
+    """The tensors to store, each once: copies of a tied one would become independent."""
     kind = _DTYPES.get(dtype, torch.float16)
     weights = {name: tensor.detach().cpu() for name, tensor in untrusted.tensors(model).items()}
     stored = rounding.as_bytes(weights) if dtype == "int8" else {}

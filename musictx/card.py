@@ -89,22 +89,18 @@ class CorpusStats:
     """What is usual in the corpus of a model (:mod:`musictx.data.statistics`), as its card has
     it; ``None``: unknown.
 
-    longest   (128,) seconds that few notes of a pitch exceed; infinite where there are none
     most      notes that few moments exceed
     density   notes struck in a second
     repetition_rate  share of notes whose pitch was struck less than half a second before
     instruments  programs that occur, 128 for drums
-    in_scale  share of notes within one scale
     polyphony  notes that sound, on average over the time in which any does
     parts     program, 128 for drums -> its habit
     """
 
-    longest: np.ndarray = field(default_factory=lambda: np.full(128, np.inf))
     most: int | None = None
     density: float | None = None
     repetition_rate: float = 0.25
     instruments: frozenset[int] | None = None
-    in_scale: float | None = None
     polyphony: float | None = None
     parts: Mapping[int, Habit] = field(default_factory=dict)
 
@@ -116,15 +112,12 @@ class CorpusStats:
             most=limits.get("most_notes"),
             density=limits.get("density"),
             repetition_rate=limits.get("restruck", cls.repetition_rate),
-            in_scale=limits.get("in_scale"),
             polyphony=limits.get("polyphony"),
             parts={
                 int(part): Habit(int(voices), int(low), int(high), rate)
                 for part, voices, low, high, rate in limits.get("parts") or []
             },
         )
-        for low, seconds in limits.get("longest_note") or []:
-            stats.longest[int(low) :] = seconds
         programs = limits.get("instruments")
         return stats if programs is None else replace(stats, instruments=frozenset(programs))
 

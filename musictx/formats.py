@@ -31,14 +31,15 @@ CHORD_SUFFIXES = (".cho", ".chordpro", ".chopro", ".crd", ".pro", ".txt", ".html
 #: Endings of recordings, which hold no notes.
 AUDIO_SUFFIXES = (".wav", ".mp3", ".flac", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 
-#: What calls the function that reads a file: ``call(function, *arguments)``.
+#: Calls the function that reads a file, as ``call(function, *arguments)``; set by :func:`reading`.
 _call: ContextVar[Callable[..., Score]] = ContextVar("call", default=lambda f, *of: f(*of))
 
 
 @contextmanager
 def reading(call: Callable[..., Score]) -> Iterator[None]:
-    """Within this context, and this thread, ``call`` has the files read that :func:`read` is to
-    read, in a process of its own for example; ``repairs`` may be lost on the way."""
+    """Within this context, and this thread, :func:`read` reads files by ``call(function,
+    *arguments)``, which may run the function in another process, for example; ``repairs`` may then
+    be lost."""
     before = _call.set(call)
     try:
         yield
@@ -83,7 +84,7 @@ def read(
         return _parse(bytes(source), "", limits, repairs, repeats)
     if isinstance(source, (str, os.PathLike)):
         return _call.get()(_read_file, Path(source), limits or Limits(), repairs, repeats)
-    # Another library's object is the file that it would write.
+    # An object of another library is written to a MIDI file in memory, which is then read.
     is_mido = hasattr(source, "tracks") and hasattr(source, "ticks_per_beat")
     if is_mido or (hasattr(source, "instruments") and hasattr(source, "get_tempo_changes")):
         out = io.BytesIO()
@@ -100,8 +101,8 @@ def read(
 
 
 def not_played(path: str | Path, repairs: Counter[str]) -> str:
-    """A line on what of a file that :func:`read` has read is not played as it is written; empty for
-    MIDI: what was put right there is in the list that prepare prints."""
+    """A message that some marks of the notation in ``path`` are not played, from the ``repairs`` of
+    :func:`read`. Empty for MIDI files, whose repairs are in the report of prepare."""
     if not repairs or str(path).lower().endswith(MIDI_SUFFIXES):
         return ""
     return f"{path}: not played as written: {'; '.join(repairs)}"
@@ -110,7 +111,8 @@ def not_played(path: str | Path, repairs: Counter[str]) -> str:
 def _parse(
     data: bytes, name: str, limits: Limits | None, repairs: Counter | None, repeats: bool
 ) -> Score:
-    """The music in the bytes of a file of that name, by what they are rather than by the name."""
+    """The music in ``data``, the bytes of the file ``name``. The bytes decide on the format, the
+    name only if they are ambiguous."""
     name = name.lower()
     xml = _looks_like_xml(data)
     if data[:4] not in (b"MThd", b"RIFF"):  # each package is imported when there is a file for it
@@ -146,7 +148,7 @@ def has_notation(score: Score) -> bool:
 
 
 def _content(file: Any, limits: Limits) -> bytes:
-    """What a file object gives from where it stands, and one byte more than it may."""
+    """The bytes of a file object from its present position, at most one more than the limit."""
     most = max(limits.midi_mb, limits.xml_mb) * 1_000_000
     try:
         data = file.read(most + 1)

@@ -57,8 +57,8 @@ def log_likelihood(bundle: Bundle, score: Score) -> Likelihood:
 
 
 def losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Of rows (B, T): the likeliest id at each place, and -ln p of the target in float64, 0 where
-    none is scored; on the CPU."""
+    """For rows ``ids`` (B, T): the likeliest next id at each position, and -ln p of each target in
+    float64, 0 for a position without a target. Both are (B, T) on the CPU."""
     logits = model(ids.to(next(model.parameters()).device)).flatten(0, 1).float()
     nats = F.cross_entropy(
         logits, targets.to(logits.device).flatten(), ignore_index=UNSCORED, reduction="none"

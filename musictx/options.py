@@ -1,10 +1,9 @@
-"""The options of a command as words, JSON or arguments of Python -> its checked dataclass, and
-back.
+"""Converts the options of a command, given as words, JSON or arguments of Python, to its checked
+dataclass, and back to words.
 
-The dataclasses of ``config/`` declare each option once. Whatever way a request comes, it becomes a
-configuration in :func:`request`; so the same request means the same from the command line, Python,
-the studio and MCP. Neither Hydra nor torch is imported here, so that a typing error is reported at
-once.
+The dataclasses of ``config/`` declare each option once. All requests become a configuration in
+:func:`request`; so the same request means the same from the command line, Python, the studio and
+MCP. Neither Hydra nor torch is imported here, so that a typing error is reported at once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from musictx.config.position import checked
 from musictx.config.trainer import NOT_OFFERED
 from musictx.errors import ConfigError, shown
 
-#: What is typed for true and for false.
+#: The words for true and for false.
 TRUTH = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
 TRUTH |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
 
@@ -37,12 +36,12 @@ def request(
     without: Collection[str] = (),
     folders: Sequence[Path] = (),
 ) -> Any:
-    """The checked dataclass of ``command`` with ``options`` by their names.
+    """The checked dataclass of ``command`` with the values of ``options``, by their names.
 
     A name may be dotted (``sampling.key``) or short (``key``); ``sampling`` itself may be a dict,
-    a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A preset counts
-    less than a dict, and a dict less than a single option. A value may be the text that is typed
-    for it. ``without`` are options that the caller does not offer. Raises :class:`ConfigError` that
+    a dataclass or the name of a preset in ``conf/`` or in the user's ``folders``. A dict overrides
+    a preset, and a single option overrides both. A value may be text, as on the command line.
+    ``without`` are options that the caller does not offer. Raises a :class:`ConfigError` that
     begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
@@ -52,7 +51,8 @@ def request(
             raise ConfigError(f"{name}: no such option here, only on the command line")
         for option, one in _single(command, name, value, folders):
             if option in free_form(command) and not isinstance(value, nested.get(name, ())):
-                one = default_of(command, option) | values.get(option, {}) | one  # others stay
+                # The other values of an option that holds several stay.
+                one = default_of(command, option) | values.get(option, {}) | one
             values[option] = one
     return _built(COMMANDS[command].config, values)
 
@@ -124,7 +124,8 @@ def full_name(command: str, name: str) -> str:
 
 
 def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
-    """The sentence for an option that ``command`` does not have; it may have ``more``."""
+    """The error message for an option that ``command`` does not have, with suggestions from its
+    options and the names ``more``."""
     flag = name.removeprefix("trainer.")
     if command == "train" and flag in NOT_OFFERED:
         return f"trainer.{flag}: this flag of Lightning's is not offered: {NOT_OFFERED[flag]}"
@@ -132,11 +133,11 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     names = [*fields, *parts(command), *more]
     last = name.rpartition(".")[2].lower().replace("-", "_")
     if "." not in name:  # who types "tracks" wants no limits.tracks
-        names = [one for one in names if "limits" not in one.split(".")]
-    by_end = {one.rpartition(".")[2]: one for one in reversed(names)}
-    near = [one for one in names if one.rpartition(".")[2] == last]
+        names = [option for option in names if "limits" not in option.split(".")]
+    by_last = {option.rpartition(".")[2]: option for option in reversed(names)}
+    near = [option for option in names if option.rpartition(".")[2] == last]
     near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
-    near = near or [by_end[one] for one in difflib.get_close_matches(last, by_end, cutoff=0.8)]
+    near = near or [by_last[one] for one in difflib.get_close_matches(last, by_last, cutoff=0.8)]
     others = [f"musictx {other}" for other in COMMANDS if name in options_of(other)]
     hint = f"it is an option of {', '.join(others)}; " if others else ""
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
@@ -145,9 +146,9 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
-    """``value`` as the type that ``field`` declares: text is read, a number of numpy becomes one of
-    Python, ``~`` in the name of a file is expanded. The dataclass checks bounds and levels. Raises
-    :class:`ConfigError` about ``name``."""
+    """``value`` as the type that ``field`` declares: text is parsed, a number of numpy becomes one
+    of Python, ``~`` in the name of a file is expanded. Bounds and levels are checked later, by the
+    dataclass. Raises :class:`ConfigError` about ``name``."""
     kinds = types_of(field)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
@@ -201,15 +202,15 @@ def _several(kinds: Sequence[str]) -> bool:
 
 
 def _files(name: str, kinds: Sequence[str], value: Any) -> list[str] | None:
-    """The names of files in ``value``; None where it is something else."""
-    there = isinstance(value, str) and os.path.exists(os.path.expanduser(value))
-    if _several(kinds) and not there:
+    """The names of files in ``value``; None if it is something else."""
+    exists = isinstance(value, str) and os.path.exists(os.path.expanduser(value))
+    if _several(kinds) and not exists:
         value = _flow(name, value)
     files = [*value] if isinstance(value, list | tuple) and _several(kinds) else [value]
     files = [os.fspath(file) if isinstance(file, os.PathLike) else file for file in files]
     files = [str(file) if type(file) in (int, float) else file for file in files]
-    right = all(isinstance(file, str) and file for file in files) and (files or kinds[0] != "str")
-    return files if right else None
+    valid = all(isinstance(file, str) and file for file in files) and (files or kinds[0] != "str")
+    return files if valid else None
 
 
 def types_of(field: dataclasses.Field) -> list[str]:
@@ -236,19 +237,20 @@ def type_text(field: dataclasses.Field) -> str:
 
 
 def home(path: str) -> str:
-    """``path`` with ``~`` expanded; of a name such as ~song.mid, which is nobody's home folder, the
-    whole path."""
+    """``path`` with ``~`` expanded. One that begins with ``~`` but names no user's home folder,
+    such as ~song.mid, is made absolute, so that it is not expanded later."""
     expanded = os.path.expanduser(path)
     return os.path.abspath(expanded) if expanded.startswith("~") else expanded
 
 
 def check_path(name: str, field: dataclasses.Field, value: str) -> None:
-    """``value`` is there, or is the name of something that comes with musictx."""
+    """Raises :class:`ConfigError` unless ``value`` is an existing file or folder, or the name of
+    something that comes with musictx."""
     kind = field.metadata.get("names")
     lists = {"examples": shipped.examples, "models": shipped.models}
     included = sorted(lists[kind]()) if kind else []
-    there = os.path.exists(os.path.expanduser(value))
-    if there or value in included or (kind == "models" and value.startswith("hf:")):
+    exists = os.path.exists(os.path.expanduser(value))
+    if exists or value in included or (kind == "models" and value.startswith("hf:")):
         return
     more = (
         f", and none of the {kind} that come with musictx ({', '.join(included)})"
@@ -259,7 +261,8 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
 
 
 def _is_file(command: str, word: str) -> bool:
-    """A word is the name of a file: it has no ``=``, or is there and names no option."""
+    """Whether ``word`` is the name of a file: it has no ``=``, or it is an existing file and the
+    text before ``=`` is no option."""
     name, equals, _ = word.partition("=")
     if not COMMANDS[command].positional:
         return False
@@ -269,14 +272,16 @@ def _is_file(command: str, word: str) -> bool:
 
 
 def within(name: str, options: Collection[str]) -> bool:
-    """``name`` is one of ``options`` or stands below one, as ``tokenizer.params.x`` does."""
+    """Whether ``name`` is one of ``options`` or a name below one, such as
+    ``tokenizer.params.x`` below ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
 def _single(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
-    """``value`` as single options by their dotted names, each as its type."""
+    """Yields (dotted name, converted value) of each single option that ``value`` sets: a group such
+    as ``sampling`` sets several."""
     nested, fields = _nested(COMMANDS[command].config), options_of(command) | parts(command)
     option = name
     if name not in nested or not isinstance(value, (Mapping, nested[name])):
@@ -296,8 +301,9 @@ def _single(
     if not isinstance(value, (Mapping, nested[option])):
         choices = groups(command, folders).get(option, [])
         presets = f", or one of {', '.join(choices)}" if choices else ""
-        value = preset(option, value, folders) if value in choices else _flow(name, value)
-    if option == "position":  # which options there are is decided by its name
+        is_preset = isinstance(value, str) and value in choices
+        value = preset(option, value, folders) if is_preset else _flow(name, value)
+    if option == "position" and isinstance(value, Mapping):  # its name decides what options it has
         yield option, checked(value)
         return
     if isinstance(value, nested[option]):
@@ -332,7 +338,7 @@ def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
 
 
 def default_of(command: str, option: str) -> Any:
-    """The default of an option; of several values in one, a dict of them."""
+    """The default of an option, as a dict if the option holds several values."""
     field = options_of(command)[option]
     factory = field.default_factory
     value = field.default if factory is dataclasses.MISSING else factory()
@@ -345,8 +351,8 @@ def unquoted(text: str) -> str:
 
 
 def _flow(name: str, value: Any) -> Any:
-    """A list or dict as typed, ``[a,b]`` or ``{a: 1}``, with what is in it as text; all else as it
-    is."""
+    """Parse a list or dict of the command line, ``[a,b]`` or ``{a: 1}``; its elements stay text.
+    Any other value is returned as it is."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
     import yaml
@@ -380,6 +386,6 @@ def _word(value: Any) -> str:
 
 
 def _element(value: Any) -> str:
-    """A word in a list: texts that YAML would read otherwise are in quotes."""
+    """A word for an element of a list; text with characters that YAML could misread is quoted."""
     plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", value)
     return _word(value) if plain else "'" + value.replace("'", "''") + "'"

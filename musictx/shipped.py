@@ -65,8 +65,8 @@ def melodies() -> dict[str, Path]:
 
 
 def locate(folder: str | Path) -> Path:
-    """The model folder meant by ``folder``: itself, ``folder/model``, the model of that name that
-    is included in musictx, or ``hf:USER/NAME@REVISION`` of the hub; else ``UserError``."""
+    """The model folder that ``folder`` names: itself, ``folder/model``, an included model, or
+    ``hf:USER/NAME@REVISION`` on the Hugging Face hub. Raises ``UserError`` if there is none."""
     name, folder = str(folder), Path(os.path.expanduser(folder))
     if name.startswith("hf:"):
         from musictx import hub
@@ -88,8 +88,8 @@ def locate(folder: str | Path) -> Path:
 
 
 def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = False) -> Path:
-    """The model folder that the option ``model`` names, of which errors speak; if none, the one of
-    :func:`find_latest`."""
+    """The model folder that the option ``model`` names, or else the one of :func:`find_latest`.
+    Errors begin with ``model=``."""
     if path is None:
         return find_latest(tokenizer=tokenizer, on_beats=on_beats)
     try:
@@ -99,16 +99,16 @@ def chosen(path: str | None, tokenizer: str | None = None, *, on_beats: bool = F
 
 
 def name_of(folder: Path) -> str:
-    """What to call the model in ``folder``: by its run, where it stands in one."""
+    """The name of the model in ``folder``: that of its run folder if it is in one."""
     return folder.parent.name if folder.name == "model" else folder.name
 
 
 def find_latest(
     root: str | Path = "runs", *, tokenizer: str | None = None, on_beats: bool = False
 ) -> Path:
-    """The model folder under ``root`` (``root/*/model``) that was written last; without any, the
-    model that is included in musictx, for music ``on_beats`` or for other. Only those with this
-    ``tokenizer`` count, if one is named.
+    """The model folder ``root/*/model`` that was written last; if there is none, an included model:
+    the one for music ``on_beats`` or the one for other music. If a ``tokenizer`` is named, only
+    models with it count.
     """
     trained = [
         config

@@ -1,8 +1,8 @@
-"""Model folders may come from strangers: what they say is checked before anything large is made.
+"""Checks of model folders from strangers, before anything large is built from them.
 
-Files are plain values (JSON) and tensors (safetensors), never code, and a name imports what comes
-with musictx or is trusted. A network is first built without memory;
-only if its tensors have the names and shapes of the stored ones is it built for use.
+Files are plain values (JSON) and tensors (safetensors), never code, and only classes of musictx and
+of modules in MUSICTX_TRUST are imported. A network is first built without memory for its weights.
+Only if its tensors have the names and shapes of the stored ones is it built for use.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, with commas between, whose classes model folders may name.
 TRUST = "MUSICTX_TRUST"
-#: Most that a text file of a folder may hold, MB, and how deep its values may be nested.
+#: The largest JSON file of a folder, in MB, and how deep its values may be nested.
 TEXT_MB, DEEPEST = 4, 100
 #: Most tensors in a file of weights.
 _MOST_TENSORS = 10_000
-#: The largest number of a network (a width, a context, a distance), and the fewest tensors of a
-#: layer.
+#: The largest number among the arguments of a network (a width, a context, a distance), and the
+#: smallest number of tensors that a layer has.
 _LARGEST, _TENSORS_OF_A_LAYER = 2**20, 8
-#: What stored tensors may hold, as safetensors names it; int8 comes with scales.
+#: The types of numbers that are read, as safetensors names them; also I8, with a tensor of scales.
 _STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
 
@@ -114,9 +114,9 @@ def read_header(path: Path) -> dict[str, Stored]:
 def check_arguments(
     arguments: Mapping[str, Any], tokenizer: Tokenizer, stored: Mapping[str, Stored]
 ) -> None:
-    """``UserError`` unless a network of ``arguments`` takes little to build without memory: they
-    are of their types, none is much larger than what is stored, and what follows from the tokens,
-    such as their pitches, is that of ``tokenizer``."""
+    """``UserError`` unless it is safe and quick to build a network of ``arguments`` without memory:
+    they have their declared types, there are no more layers than the ``stored`` tensors allow, and
+    what features and positions say about the vocabulary agrees with ``tokenizer``."""
 
     def require(condition: bool, name: str, expected: str) -> None:
         if not condition:
@@ -140,8 +140,8 @@ def check_arguments(
     require(arguments["layers"] <= most, "layers", f"at most {most}, with so many tensors")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:
-        right = _plain(token_coordinates(tokenizer))
-        same = arguments["position"]["coordinates"] == right
+        expected = _plain(token_coordinates(tokenizer))
+        same = arguments["position"]["coordinates"] == expected
         require(same, "position", "the coordinates of the tokens")
     for feature in arguments.get("features", ()):
         named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
@@ -151,12 +151,12 @@ def check_arguments(
 
 
 def _check_feature(feature: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """``UserError`` unless the arguments of a feature are options within their bounds and what
-    follows from the tokens."""
+    """``UserError`` unless each argument of a feature is an option within its bounds, or has the
+    value that follows from the vocabulary."""
     name = feature["name"]
     (of_tokens,) = with_tokens([{"name": name}], tokenizer)
-    right = _plain(of_tokens.arguments)
-    options = {key: value for key, value in feature.items() if right.get(key, value) != value}
+    expected = _plain(of_tokens.arguments)
+    options = {key: value for key, value in feature.items() if expected.get(key, value) != value}
     (checked,) = with_tokens([{**options, "name": name}], tokenizer)
     for key, value in feature.items():
         if key != "name" and _plain(checked.arguments.get(key)) != value:
@@ -168,12 +168,14 @@ def _plain(value: Any) -> Any:
 
 
 class _WithoutMemory(TorchFunctionMode):
-    """Numbers that are learnt are made on the meta device, where a tensor has a shape and nothing
-    else; tables of whole numbers are made as usual, since their values decide on shapes.
-    ``ValueError`` after ``most`` tensors."""
+    """Makes parameters on the meta device, where a tensor has a shape and no numbers. Tables of
+    whole numbers are made as usual, since shapes depend on their values. Raises ``ValueError``
+    after ``most`` tensors."""
 
-    scaled = (nn.init.normal_, Tensor.normal_, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
-    made = (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand)
+    #: Functions that only change numbers: they do nothing to a tensor without numbers.
+    initialisers = (nn.init.normal_, Tensor.normal_, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
+    #: Functions that make a tensor of floats.
+    factories = (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand)
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -184,28 +186,32 @@ class _WithoutMemory(TorchFunctionMode):
     ) -> Any:
         options = dict(kwargs or {})
         tensor = next((one for one in (*args, *options.values()) if isinstance(one, Tensor)), None)
-        if function in self.scaled and tensor is not None and tensor.is_meta:
+        if function in self.initialisers and tensor is not None and tensor.is_meta:
             return tensor
-        if function in self.made and options.get("dtype") is None and not options.get("device"):
+        if (
+            function in self.factories
+            and options.get("dtype") is None
+            and not options.get("device")
+        ):
             self.left -= 1
             if self.left < 0:
                 raise ValueError("it has many more tensors than the weights")
-            # To draw numbers on this device, torch would import its compiler: four seconds.
+            # Not torch.randn: on the meta device it imports torch's compiler, in four seconds.
             return torch.empty(*args, **{**options, "device": "meta"})
         return function(*args, **options)
 
 
 @contextmanager
 def without_memory(most: int) -> Iterator[None]:
-    """What is built inside has the names and shapes of its learnt tensors and no memory for them;
-    ``ValueError`` where it makes more than ``most`` tensors."""
+    """A network that is built inside has the names and shapes of its parameters, but no memory for
+    them. Raises ``ValueError`` if more than ``most`` tensors are made."""
     with _WithoutMemory(most):
         yield
 
 
 def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], path: Path) -> None:
-    """``UserError`` unless the names and shapes are those ``stored``, in numbers that can be
-    read."""
+    """``UserError`` unless the ``stored`` tensors have the names and shapes of the ``expected``
+    ones and a type that can be read."""
     shapes = {name: one.shape for name, one in stored.items()}
     for name, (shape, kind) in stored.items():
         scales = stored.get(name + SCALES)
@@ -232,7 +238,7 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever goes wrong inside as a ``UserError`` about the file ``path``."""
+    """Raises any exception of the block as a ``UserError`` about the file ``path``."""
     try:
         yield
     except UserError as error:

@@ -65,8 +65,8 @@ def main(
 def fuzz(
     out: Path, kind: str, n: int, first: int = 0, limits: Limits = LIMITS
 ) -> list[tuple[str, float]]:
-    """(outcome, seconds of processor time) of ``n`` cases of a kind, each in a process that goes on
-    to the next; where one dies, another continues, with the next seed."""
+    """(outcome, seconds of processor time) of ``n`` cases of a kind, one after the other in one
+    process; where that dies, another one continues, with the next seed."""
     torch.set_num_threads(1)
     place = out / kind
     shutil.rmtree(place, ignore_errors=True)

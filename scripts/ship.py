@@ -43,7 +43,7 @@ from scripts.reproduce import steering
 ROOT = Path(__file__).resolve().parents[1]
 #: Options of a command that name places on the machine it was typed on.
 PRIVATE = ("out=", "corpus.shards=", "init=")
-#: Bytes of weights above which a model is too large to come along.
+#: Bytes of weights above which a model is too large to be included.
 MOST = 20_000_000
 #: How a card names its rows by what is measured (``measure.kind`` of scripts/ships/NAME.yaml).
 PROTOCOLS = {

@@ -8,7 +8,7 @@ decoding with zig's Clang for each platform and each variant of its CPUs
 
 - each library's functions and what it links against are read and compared with what is expected;
 - the wheel for this machine is installed into an empty folder and composes there without a
-  compiler; the step in C++ gives the logits of torch for the models that come along.
+  compiler; the step in C++ gives the logits of torch for the included models.
 
 The other wheels are installed and tried by CI, on their systems (``musictx doctor``). The extra
 ``wheels`` has what this needs.
@@ -71,7 +71,7 @@ TARGETS = {
 
 
 def feature_headers() -> list[tuple[str, Path]]:
-    """(struct, header) of all features that come along with a form in C++."""
+    """(struct, header) of all included features that have a form in C++."""
     paths = [*BUILT_IN.values(), *registry.FEATURES.values()]
     headers = []
     for module in sorted({path.partition(":")[0] for path in paths}):

@@ -35,22 +35,22 @@ def marked(tree):
 
 def loops(tree, first=0):
     """The order in which the sections of a tree are played, and how many there are."""
-    found, at = [], first
+    sequence, at = [], first
     for branch in tree:
         if isinstance(branch, int):
-            found += range(at, at + branch)
+            sequence += range(at, at + branch)
             at += branch
             continue
         body, stop = loops(branch[2] if branch[0] == "repeat" else branch[1], at)
         if branch[0] == "repeat":
-            found += body * branch[1]
+            sequence += body * branch[1]
             at = stop
         else:
             for number in range(1, max(map(max, branch[2])) + 1):
                 place = next(i for i, numbers in enumerate(branch[2]) if number in numbers)
-                found += [*body, stop + place]
+                sequence += [*body, stop + place]
             at = stop + len(branch[2])
-    return found, at
+    return sequence, at
 
 
 plain = st.integers(1, 2)

@@ -97,12 +97,12 @@ marks = st.builds(
 @given(st.lists(st.tuples(st.integers(0, 30), marks), max_size=12))
 def test_any_marks_give_velocities_and_levels_are_kept(placed):
     loudness = Loudness(placed, near=4)
-    found = [loudness(tick) for tick in range(40)]
-    assert all(1 <= velocity <= 127 for velocity in found)
+    velocities = [loudness(tick) for tick in range(40)]
+    assert all(1 <= velocity <= 127 for velocity in velocities)
     first = min((at for at, _ in placed), default=40)
-    assert found[:first] == [VELOCITY] * first
+    assert velocities[:first] == [VELOCITY] * first
     if all(mark.kind == "level" for _, mark in placed):
-        for tick, velocity in enumerate(found):  # a plain loop
+        for tick, velocity in enumerate(velocities):  # a plain loop
             expected = VELOCITY
             for at, mark in sorted(placed, key=lambda pair: pair[0]):
                 expected = mark.value if at <= tick else expected
@@ -152,9 +152,9 @@ def test_no_grace_note_begins_before_the_piece_or_wraps_round():
 
 def test_grace_notes_are_repeated_with_the_note_they_belong_to():
     back = '<barline><repeat direction="backward"/></barline>'
-    found = spans(played(note(C, 4), grace(D) + note(E, 4) + back))
-    assert [pitch for _, _, pitch in found] == [60, 62, 64] * 2
-    assert found[4][1] == 6
+    both = spans(played(note(C, 4), grace(D) + note(E, 4) + back))
+    assert [pitch for _, _, pitch in both] == [60, 62, 64] * 2
+    assert both[4][1] == 6
 
 
 @pytest.mark.parametrize(

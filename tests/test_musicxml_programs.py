@@ -191,10 +191,10 @@ def test_the_bass_of_a_marker_is_written(name, root, bass):
         markers=((0.0, name), (2.0, "C:min7")),
     )  # fmt: skip
     written = ET.fromstring(musicxml.to_bytes(score)).find(".//harmony")
-    found = [written.findtext(f".//{n}-step") for n in ("root", "bass")]
+    steps = [written.findtext(f".//{n}-step") for n in ("root", "bass")]
     alters = [int(written.findtext(f".//{n}-alter", "0")) for n in ("root", "bass")]
-    assert (found[0], alters[0]) == root
-    assert f"{found[1]}:{alters[1]}" == bass
+    assert (steps[0], alters[0]) == root
+    assert f"{steps[1]}:{alters[1]}" == bass
 
 
 def metronome(unit, number, more="", sound=""):

@@ -77,9 +77,9 @@ def test_what_is_read_back_is_what_was_written(score):
     for name in ("tempos", "meters", "keys"):
         written = getattr(score, name)
         written = written[written["time"] < last - 1e-6]
-        found = getattr(again, name)[: len(written)]
+        read_again = getattr(again, name)[: len(written)]
         for field in written.dtype.names:
-            assert np.allclose(written[field].astype(float), found[field].astype(float))
+            assert np.allclose(written[field].astype(float), read_again[field].astype(float))
     assert again.names.get(0) == (score.names[0] if tracks[0] == 0 else None)
 
 
@@ -108,12 +108,12 @@ def test_lengths_are_those_of_notation_not_of_playing(ticks, gate):
         at += value
     root = ET.fromstring(w.to_bytes(piece(*rows)))
     assert not root.findall(".//time-modification")
-    found = [n for n in root.iter("note") if n.find("pitch") is not None]
+    heads = [n for n in root.iter("note") if n.find("pitch") is not None]
     if gate < 0.9:  # a rest of its own: as long as sixteenths say, and no shorter value
         kinds = {n.findtext("type") for n in root.iter("note")}
         assert kinds <= {"whole", "half", "quarter", "eighth", "16th"}
         return
-    assert [int(n.findtext("duration")) / 24 for n in found] == values
+    assert [int(n.findtext("duration")) / 24 for n in heads] == values
     assert not root.findall(".//rest")
 
 

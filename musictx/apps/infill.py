@@ -43,7 +43,7 @@ from musictx.sampling.steer import controls_of, counts_no_bars, has_controls, st
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import DRUM_PART
 
-#: Semitones from the mean pitch of a melody down to that of all notes with its accompaniment.
+#: Semitones by which the mean pitch of a melody with its accompaniment is below the melody's own.
 LOWER = 6.5
 
 
@@ -56,13 +56,15 @@ def composed(
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
-    """Each version of a ``task``, as it is done. Sample i of seed s is always the same.
+    """Yields each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
+    same.
 
-    progress  called with the seconds of all versions so far;  on_event  with the number of a
-    version and an event as each new note begins and ends (:mod:`musictx.sampling.events`; not of
-    chorales, nor of loops). What they raise stops all.
+    progress  called with the seconds of music composed so far, of all versions together
+    on_event  called with the number of a version and an event whenever a new note begins or ends
+              (:mod:`musictx.sampling.events`); never for chorales and loops
 
-    Raises ``UserError`` for a model without control tokens, and for what its tokens cannot follow.
+    An exception in either ends the generator. Raises ``UserError`` for a model without control
+    tokens, and for an option that its kind of tokens cannot express, such as chords.
     """
     path = registry.FILLERS.get(bundle.tokenizer.name)
     kind: type[Filler] = registry.load(path) if path else Filler
@@ -73,7 +75,7 @@ class Filler:
     """Composes a ``task`` with a model of events. ``registry.FILLERS`` names the subclasses for
     other tokens.
 
-    values  what is asked of the controls
+    values  the levels of the controls that the request asks for, such as its density
     """
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
@@ -85,7 +87,8 @@ class Filler:
         self.check()
 
     def check(self) -> None:
-        """Refuse what the tokens cannot follow."""
+        """Refuse options that the model's tokens cannot express: events have neither bars nor
+        chords."""
         asked = {name: getattr(self.request, name, None) for name in ("chords", "style")}
         asked |= {"loop": "true" if self.request.loop else None}
         if is_chart(self.task.score):
@@ -100,7 +103,7 @@ class Filler:
         progress: Callable[[float], None] | None,
         on_event: OnEvent | None,
     ) -> Iterator[Sample]:
-        """Each version, as it is done; see :func:`composed`."""
+        """Yields each version as soon as it is composed; see :func:`composed`."""
         for new, chords, done in self.versions(self.task, seed, progress, on_event):
             yield sample(self.bundle, self.task, new, chords, done)
 
@@ -111,7 +114,8 @@ class Filler:
         progress: Callable[[float], None] | None,
         on_event: OnEvent | None,
     ) -> Iterator[tuple[np.ndarray, Sequence[tuple[float, str]], bool]]:
-        """(new notes, chords that were composed, whether it was composed to its end) of each."""
+        """Yields for each version its new notes, the chords that were composed, and whether it was
+        composed to its end."""
         region, placed = self._region(task)
         versions = composer.versions(
             region,
@@ -126,14 +130,16 @@ class Filler:
             yield placed(version.new), version.chords, version.done
 
     def _region(self, task: Task) -> tuple[Infill, Placed]:
-        """What is composed for a ``task``, and what puts its new notes into the file."""
+        """The region that is composed for a ``task``, and the function that converts its new notes
+        to notes of the file."""
         bundle, values = self.bundle, self.values
         _check_drums(bundle, task)
         wanted = parts.by_name(bundle, task.add)
-        alone = task.closes or bool(wanted)  # what is asked for is asked of the new notes alone
+        # Whether the levels asked for are those of the new notes alone, without the given ones.
+        alone = task.closes or bool(wanted)
         if not alone:
             values = {**self.usual(task), **values}
-        # Controls count by the seconds of the ids.
+        # A control counts notes for each second of the ids, which are `pace` seconds of the file.
         pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
         values, around = (
             {name: value * (pace if name == "density" else 1) for name, value in one.items()}
@@ -161,7 +167,7 @@ class Filler:
         elif wanted and all(habit.density for habit in habits.values()):
             if around:
                 around = {**around, "density": around["density"] + usual}
-            if DRUMS not in habits:  # drummers have theirs
+            if DRUMS not in habits:  # drum parts have a density of their own
                 values = {**values, "density": usual}
         order = [*wanted.values()] or sorted(programs or ())
         composed = set(order) if wanted else composed_parts(task, programs)
@@ -184,8 +190,9 @@ class Filler:
     # ------------------------------------------------------------------ where tokens differ
 
     def infill(self, task: Task, score: Score, given: Score, **options: Any) -> Infill:
-        """What is composed to the notes that stay, ``given``; ``score`` is the file, both with the
-        programs that the model knows, and ``options`` are of :class:`.Infill`."""
+        """The region to compose around the notes that stay, ``given``. They and ``score``, the
+        whole file, have the programs that the model was trained with; ``options`` are those of
+        :class:`.Infill`."""
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, PerformanceTokenizer)
         return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
@@ -193,20 +200,21 @@ class Filler:
     def targets(
         self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
     ) -> dict[str, float]:
-        """What is fed back: ``values``, in a gap else what the music ``around`` is like."""
+        """The levels that feedback steers towards: ``values``, and in a gap, for controls that are
+        not among them, the levels of the music ``around`` it."""
         return {**around, **values} if task.closes else {**values}
 
     def usual(self, task: Task) -> dict[str, float]:
-        """What a melody with its accompaniment is like: how dense, and how high, as events stay
-        close to the melody."""
+        """The usual levels of a melody with its accompaniment: its density and its register, which
+        without this control stays too close to the melody."""
         levels, notes = self.usual_density(task), task.given.notes
         if len(notes):
             levels["register"] = max(float(notes["pitch"].mean()) - LOWER, 1.0)
         return levels
 
     def usual_density(self, task: Task) -> dict[str, float]:
-        """How dense a melody with its accompaniment is; where there is no melody, what accompanies
-        a usual one."""
+        """The usual density of a melody with its accompaniment; without a melody, that of the
+        accompaniment of a usual one."""
         rate = accompanying(self.bundle, task, len(task.given))
         if task.around:
             rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
@@ -216,8 +224,9 @@ class Filler:
     def habits(
         self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
     ) -> dict[int, Habit]:
-        """What is usual in each part that is ``composed``: :func:`.habits_of`."""
-        if task.closes:  # notes of events last as long as the pedal holds them
+        """The usual density, range and chord sizes of each part that is ``composed``
+        (:func:`.habits_of`)."""
+        if task.closes:  # in tokens of events a note lasts as long as the pedal sustains it
             score = fold_sustain(score)
         return habits_of(self.bundle, task, wanted, self.request, score, composed)
 
@@ -230,7 +239,7 @@ def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
-    """Refuse a track of drums that is to be composed anew by a model that writes none."""
+    """Refuse to compose a drum track with a model that writes no drums."""
     if "drums" in parts.of_model(bundle):
         return
     notes = task.score.notes
@@ -247,9 +256,13 @@ def _placed(
     quantise: str,
     new: np.ndarray,
 ) -> np.ndarray:
-    """``new`` notes on their tracks, by those of the file with the programs that the model knows,
-    ``score``; those of an accompaniment in the ``order`` of their parts; on the grid that is asked
-    for, none before or after a gap."""
+    """The ``new`` notes on tracks of the file: quantised as asked, and inside the gap if there is
+    one.
+
+    In a gap, a note goes to the track that has its program in ``score``, the file with the programs
+    that the model was trained with. An accompaniment gets new tracks, one for each part, in
+    ``order``.
+    """
     new = timeline.quantised(new, task.score, quantise)
     begin, end = (task.begin, task.end) if task.closes else (0.0, np.inf)
     if task.closes:
@@ -266,7 +279,7 @@ def _placed(
 
 
 def _first_free(score: Score) -> int:
-    """A track after all that are there."""
+    """The number after the last track of the file."""
     return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
@@ -277,8 +290,8 @@ def sample(
     chords: Sequence[tuple[float, str]],
     done: bool,
 ) -> Sample:
-    """The piece with its ``new`` notes, and the ``chords`` that were composed, as markers; new
-    tracks are called as the parts that were asked for, if any."""
+    """The piece with its ``new`` notes, and with the ``chords`` that were composed as markers. New
+    tracks have the names of the parts that were asked for, or else "accompaniment"."""
     kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
         first, added = _first_free(task.score), [name.capitalize() for name in task.add]
@@ -298,8 +311,9 @@ def sample(
 def as_trained(
     bundle: Bundle, task: Task, score: Score, lent: Mapping[int, int]
 ) -> tuple[Score, Collection[int] | None]:
-    """The notes that stay with their tracks on the programs that the model was trained with, as in
-    ``score``, the file so, and the programs of new notes; None: any."""
+    """``task.given`` with the programs that the model was trained with, and the programs that new
+    notes may have (None: any). ``score`` is the whole file with the programs of the model, and
+    ``lent`` those that replace a track's own (:func:`.parts.lent`)."""
     if "program" not in bundle.tokenizer.kinds:
         return task.given, None
     by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
@@ -322,7 +336,8 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 
 
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each version, written, as it is done; ``notice`` gets what a person should know before."""
+    """Writes each version as soon as it is composed, and yields it; ``notice`` is called with
+    warnings for the user beforehand."""
     if isinstance(config, InfillConfig):
         option, path = "file", config.file
     else:

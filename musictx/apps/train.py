@@ -1,6 +1,15 @@
 """``musictx train``: a corpus -> a model folder; the same command resumes at any step.
 
-:func:`run` tells the story, its steps are the functions below, in the same order.
+:func:`run` reads from top to bottom as a training goes, and the functions below it are its steps in
+the same order:
+
+    network       tokenizer and network, new or those of ``init=``
+    corpus        the tokens of the corpus, prepared if they are not yet
+    modules       Lightning's module around the network, and the batches
+    make_hooks    what callbacks do with the model: save it, compose a sample
+    make_trainer  Lightning's Trainer
+    checkpoint_of, validation_before, end_by_signal   resuming, fine-tuning, Ctrl-C
+    keep_best     the model folder
 """
 
 from __future__ import annotations
@@ -37,14 +46,14 @@ from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
 from musictx.training.trainer import build_trainer, fit, instantiate, misfit, quiet
 
-#: Tokens for each second of a sample; more means that time has stopped passing.
+#: The most tokens for each second of a sample: a model that needs more writes no time shifts.
 SAMPLE_TOKENS_PER_SECOND = 60
 Say = Callable[[str], object]
 
 
 class Trained(NamedTuple):
-    """The model folder (None after ``fast_dev_run``), the best validation in nats a token, and the
-    optimizer steps of the run."""
+    """The model folder (None after ``fast_dev_run``), the best validation loss in nats a token, and
+    the number of optimizer steps of the run."""
 
     model: Path | None
     validation_loss: float | None
@@ -63,7 +72,8 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    writes, say = first and not trial, print if first else _silent
+    writes = first and not trial  # the run folder
+    say: Say = print if first else lambda line: None
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
@@ -110,12 +120,9 @@ def run(config: TrainConfig) -> Trained:
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
-def _silent(text: str) -> None:
-    """For the processes of which only the first prints."""
-
-
 def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
-    """New ones, or those of ``init=FOLDER``: its tokenizer, shape and position scheme count."""
+    """The tokenizer and the network to train: new ones, or those of ``init=FOLDER``, whose
+    tokenizer, sizes and position scheme then replace the options for these."""
     if config.init is not None:
         loaded = bundle.load(config.init)
         tokenizer, model, added = take_over(loaded, config)
@@ -133,7 +140,8 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
 
 
 def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
-    """The shards of the corpus, prepared if needed; as they are if only they are named."""
+    """The shards of the corpus, prepared if needed; with ``corpus.shards`` and no
+    ``corpus.path``, existing shards as they are."""
     options = config.corpus
     if options.path is None and options.shards and corpora.needs_path(options.name):
         return Shards(Path(options.shards))
@@ -150,7 +158,7 @@ def modules(
     shards: Shards,
     say: Say,
 ) -> tuple[LitMusicTransformer, MusicDataModule]:
-    """Lightning's module around the network, and its batches."""
+    """The LightningModule around the network, and the LightningDataModule with its batches."""
     optim = optimizer_options(config, model.config.width, say)
     lit = LitMusicTransformer(
         model.config.plain(), optim, tokenizer.to_config(), config.seed, model=model
@@ -175,7 +183,7 @@ def make_hooks(
     tokenizer: Tokenizer,
     say: Say,
 ) -> Hooks:
-    """What the callbacks use: how the model is saved, a sample composed, a line printed."""
+    """The functions that callbacks call to save the model, compose a sample or print a line."""
     limits = of_corpus(shards, tokenizer)
     model: Any = lit.model
 
@@ -231,7 +239,8 @@ def make_trainer(
 
 
 def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | None:
-    """The checkpoint to resume from, if any; ``UserError`` where it is beyond the last step."""
+    """The checkpoint to resume from, if any. Raises ``UserError`` if it has more steps than
+    ``trainer.max_steps``."""
     if not folder.last.is_file():
         return None
     step, steps = checkpoint.read(folder.last)["global_step"], config.trainer.max_steps
@@ -252,7 +261,7 @@ def validation_before(
     state: Path | None,
     say: Say,
 ) -> float | None:
-    """With ``init=`` the validation loss of the model that fine-tuning starts from."""
+    """The validation loss of the model that fine-tuning starts from; None without ``init=``."""
     new = state is None and config.init is not None and not config.trainer.fast_dev_run
     if not new or trainer.limit_val_batches == 0:
         return None
@@ -263,8 +272,9 @@ def validation_before(
 
 
 def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoReturn:
-    """After a signal: print where the state is, and end as the signal does by itself, with status
-    130 or 143. Processes that Lightning started end with 0, else it would kill the first one."""
+    """After a signal: print where the checkpoint is, and raise what ends the process with the usual
+    status of the signal, 130 or 143. Processes that Lightning started end with 0, otherwise it
+    would kill the first one."""
     if trainer.is_global_zero:
         if hooks.stop.agreed and not folder.model.is_dir():
             with averaged(trainer):
@@ -280,7 +290,8 @@ def end_by_signal(folder: RunFolder, trainer: pl.Trainer, hooks: Hooks) -> NoRet
 def keep_best(
     folder: RunFolder, lit: LitMusicTransformer, trainer: pl.Trainer, hooks: Hooks
 ) -> None:
-    """The model folder of the best checkpoint (the last, where nothing was validated)."""
+    """Write the model folder from the best checkpoint; from the last one if there was no
+    validation."""
     path = folder.best if folder.best.is_file() else folder.last
     if path.is_file():
         try:
@@ -298,6 +309,6 @@ def keep_best(
 
 
 def validation_loss(trainer: pl.Trainer) -> float | None:
-    """The best validation, or the latest where none was kept."""
+    """The best validation loss, or the latest one if no checkpoint was kept for the best."""
     latest = trainer.callback_metrics.get("val/loss")
     return report.best(trainer)[0] or (None if latest is None else float(latest))

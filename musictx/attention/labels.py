@@ -28,13 +28,6 @@ from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Terms, as_tensor
 
 
-def split(terms: Terms) -> tuple[tuple[Axis, ...], Terms]:
-    """(the axes with labels for keys, ``terms`` without them)."""
-    labelled = tuple(axis for axis in terms.axes if axis.labels is not None)
-    others = tuple(axis for axis in terms.axes if axis.labels is None)
-    return labelled, replace(terms, axes=others) if labelled else terms
-
-
 class Wide(NamedTuple):
     """content (B, H, Tq, D + K): the queries that meet keys, content bias and all
     position (B, H, Tq, D): the queries that meet tables of the axes left
@@ -87,7 +80,8 @@ def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> 
     Computed in float32 at least.
     """
     precise = torch.promote_types(q.dtype, torch.float32)
-    labelled, left = split(terms)
+    labelled = [axis for axis in terms.axes if axis.labels is not None]
+    others = tuple(axis for axis in terms.axes if axis.labels is None)
     u, w = terms.content_bias, terms.position_bias
     with without_autocast(q.device):
         queries = q.to(precise)
@@ -107,7 +101,7 @@ def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> 
         position,
         torch.cat(of_keys, dim=-1),
         v,
-        replace(left, content_bias=None, position_bias=None),
+        replace(terms, axes=others, content_bias=None, position_bias=None),
     )
 
 

@@ -20,7 +20,7 @@ from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job: it can do any."""
+    """None: this implementation can do any job."""
     return None
 
 
@@ -100,7 +100,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
         weights = F.dropout(weights, setting.dropout)
         out = weights @ v.to(weights.dtype)
         if terms.value_table is not None:
-            # Weights of all keys at one distance are added up; then they meet V once.
+            # The weights of all keys at one distance are summed, and multiply its vector once.
             rows = distance_rows(terms, setting, q.device)[0]
             table = terms.value_table.to(weights.dtype)
             by_row = weights.new_zeros(*weights.shape[:3], table.shape[1])

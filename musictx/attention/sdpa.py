@@ -19,23 +19,23 @@ from musictx.attention.terms import Terms
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
-    askew = "causal attention needs equal positions of queries and keys, or one last query"
+    """The reason why this implementation cannot do the job, or None."""
+    not_square = "causal attention needs equal positions of queries and keys, or one last query"
     several = job.causal and not job.single_query
     return refusal(
         (job.tangents, NO_TANGENTS),
         (job.axes > 0 or job.labels > 0, "it computes no relative terms"),
         *no_extras(job),
         (several and job.layout == ANY, SPANS_ONLY),
-        (several and job.layout != SQUARE, askew),
+        (several and job.layout != SQUARE, not_square),
     )
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
-    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D), arguments taken as checked.
+    """Attention of q (B, H, Tq, D) over k, v (B, H, Tk, D), without checks of the arguments.
 
-    Pieces are kept apart by a mask of B x Tq x Tk Booleans, and dropout leaves torch's fastest
-    kernels: neither is linear in memory.
+    Pieces need a mask of B x Tq x Tk Booleans, and with dropout torch does not use its fastest
+    kernels; so with either, memory is not linear in length.
     """
     square = setting.causal and q.shape[2] > 1
     mask = setting.same_piece()

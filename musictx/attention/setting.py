@@ -38,7 +38,8 @@ class Setting:
 
     @property
     def offset(self) -> int:
-        """Of consecutive positions: query i stands where key ``offset + i`` stands or would."""
+        """For consecutive positions: query i has the position of key ``offset + i``, even if there
+        is no such key."""
         at, over = self.query_positions[0], self.key_positions[0]
         assert isinstance(at, Span)
         assert isinstance(over, Span)
@@ -64,14 +65,17 @@ class Job(NamedTuple):
     """The properties of a call of ``attend`` on which the choice of an implementation depends.
     None changes from token to token, so that answers can be cached.
 
-    axes, further, table, bias   of the axes without labels: how many, whether one measures another
-        coordinate than order, what they have
-    labels      channels that the axes with labels would need, 0 without
+    axes        number of axes without labels
+    further     whether one of them measures another coordinate than order
+    table, bias  whether one of them has a table, and a bias
+    labels      channels that the axes with labels would need, 0 without such axes
     extras      which of the terms content_bias, position_bias, value_table and blocks there are
     scale       whether it is above 0
-    layout      of positions; ``single_query``: causal, over earlier keys
-    device, dtype, size   of the queries; None: not looked at, nor what the machine has
-    packed, dropout       whether pieces are kept apart, whether weights are dropped
+    layout      of the positions: SQUARE, LAST, CONSECUTIVE or ANY
+    single_query          whether there is one causal query, which sees all keys
+    device, dtype, size   of the queries; None: any, and the machine is not examined either
+    packed      whether queries see only keys of their piece
+    dropout     whether weights are dropped
     tangents              whether an input carries a derivative in forward mode, or torch.func works
     masked                whether a mask hides keys one by one
     deterministic         whether ``torch.use_deterministic_algorithms`` asks for equal bits

@@ -1,9 +1,10 @@
 """Composes the free notes of a chorale around given ones: a melody harmonised, a bass realised.
 
-Several ways are written side by side (:mod:`musictx.chorale.particles`), and the one with the
-highest ln p - rules x faults is taken. A place in it that still breaks a rule is then written anew,
-with the notes before and after it given, and kept if the whole is better: the filter went through
-the piece once, from left to right, without what follows.
+A particle filter writes several harmonisations at once (:mod:`musictx.chorale.particles`), and the
+one with the highest score, ln p - rules x faults, is chosen. It may still break rules, since the
+filter works from left to right and does not see the given notes ahead. So the beats around a fault
+are then composed anew, with all notes before and after them given, and the new version is kept if
+its score is higher.
 """
 
 from __future__ import annotations
@@ -25,20 +26,24 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.tokens.vocab import BOS, EOS
 
-#: Places that are tried again, each at most so often.
+#: How often beats with a fault are composed anew, in all and at one place.
 TRIES_IN_ALL = 6
 TRIES_AT_ONE_PLACE = 2
-#: Progress that is reported when all has been written once.
+#: The share of the progress that is reported when the first harmonisation is finished.
 FIRST_WORK_SHARE = 0.6
-#: Beats before and after a fault that are written anew.
+#: Beats before and after a fault that are composed anew.
 BEATS_AROUND = 2
 
 
 @dataclass(frozen=True)
 class Harmonisation:
-    """grid: all four voices; nats_per_note: nats a token (one for each voice and sixteenth), given
-    and free, under the model;
-    ids: (4 T,) uint16"""
+    """A chorale in four voices.
+
+    grid           all four voices
+    nats_per_note  -ln p under the model, the mean over all tokens, given and free; there is one
+                   token for each voice and sixteenth
+    ids            (4 T,) uint16
+    """
 
     grid: Grid
     nats_per_note: float
@@ -57,17 +62,17 @@ def harmonise(
     seed: int | tuple[int, ...] = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Harmonisation:
-    """The best of ``particles`` ways to write the free notes: the highest
-    ln p - rules x faults.
+    """The best of ``particles`` harmonisations: that of the highest ln p - rules x faults.
 
-    given, fixed   a Grid, and (T, 4) bool which of its notes stay; default the whole soprano
-    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default as the
-               model has them, with the rules
-    form       constraints of the whole melody, weighed like the rules
-    progress   called after each step with the share that is done
+    given      the notes, of which those in ``fixed`` stay
+    fixed      (T, 4) bool; default the whole soprano
+    sampling   how free notes are drawn, and ``rules``, the nats that a fault costs; default:
+               the model's distribution, unchanged but for the rules
+    form       constraints of the whole melody; breaking one costs as much as a fault
+    progress   called after each step with the share of the work that is done
 
-    The end of the piece is given too: endings that close are likelier. Raises ``UserError`` for a
-    piece longer than the model's context.
+    The probability includes that of ``eos`` after the last note, which favours cadences. Raises
+    ``UserError`` for a piece longer than the model's context.
     """
     sampling = sampling or TokenSampling(top_p=1.0)
     if fixed is None:
@@ -94,40 +99,40 @@ def harmonise(
             progress=lambda step: share(step, number),
         )
         likely = pieces.likely if begin == 0 else _likely(model, pieces.ids)
-        worth = likely - sampling.rules * pieces.faults
-        best = int(worth.argmax())
-        return _Piece(pieces.ids[best], float(likely[best]), float(worth[best]))
+        score = likely - sampling.rules * pieces.faults
+        best = int(score.argmax())
+        return _Piece(pieces.ids[best], float(likely[best]), float(score[best]))
 
     best = attempt(given, fixed, 0, int((~fixed).any(1).argmax()))
-    often: dict[int, int] = {}
+    tries: dict[int, int] = {}
     for number in range(1, TRIES_IN_ALL + 1):
         grid = read(tokenizer, best.ids, given, fixed)
         places = _faulty(grid, sampling.rules, form)
-        place = next((p for p in places if often.get(p, 0) < TRIES_AT_ONE_PLACE), None)
+        place = next((p for p in places if tries.get(p, 0) < TRIES_AT_ONE_PLACE), None)
         if place is None:
             break
-        often[place] = often.get(place, 0) + 1
+        tries[place] = tries.get(place, 0) + 1
         begin = max(place - BEATS_AROUND, 0) * PER_QUARTER
         around = np.ones(fixed.shape, bool)
         around[begin : (place + BEATS_AROUND) * PER_QUARTER] = False
         if not (fixed | around).all():
             again = attempt(grid, fixed | around, number, begin)
-            best = max(best, again, key=lambda one: one.worth)
+            best = max(best, again, key=lambda piece: piece.score)
     grid = read(tokenizer, best.ids, given, fixed)
     return Harmonisation(grid, -best.likely / len(best.ids), best.ids.astype(np.uint16))
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """ids (4 T,); ln p of them and the end; that less what their faults cost."""
+    """One harmonisation with its scores."""
 
-    ids: np.ndarray
-    likely: float
-    worth: float
+    ids: np.ndarray  # (4 T,)
+    likely: float  # ln p of the ids and of eos
+    score: float  # the same, less the nats that its faults cost
 
 
 def _faulty(grid: Grid, rules: float, form: Form | None) -> list[int]:
-    """The beats in which faults begin, in order; none without rules."""
+    """The beats in which faults begin, in order; empty if faults cost nothing."""
     if not rules:
         return []
     bar = voice_leading.STEPS_PER_BAR if form is None else form.bar
@@ -141,7 +146,7 @@ def _faulty(grid: Grid, rules: float, form: Form | None) -> list[int]:
 
 @torch.inference_mode()
 def _likely(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
-    """ln p of whole pieces (P, 4 T), ends included: float64 (P,)."""
+    """ln p of whole pieces (P, 4 T), each with its ``eos``: float64 (P,)."""
     device = next(model.parameters()).device
     different, which = np.unique(ids, axis=0, return_inverse=True)
     edge = np.ones((len(different), 1), np.int64)

@@ -1,7 +1,7 @@
-"""``musictx COMMAND [name=value ...]``: the programs by name.
+"""``musictx COMMAND [name=value ...]``: the entry point of the command line.
 
 Help comes from the dataclasses of ``config/`` and the files of ``conf/`` alone, so it is instant;
-Hydra is imported when it composes a command, torch when the command runs.
+Hydra is imported only for ``train``, torch when the command runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from musictx.compose import compose, train
 from musictx.errors import OutOfMemory, UserError, shown
 from musictx.options import unknown_option
 
-#: Flags -> their choices, the first where none is given; (): any value; None: none.
+#: Flag -> the values that it takes, the first of them its default; (): any value; None: no value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
     "--cfg": ("job", "hydra", "all"),
     "--config-dir": (),
@@ -29,18 +29,18 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
     "--multirun": None,
 }
 SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
-#: Those of commands that Hydra has no part in.
+#: The flags of the commands other than train, which do not use Hydra.
 PLAIN_FLAGS = ("--cfg", "--config-dir")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 where the machine could not write or had
-    too little memory, 2 for a mistake in what was asked for, 130 for ^C, 143 for a training that
-    SIGTERM has stopped. Whether what is printed can be written does not change it."""
+    """Run one command and return the exit status: 0; 1 if the machine could not write or had too
+    little memory; 2 for a mistake in the command; 130 after ^C; 143 after SIGTERM has stopped a
+    training. A closed or full standard output does not change the status."""
     # OpenMP's threads wait by spinning unless this is set before torch loads. On a machine that
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    gc.disable()  # until all is imported: a third of that time is a search for garbage
+    gc.disable()  # until all modules are imported, which takes a third less time so
     with forgiving():
         try:
             _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("musictx: interrupted", file=sys.stderr)
             return 130
-        except SystemExit as end:  # of a training: by a signal
+        except SystemExit as end:  # by a training that a signal has stopped
             return end.code if isinstance(end.code, int) else 2 if end.code else 0
         finally:
             gc.enable()
@@ -99,12 +99,12 @@ def _dispatch(words: list[str]) -> None:
 def _run(command: str, config: Any) -> Any:
     try:
         task = registry.load(COMMANDS[command].run)
-        gc.freeze()  # what modules hold is no garbage, at the end neither
+        gc.freeze()  # the objects of modules are never garbage: leave them out of collections
         gc.enable()
         try:
             return task(config)
         finally:
-            if "triton" in sys.modules:  # prints a page about all of it that is never collected
+            if "triton" in sys.modules:  # it prints a warning for each object that stays frozen
                 gc.unfreeze()
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
@@ -116,7 +116,8 @@ def _run(command: str, config: Any) -> Any:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """What Python, numpy, CUDA or torch on the CPU say; torch on the CPU has no class for it."""
+    """Whether ``error`` is that of Python, numpy, CUDA or torch for too little memory; torch on the
+    CPU has no class for it, only a text."""
     names = {kind.__name__ for kind in type(error).__mro__}
     texts = ("can't allocate memory", "not enough memory")
     return bool(names & {"MemoryError", "OutOfMemoryError"}) or any(t in str(error) for t in texts)

@@ -1,10 +1,12 @@
 """Words of the command line -> a checked configuration. Hydra composes and runs ``train`` alone;
 all other commands are composed by ``musictx.options``.
 
-words         words of train -> overrides that Hydra takes, or one sentence
+words         converts the words of train to overrides of Hydra; refuses wrong ones in one sentence
 finetuning    the included model that training starts from by default
-run           runs train by Hydra, once or as a sweep
+run           composes train with Hydra and runs it, once or as a sweep
 sweep         the table of the runs of a sweep
+
+:func:`compose` only returns a configuration; :func:`train` composes one and runs it.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ def compose(
 ) -> Any:
     """The checked dataclass of ``command`` with ``words`` such as ``model=tiny`` or ``seed=1``.
 
-    ``folders`` have YAML files of the user's; ``notice`` gets a line about what was chosen that was
-    not asked for. Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown
-    option, a choice that does not exist or a value that cannot be.
+    ``folders`` have YAML files of the user's; ``notice`` is called with a line about any default
+    that was chosen for the user. Raises :class:`~musictx.errors.ConfigError` in one sentence for an
+    unknown option, an unknown choice or an invalid value.
     """
     if command == "train":
         return _composed_by_hydra(words)

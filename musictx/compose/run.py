@@ -1,4 +1,5 @@
-"""Runs ``train`` by Hydra: once, as a sweep, or to show what it composed."""
+"""Composes the configuration of ``train`` with Hydra and runs it: once, as a sweep, or with --cfg
+only to show it."""
 
 from __future__ import annotations
 
@@ -27,17 +28,17 @@ def train(
     flags: Sequence[str] = (),
     folders: Sequence[Path] = (),
 ) -> None:
-    """Compose the words ``typed`` and call ``task`` with the configuration.
+    """Compose a configuration from the words ``typed`` and call ``task`` with it.
 
-    flags    checked, all of them Hydra's: --multirun, --cfg job, --config-dir DIR, ...
-    folders  that of --config-dir
+    flags    flags of Hydra, already checked: --multirun, --cfg job, --config-dir DIR, ...
+    folders  the folder of --config-dir, if any
 
-    A sweep calls ``task`` for each of its runs and gives their ``validation_loss`` to the sweeper.
-    Raises :class:`ConfigError` in one sentence for what cannot be composed, and whatever ``task``
-    raises.
+    A sweep calls ``task`` for each of its runs and passes their ``validation_loss`` to the sweeper.
+    Raises :class:`ConfigError` in one sentence if Hydra cannot compose the words, and whatever
+    ``task`` raises.
     """
     words = normalise(typed, sweep="--multirun" in flags, folders=folders)
-    if "--config-name" not in flags:  # that file says how to begin
+    if "--config-name" not in flags:  # a file of the user's decides what training starts from
         words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
@@ -60,12 +61,13 @@ def train(
         try:
             with translated():
                 config = as_config(composed)
-            its_words = list(typed)
+            run_words = list(typed)
             if in_sweep:
                 _name_folder(config, settings.sweep)
-                its_words = options if config.out is None else [*options, f"out={config.out}"]
-            # Lightning starts its other processes by the command line: that of this run alone.
-            with _argv(["train", *(f for f in flags if f != "--multirun"), *its_words]):
+                run_words = options if config.out is None else [*options, f"out={config.out}"]
+            # Lightning starts its other processes with the command line, so it must be that of this
+            # run, not that of the sweep.
+            with _argv(["train", *(f for f in flags if f != "--multirun"), *run_words]):
                 result = task(config)
         except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
@@ -89,9 +91,9 @@ def train(
 def as_config(composed: Any) -> Any:
     """The options that Hydra composed as the checked dataclass of train.
 
-    Flags of Lightning's Trainer stand beside the options of ``trainer``, arguments of an optimizer
-    of the user's beside those of ``optim``; the dataclasses hold each in one option. There
-    ``_target_: module.Class`` is the ``name`` of the optimizer, ``module:Class``.
+    In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
+    of the user's own optimizer are options of ``optim``. They are moved to ``trainer.flags`` and
+    ``optim.params``, and ``optim._target_: module.Class`` becomes ``optim.name``, module:Class.
     """
     from omegaconf import OmegaConf
 
@@ -137,8 +139,8 @@ def register() -> None:
 
 
 def _name_folder(config: Any, sweep: Any) -> None:
-    """``hydra.sweep.dir`` and ``subdir`` name the folder of a run where they are given (in
-    ``conf/hydra/default.yaml`` the former is multirun/DATE/TIME)."""
+    """Set ``config.out`` from ``hydra.sweep.dir`` and ``subdir`` if the user gave them, that is, if
+    ``hydra.sweep.dir`` is not the multirun/DATE/TIME of ``conf/hydra/default.yaml``."""
     if re.fullmatch(r"multirun/[\d-]+/[\d-]+", str(sweep.dir)):
         return
     folder = str(Path(sweep.dir) / str(sweep.subdir))
@@ -161,8 +163,9 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Exceptions of Hydra, OmegaConf and YAML in the block are raised as :class:`ConfigError`, and
-    so is any other exception until ``entered`` is true, since a file of options caused it."""
+    """Raise exceptions of Hydra, OmegaConf and YAML in the block as :class:`ConfigError`; also any
+    other exception while ``entered()`` is false, since before the job begins only a file of options
+    can be the cause."""
     try:
         yield
     except UserError:
@@ -175,7 +178,7 @@ def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """What Hydra says, in one line, and the option or file that it is about."""
+    """The message of an error of Hydra in one line, after the option or file that it is about."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

@@ -1,8 +1,8 @@
-"""Words of ``musictx train`` -> overrides that Hydra takes, or one sentence. Hydra is not loaded
-here, so that a typing error is reported at once.
+"""Converts the words of ``musictx train`` to overrides for Hydra, and refuses wrong ones in one
+sentence. Hydra is not loaded here, so that a typing error is reported at once.
 
 A file or folder is taken literally where Hydra's grammar would read it otherwise: spaces, brackets,
-``~`` and ``=``. In a sweep commas separate values, everywhere else they are commas.
+``~`` and ``=``. Only in a sweep do commas separate values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|
 def normalise(
     typed: Sequence[str], *, sweep: bool = False, folders: Sequence[Path] = ()
 ) -> list[str]:
-    """``typed`` as overrides for Hydra; :class:`ConfigError` for what is wrong by itself.
+    """``typed`` as overrides for Hydra. Raises :class:`ConfigError` for a word that is wrong
+    whatever the other options are.
 
     ``folders``: the user's folders of YAML files.
     """
@@ -125,20 +126,21 @@ def _hydra(word: str, *, sweep: bool) -> str:
 
 
 def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
-    """``value`` as it shall be read, texts in quotes, each value of a sweep checked by itself."""
+    """``value`` in the grammar of Hydra's overrides, text in quotes; each value of a sweep is
+    checked."""
     kinds = types_of(field)
     if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
         return value
     overrides = []
     for one in split(value) if sweep else [value]:
-        made: Any = unquoted(one)
-        if "${" not in made:
+        checked: Any = unquoted(one)
+        if "${" not in checked:
             try:
-                made = converted(name, field, None if made == "null" else made)
+                checked = converted(name, field, None if checked == "null" else checked)
             except ConfigError as error:
                 more = "; add -m to run each of these values" if "," in one and not sweep else ""
                 raise ConfigError(f"{error}{more}") from None
-        overrides.append(_typed(made) if "str" in kinds else one)
+        overrides.append(_typed(checked) if "str" in kinds else one)
     return ",".join(overrides)
 
 

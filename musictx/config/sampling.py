@@ -43,8 +43,8 @@ class SamplingConfig(TokenSampling):
 
     habits: bool = option(
         True,
-        "keep to what is usual in the training corpus: lengths of notes, notes at once, strikes of "
-        "one pitch, notes outside the scale, density, what returns; false = the model alone",
+        "keep to what is usual in the training corpus: notes at once, strikes of one pitch, "
+        "density, what returns; false = the model alone",
     )
     key: str | None = option(
         None, "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any"

@@ -25,7 +25,7 @@ from musictx.tokens.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from musictx.data.tasks import Tasks
 
-#: The class that arranges windows of events as tasks, and of any tokens that have no other.
+#: The class that arranges windows as tasks, for tokens without an entry in `registry.ARRANGED`.
 EVENTS = "musictx.data.tasks:EventTasks"
 
 
@@ -37,9 +37,10 @@ class MusicDataModule(pl.LightningDataModule):
     seed                of every draw: same seed, same batches
     validation_windows  validation windows used, spread evenly over all of them; 0 = all
     num_workers         loader processes for training (validation needs none)
-    growing_windows     [batches, tokens]: until so many batches, rows have so many tokens and a
-                        batch as many more of them, so that its tokens stay about the same
-    align               training windows begin at multiples of so many tokens in their piece
+    growing_windows     [[batch, tokens], ...]: before that batch, rows have that many tokens, fewer
+                        than ``context``; a batch has more of these shorter rows, so that its number
+                        of tokens stays about the same
+    align               training windows begin at multiples of this many tokens in their piece
     tasks, melody       windows arranged as tasks (:class:`musictx.data.tasks.Tasks`)
 
     The devices of a run share each batch: device r has rows r * batch_size and following of it.
@@ -104,9 +105,28 @@ class MusicDataModule(pl.LightningDataModule):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._loaded = int(state["next_batch"])
 
-    def train_dataloader(self) -> TrainingLoader:
-        """Batches from ``next_batch`` on, without end."""
-        return TrainingLoader(self)
+    def train_dataloader(self) -> MusicDataModule:
+        """This module: iterating it gives batches from ``next_batch`` on, without end."""
+        return self
+
+    def __iter__(self) -> Iterator[Batch]:
+        batches = TrainingBatches(
+            self.rows,
+            self.batch_size,
+            rank=self.trainer.global_rank if self.trainer else 0,
+            start=self.next_batch,
+            shorter=self.shorter,
+        )
+        return iter(
+            DataLoader(
+                batches,
+                batch_size=None,
+                num_workers=self.num_workers,
+                worker_init_fn=_one_thread,
+                pin_memory=torch.cuda.is_available(),
+                prefetch_factor=4 if self.num_workers else None,
+            )
+        )
 
     def val_dataloader(self) -> DataLoader[Row]:
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
@@ -116,31 +136,6 @@ class MusicDataModule(pl.LightningDataModule):
             (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         )
         return validation_loader(rows, chosen, self.batch_size, rank=rank, devices=devices)
-
-
-class TrainingLoader:
-    """Training batches from ``data.next_batch`` on, anew for each ``iter``; without a length."""
-
-    def __init__(self, data: MusicDataModule) -> None:
-        self.data = data
-
-    def __iter__(self) -> Iterator[Batch]:
-        data = self.data
-        rank = data.trainer.global_rank if data.trainer else 0
-        batches = TrainingBatches(
-            data.rows, data.batch_size, rank=rank, start=data.next_batch, shorter=data.shorter
-        )
-        workers = data.num_workers
-        return iter(
-            DataLoader(
-                batches,
-                batch_size=None,
-                num_workers=workers,
-                worker_init_fn=_one_thread,
-                pin_memory=torch.cuda.is_available(),
-                prefetch_factor=4 if workers else None,
-            )
-        )
 
 
 def validation_loader(

@@ -34,12 +34,12 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: The file of the shard folder that holds the report.
 JSON = "report.json"
-#: Without ``corpus.workers``, a further process is started for so many files each.
+#: Files for each worker process, without ``corpus.workers``; at most one process a core.
 FILES_PER_WORKER = 16
-#: Fewest tokens held out of a corpus of one piece, if it has twice as many.
+#: The smallest validation part of a corpus of one piece, in tokens; at most half of the piece.
 FEWEST_HELD_OUT = 8
-#: Of pieces with the same notes the one whose published split (none: "") comes first here is kept:
-#: so that no piece of a published test or validation split ever trains.
+#: If several pieces have the same notes, the one whose published split comes first here is kept, so
+#: that no piece of a published test or validation split is trained on. "": no published split.
 PRIORITY = ("test", "validation", "train", "")
 
 
@@ -131,9 +131,9 @@ def _write(
 ) -> Report:
     """Write the ids of each piece as it comes, then the table of those that are kept.
 
-    Of pieces with the same notes the one that is first by :data:`PRIORITY` is kept, then the
-    first of the corpus. The ids of one that is replaced later stay in the file, unused. Raises
-    ``UserError`` if no piece can be used.
+    Of pieces with the same notes the one that is first by :data:`PRIORITY` is kept, then the first
+    of the corpus. If a piece is written and replaced later, its ids stay in the file, unused.
+    Raises ``UserError`` if no piece can be used.
     """
     kept: dict[str, Piece] = {}  # by content; split: the published one, "" for none
     lossy: dict[str, dict[str, int]] = {}
@@ -236,8 +236,8 @@ def divide(
     - if validation is asked for and the published split leaves it empty, published training pieces
       are split by content;
     - if train is empty, the piece with the largest hash to which no table gives a split goes there;
-    - if validation is still empty, the piece of train with the smallest hash goes there (if train
-      has but one, an unpublished one of test).
+    - if validation is still empty, the piece of train with the smallest hash goes there; if train
+      has only one piece, a piece of test that has no published split.
     """
     given, remarks = list(published), []
     splits = [p or by_content(h, validation, test) for h, p in zip(hashes, given, strict=True)]
@@ -291,11 +291,14 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
 class Report:
     """What became of every file of a corpus: kept, or left out and why, and what was lost.
 
-    folder      where the shards are;  up_to_date  they were already there, nothing was read
-    source      the corpus in words;  files  how many files (or chorales) it has
-    splits      totals by split;  left_out  every file that is not in the shards
+    folder      the shard folder
+    source      the name of the corpus
+    files       the number of its files (or chorales)
+    splits      totals of each split
+    left_out    every file that is not in the shards
     lossy       what was lost, merged or repaired in the pieces that were kept: label -> number
-    remarks     how the split came about where it was not the usual way
+    remarks     how pieces were split where the usual rule did not suffice
+    up_to_date  the shards existed already, and no file was read
     """
 
     folder: Path
@@ -333,7 +336,7 @@ class Report:
         return "\n".join([*lines, f"  shards     {self.folder} ({state})"])
 
     def to_json(self) -> str:
-        """Everything but where it lies and when it was made, so that equal shards are equal."""
+        """The report as JSON, without the folder, so that equal shards have equal reports."""
         data = {
             "source": self.source,
             "found": self.files,
@@ -347,7 +350,7 @@ class Report:
 
     @classmethod
     def of(cls, ready: Shards) -> Report:
-        """That of shards that are there; ``UserError`` where it is damaged."""
+        """The report in the folder of existing shards; ``UserError`` if it is damaged."""
         try:
             data = json.loads((ready.folder / JSON).read_text(encoding="utf-8"))
             return cls(

@@ -1,7 +1,7 @@
 """Statistics of the notes of a corpus: lengths, notes at once, density, repetition.
 
-A model after a few hours of training holds notes too long, and strikes too many.
-Sampling keeps to these limits by default (:mod:`musictx.sampling.note_limits`).
+A model after a few hours of training holds notes too long and strikes too many at once. Sampling
+keeps to these limits by default (:mod:`musictx.sampling.note_limits`).
 """
 
 from __future__ import annotations
@@ -17,44 +17,47 @@ from musictx.notes import DRUMS, Score, pitched
 from musictx.tokens.controls import CONTROLS, measured
 from musictx.tokens.tokenizer import Tokenizer
 
-#: The share of notes (of strikes) that lie within a limit; the rest are taken for exceptions.
+#: The share of notes that lie within a limit; the rest count as exceptions.
 SHARE_WITHIN = 0.95
-#: A register is an octave, from C, extended into the next until it has so many notes.
+#: A register is an octave from C to C, extended by further octaves until it has this many notes.
 NOTES_OF_A_REGISTER = 100
-#: Scale and self-similarity are those of so many seconds from the middle of each piece.
+#: Seconds of the excerpt from the middle of each piece in which its scale is measured.
 MIDDLE = 30.0
-#: A note is re-struck if its pitch was struck less than so many seconds before.
+#: A note is re-struck if its pitch was struck less than this many seconds before.
 RESTRUCK_SECONDS = 0.5
-#: Differences of times that ought to be equal differ by less, so that it does not matter when a
-#: piece begins.
+#: Seconds by which rounding may change the difference of two times.
 ROUNDING = 1e-6
-#: From so many pieces, or up to twice as many, the note limits of a corpus are read.
+#: A larger corpus is measured in a sample of this many pieces, or up to twice as many.
 PIECES = 100
 
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
-    """:func:`note_limits` of the training split of a corpus: of all its pieces, or of
-    some :data:`PIECES` that are spread evenly over it."""
+    """:func:`note_limits` of the training split of a corpus; of a large one, those of about
+    :data:`PIECES` pieces that are spread evenly over it."""
     pieces = shards.pieces("train")
     some = pieces[:: max(1, len(pieces) // PIECES)]
     return note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
-    """The note limits of ``scores``; empty without a pitched note. Drums do not count, but for the
-    last line.
+    """The note limits of ``scores``; empty without a pitched note. Drums count only in
+    ``instruments`` and ``parts``.
 
-    longest_note  [[lowest pitch, seconds], ...] by register: the first from pitch 0, each up to the
-                  next; seconds that :data:`SHARE_WITHIN` of its notes do not exceed
-    most_notes    notes that sound at once, the one just struck included, at that share of strikes
+    longest_note  [[lowest pitch, seconds], ...] for each register, from pitch 0 upwards; a share of
+                  :data:`SHARE_WITHIN` of the register's notes are no longer than that
+    most_notes    the number of notes that sound when a note is struck, including that note, which
+                  is not exceeded at a share of :data:`SHARE_WITHIN` of the notes
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
-    in_scale      the median of 30 seconds from the middle of each piece
-    loudness, register, polyphony  the same of what the controls of these names measure
+    in_scale      the scale consistency (:func:`musictx.keys.scale_consistency`) of 30 seconds from
+                  the middle of each piece, the median of the pieces
+    loudness, register, polyphony  the values that the controls of these names measure in the same
+                  30 seconds, the median of the pieces
     instruments   the General MIDI programs that occur, 128 for drums
-    parts         [[program, notes at once, lowest and highest pitch, notes a second], ...] of each
-                  of them, 128 for drums: notes at once as ``most_notes``; pitches between which all
-                  but one in fifty notes lie; the median of the pieces in which it occurs
+    parts         [[program, notes at once, lowest pitch, highest pitch, notes a second], ...] for
+                  each program, 128 for drums: notes at once as in ``most_notes``; all but one in
+                  fifty notes lie between the two pitches; notes a second are the median of the
+                  pieces in which the program occurs
     """
     pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
     densities, again = [], 0.0
@@ -102,20 +105,20 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
 
 
 def parts_of(notes: np.ndarray) -> dict[int, np.ndarray]:
-    """Program, 128 for drums -> its notes."""
+    """The notes of each program, by its number; drums are 128."""
     part = np.where(notes["drum"], DRUMS, notes["program"].astype(int))
     return {one: notes[part == one] for one in np.unique(part).tolist()}
 
 
 def at_once(notes: np.ndarray) -> np.ndarray:
-    """(n,) at each strike: struck so far, itself included, less those that have ended by then."""
+    """(n,) the number of notes that sound when each note is struck, including that note."""
     ended = np.searchsorted(np.sort(notes["end"]), notes["start"], "right")
     counts: np.ndarray = np.arange(1, len(notes) + 1) - ended
     return counts
 
 
 def densest(notes: np.ndarray, seconds: float) -> int:
-    """How many of ``notes``, sorted, begin within the ``seconds`` in which most do."""
+    """The largest number of ``notes``, sorted by start, that begin within ``seconds``."""
     starts = notes["start"]
     within = np.searchsorted(starts, starts + seconds - 1e-6) - np.arange(len(starts))
     return int(within.max(initial=0))
@@ -124,8 +127,8 @@ def densest(notes: np.ndarray, seconds: float) -> int:
 def habit(
     together: Sequence[np.ndarray], pitches: Sequence[np.ndarray], rates: Sequence[float]
 ) -> list[float]:
-    """The numbers of one of ``parts``: :func:`at_once` and pitches of each piece, notes a
-    second."""
+    """A row of ``parts`` in :func:`note_limits`, from the notes at once (:func:`at_once`), the
+    pitches and the notes a second of each piece in which the part occurs."""
     pitch = np.concatenate(pitches)
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
@@ -133,8 +136,9 @@ def habit(
 
 
 def registers(counts: np.ndarray) -> list[tuple[int, int]]:
-    """(lowest pitch, the first above) of each register, all pitches in one; ``counts`` (128,) are
-    the notes of each pitch. What is left at the top goes to the last register."""
+    """The ranges of the registers, (lowest pitch, highest pitch + 1), which together cover all
+    pitches; ``counts`` (128,) are the numbers of notes of each pitch. If the highest octaves have
+    too few notes for a register of their own, they belong to the last one."""
     lows, notes = [0], 0
     for octave in range(12, 128, 12):
         notes += int(counts[octave - 12 : octave].sum())
@@ -150,10 +154,11 @@ def usual_length(lengths: np.ndarray) -> float:
 
 
 def excerpt(score: Score, start: float, seconds: float) -> Score:
-    """The notes struck from ``start`` to before ``start + seconds``, counted from ``start``.
+    """The pitched notes struck from ``start`` to before ``start + seconds``, with times counted
+    from ``start``.
 
-    Their ends are cut at the end of the excerpt; a note struck before it is not in it, nor are
-    drums, pedals and marks.
+    Notes are cut at the end of the excerpt. A note that was struck before its beginning is left
+    out, and so are pedals, tempo and meter.
     """
     notes = score.notes
     inside = (notes["start"] >= start) & (notes["start"] < start + seconds) & ~notes["drum"]
@@ -164,8 +169,8 @@ def excerpt(score: Score, start: float, seconds: float) -> Score:
 
 
 def restruck(score: Score) -> float:
-    """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before.
-    Empty: nan; one note: 0."""
+    """The share of notes whose pitch was struck less than :data:`RESTRUCK_SECONDS` before; nan for
+    a score without pitched notes."""
     notes = pitched(score)
     if not len(notes):
         return np.nan

@@ -1,9 +1,9 @@
 """Compares a set of samples with real music: a table of measures of excerpts of equal length.
 
-Real music is the reference, and next to it stands what chance would give
-(:func:`musictx.evaluate.sets.controls`). Where there is a training set, it is measured too: two
-sets of real pieces differ as well, and their difference is what samples can reach. The training set
-is also searched for spans that samples copy.
+Real music is the reference. A control set of notes at random
+(:func:`musictx.evaluate.sets.controls`) shows the values that chance gives. If there is a training
+set, it is measured too: the difference between two sets of real music is the best that samples can
+be expected to reach. The training set is also searched for spans that samples copy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ COPIED = "longest copied span"
 
 
 class TableRow(NamedTuple):
-    """One row of the table: of each set the mean of a measure, the share of its pieces that reach a
-    value, or the overlap of a distribution with that of real music (nan for real music itself)."""
+    """One row of the table. For each set it has the mean of a measure, or the share of pieces that
+    reach a value, or the overlap of a distribution with that of real music (nan for real music
+    itself)."""
 
     name: str
     unit: str
@@ -37,8 +38,8 @@ class TableRow(NamedTuple):
 class Comparison:
     """The measures of sets of samples.
 
-    pieces  one dict a piece: set, name, every measure, what is copied
-    rows    the table: of each set the measures, then the distributions
+    pieces  a dict for each piece: its set, its name, every measure, and its longest copied span
+    rows    the table: first the measures, then the distributions
     """
 
     pieces: list[dict[str, Any]]
@@ -66,9 +67,11 @@ def compare(
     copies: tuple[CopyIndex, list[str]] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
-    """Measure every excerpt of every set; :data:`REAL` is the one that the others' distributions
-    are laid on, and that the control is made of. Where its music keeps to a grid, all sets are
-    measured in bars too. The table has what at least one set has a value of.
+    """Measure every excerpt of every set.
+
+    The distributions of the other sets are compared with those of the set :data:`REAL`, and the
+    control set is made from it. If the music of :data:`REAL` keeps to a grid, all sets are measured
+    in bars, too. A measure without a value for any set is left out of the table.
 
     copies    of :func:`copy_index`; only samples are searched for copies
     progress  called after each piece with the pieces done and all there are

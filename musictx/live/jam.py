@@ -75,7 +75,7 @@ def jam(
     programs: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Listen and answer until the port is closed; the number of answers.
+    """Listen and answer until the port is closed; returns the number of answers.
 
     source   a mido port with ``iter_pending``
     compose  music and the number of the answer -> the stream that continues it
@@ -85,7 +85,7 @@ def jam(
     listener, answers, answered, requested = Listener(MEMORY_SECONDS), 0, 0, False
 
     def listen() -> bool:
-        """Take in what has arrived; whether a note began."""
+        """Read the messages that have arrived; returns whether a note began."""
         nonlocal requested
         before = listener.count
         for message in () if source.closed else source.iter_pending():

@@ -1,7 +1,7 @@
-"""A stream of events sent to a port, each at its moment, while the next ones are composed.
+"""Play a stream of events on a MIDI port while the model composes the next ones.
 
 One thread does both: as long as the next message is not due, it composes ahead, up to
-``look_ahead`` seconds of music. Whatever happens, every note that was begun is ended.
+``look_ahead`` seconds of music. Every note that was begun is ended, also after an error.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from musictx.live.ports import Output
 from musictx.notes import DRUMS
 from musictx.sampling.stream import Event, Stream
 
-#: Messages sent more than so many seconds after their moment are late.
+#: A message that is sent more than this many seconds after it was due counts as late.
 LATE_SECONDS = 0.03
-#: The model looks back on half as many ids when less than this share of the look-ahead is left.
+#: The context of the model is halved when less than this share of the look-ahead is left.
 LOW_SHARE = 0.25
-#: It looks back on at least so many ids, and so many seconds pass before the next halving.
+#: The shortest context in tokens, and the shortest time in seconds between two halvings.
 LEAST_CONTEXT, SECONDS_BETWEEN = 64, 4.0
-#: MIDI's channel of drums, and its controller that silences a channel.
+#: The MIDI channel of drums, and the controller "all notes off".
 DRUM_CHANNEL, ALL_NOTES_OFF = 9, 123
 
 
 class Clock:
-    """The time in seconds, and waiting; tests pass another one."""
+    """The system's clock: the time in seconds, and sleeping. Tests pass a simulated one."""
 
     now = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
@@ -38,8 +38,10 @@ class Clock:
 class PlayReport:
     """What was played.
 
-    notes    number of notes;  seconds  of music
-    late     messages that were sent too late;  latest  by how many seconds at most
+    notes    number of notes
+    seconds  seconds of music
+    late     number of messages that were sent too late
+    latest   the largest delay of a message, in seconds
     """
 
     notes: int = 0
@@ -53,23 +55,26 @@ class PlayReport:
 
 
 class Channels:
-    """Tracks of events -> MIDI channels; where a track is a program, a program change before each
-    note that needs it (beyond fifteen programs, some share a channel)."""
+    """Gives each track of events a MIDI channel and sends the events there.
+
+    With ``programs``, the number of a track is its General MIDI program, and a program change is
+    sent before the first note of it. More than fifteen programs share channels.
+    """
 
     def __init__(self, output: Output, programs: bool) -> None:
         self._output, self._programs = output, programs
-        self._of: dict[int, int] = {DRUMS: DRUM_CHANNEL}
-        self._program: dict[int, int] = {}  # of each channel
+        self._channel_of: dict[int, int] = {DRUMS: DRUM_CHANNEL}  # track -> channel
+        self._program_of: dict[int, int] = {}  # channel -> the program last sent to it
         self.sounding: set[tuple[int, int]] = set()
 
     def send(self, event: Event) -> None:
-        if event.track not in self._of:
+        if event.track not in self._channel_of:
             free = [c for c in range(16) if c != DRUM_CHANNEL]
-            self._of[event.track] = free[(len(self._of) - 1) % len(free)]
-        channel = self._of[event.track]
-        current = DRUMS, self._program.get(channel)
+            self._channel_of[event.track] = free[(len(self._channel_of) - 1) % len(free)]
+        channel = self._channel_of[event.track]
+        current = DRUMS, self._program_of.get(channel)
         if self._programs and event.on and event.track not in current:
-            self._program[channel] = event.track
+            self._program_of[channel] = event.track
             self._output.send(mido.Message("program_change", program=event.track, channel=channel))
         kind = "note_on" if event.on else "note_off"
         sound = {"note": event.pitch, "velocity": event.velocity, "channel": channel}
@@ -78,11 +83,11 @@ class Channels:
         self._output.send(mido.Message(kind, **sound))
 
     def silence(self) -> None:
-        """End every note, and for good measure all notes of each channel that was used."""
+        """End every note that sounds; also send "all notes off" to each channel that was used."""
         for channel, pitch in sorted(self.sounding):
             self._output.send(mido.Message("note_off", note=pitch, channel=channel))
         self.sounding.clear()
-        for channel in sorted(set(self._of.values())):
+        for channel in sorted(set(self._channel_of.values())):
             change = {"control": ALL_NOTES_OFF, "value": 0, "channel": channel}
             self._output.send(mido.Message("control_change", **change))
 
@@ -99,16 +104,17 @@ def play(
     say: Callable[[str], None] = print,
     report: PlayReport | None = None,
 ) -> PlayReport:
-    """Play ``stream`` to its end, or until ``stop()``; the stream is closed and silence sent on
-    every way out.
+    """Play ``stream`` to its end, or until ``stop()`` is true.
 
     The music begins when ``look_ahead`` seconds of it are composed. If composing falls behind, the
-    model looks back on less, which is faster; a message that is late all the same moves what comes
-    after it, so that the rhythm stays. ``on_event`` is called with each event when it is sent.
+    context of the model is shortened, which makes it faster. If a message is late nevertheless, all
+    messages after it are delayed as much, so that the rhythm stays. ``on_event`` is called with
+    each event when it is sent. At the end, and after an error, the stream is closed and all notes
+    are ended.
     """
     report = report or PlayReport()
     channels, waiting = Channels(output, programs), deque[Event]()
-    begin, cost, lowered, ended = None, 0.0, -SECONDS_BETWEEN, False
+    begin, cost, last_halving, ended = None, 0.0, -SECONDS_BETWEEN, False
     try:
         while not stop():
             now = clock.now()
@@ -135,8 +141,8 @@ def play(
                 clock.sleep(min(due - now, 0.01))
                 continue
             low = begin is not None and ahead - played < LOW_SHARE * look_ahead
-            if low and now - lowered > SECONDS_BETWEEN and stream.context > LEAST_CONTEXT:
-                lowered = now
+            if low and now - last_halving > SECONDS_BETWEEN and stream.context > LEAST_CONTEXT:
+                last_halving = now
                 stream.context = max(LEAST_CONTEXT, stream.context // 2)
                 say(f"composing falls behind: the model now looks back on {stream.context} tokens")
             event_or_end = next(stream, None)

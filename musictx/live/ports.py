@@ -28,8 +28,11 @@ class Output(Protocol):
 
 
 class FilePort:
-    """What is sent, with the moments of sending, as a MIDI file, written at the end if a note was
-    played; 500 ticks a quarter note at 120, so that a tick is a millisecond."""
+    """A port that records its messages, with the times at which they are sent, into a MIDI file.
+
+    The file is written on ``close``, if a note was played. It has 500 ticks a quarter note at a
+    tempo of 120, so a tick is a millisecond.
+    """
 
     def __init__(self, path: Path, now: Any) -> None:
         files.check_writable(path.parent, "output")
@@ -52,17 +55,18 @@ class FilePort:
 
 
 class SocketPort(sockets.SocketPort):
-    """mido's; closing it also closes its files, without which the other side is not notified."""
+    """mido's port, except that ``close`` also closes its files: otherwise the program at the other
+    end does not notice."""
 
     def send(self, message: mido.Message) -> None:
-        """:class:`WriteError` where nobody listens any more."""
+        """Raises :class:`WriteError` if the program at the other end has closed the connection."""
         try:
             super().send(message)
-        except (OSError, ValueError) as error:  # ValueError: mido has closed it at the first
+        except (OSError, ValueError) as error:  # ValueError: mido closed it after an OSError
             raise WriteError("output: the program at the other end has hung up") from error
 
     def _close(self) -> None:
-        for file in ("_rfile", "_wfile"):  # not there where nobody answered
+        for file in ("_rfile", "_wfile"):  # absent if the connection failed
             if hasattr(self, file):
                 getattr(self, file).close()
         super()._close()
@@ -77,7 +81,8 @@ def open_output(name: str | None, now: Any) -> Any:
 
 
 def open_input(name: str | None) -> Any:
-    """As :func:`open_output`, to listen to."""
+    """The input port ``name``: a MIDI port or socket:HOST:PORT; ``None`` = the first MIDI port.
+    ``UserError`` if it cannot be opened."""
     return _socket(name, "input") or _midi(name, "input")
 
 
@@ -100,7 +105,7 @@ def _socket(name: str | None, option: str) -> Any:
 def _midi(name: str | None, option: str) -> Any:
     name_in_errors = option if name is None else f"{option}={name}"
     try:
-        there = getattr(mido, f"get_{option}_names")()
+        ports = getattr(mido, f"get_{option}_names")()
     except ImportError:
         raise UserError(f"{name_in_errors}: {_INSTALL}") from None
     except Exception as error:  # python-rtmidi raises its own class, also where there is no ALSA
@@ -108,10 +113,10 @@ def _midi(name: str | None, option: str) -> Any:
             f"{name_in_errors}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"
         ) from None
-    matching = [one for one in there if name is None or one == name]
-    matching = matching or [one for one in there if str(name).lower() in one.lower()]
+    matching = [port for port in ports if name is None or port == name]
+    matching = matching or [port for port in ports if str(name).lower() in port.lower()]
     if not matching:
-        names = f"the ports are {', '.join(there)}" if there else "no MIDI port is there"
+        names = f"the ports are {', '.join(ports)}" if ports else "no MIDI port is there"
         raise UserError(f"{name_in_errors}: {names}; socket:HOST:PORT will do too")
     return getattr(mido, f"open_{option}")(matching[0])
 
@@ -122,5 +127,5 @@ def check() -> str:
         return ", ".join(mido.get_output_names()) or "none is there"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # as above
+    except Exception as error:  # of python-rtmidi, as in `_midi`
         return f"none: {error}"

@@ -17,10 +17,11 @@ from musictx.model.config import NetworkConfig
 
 
 class Where(NamedTuple):
-    """Where the tokens of one forward pass stand, and the keys that they look at.
+    """The coordinates of the queries and of the keys of one forward pass.
 
-    Coordinates in this order: their order, their places in their pieces, and what else the position
-    scheme reads off the tokens. ``reach`` is the largest distance in order.
+    The first coordinate is the index in the sequence, the second the position in the piece; the
+    others are those that the position scheme computes from the tokens, such as their pitch.
+    ``reach`` is the largest difference of indices.
     """
 
     queries: tuple[Positions, ...]
@@ -90,8 +91,8 @@ class Attention(nn.Module):
         return out
 
     def weights(self, x: Tensor, scheme: PositionScheme, layer: int, where: Where) -> Tensor:
-        """What :meth:`forward` weighs values with, without a cache, before dropout: (rows, heads,
-        count, count), dense."""
+        """The attention weights of :meth:`forward` without a cache and before dropout: (rows,
+        heads, count, count), dense."""
         q, k, _ = self._heads(x)
         q, k = scheme.rotate(q, k, where.queries[0], where.queries[0])
         terms = scheme.terms(layer, reach=where.reach)

@@ -12,8 +12,8 @@ from xml.parsers import expat
 
 from musictx.config.limits import Limits
 
-#: Plain decimals only: an exponent could ask for a number of a billion digits. What ``write`` says
-#: of a tempo, the shortest decimal of a double, has up to 17 digits and some zeros before them.
+#: Plain decimals only: an exponent could ask for a number of a billion digits. The tempos that
+#: ``write`` writes have up to 17 digits, and some zeros before them.
 _DECIMAL = re.compile(r"\s*[+-]?(\d{1,12}(\.\d{0,24})?|\.\d{1,24})\s*")
 
 #: The longest tag, comment or processing instruction; texts may be longer.
@@ -22,7 +22,7 @@ LONGEST_TOKEN_BYTES = 1_000_000
 MOST_NAMES = 10_000
 #: Files in a zip: a score and its pictures.
 MOST_FILES = 10_000
-#: Bytes that the parser gets at once.
+#: Bytes that are passed to the parser at once.
 _PIECE = 2**18
 
 
@@ -62,8 +62,8 @@ def open_document(data: bytes, limits: Limits) -> ET.Element:
 def tree_of(data: bytes) -> ET.Element:
     """The root element of a document, in time and memory linear in its bytes.
 
-    Where these are not in the encoding that it declares they are taken for UTF-8, then for Latin-1,
-    the encodings in which programs write what they declare as another.
+    If the bytes are not in the encoding that the document declares, UTF-8 is tried, then Latin-1:
+    some programs write these and declare another.
     """
     try:
         return _parsed(data, None)
@@ -78,9 +78,10 @@ def _parsed(data: bytes, encoding: str | None) -> ET.Element:
     """The root element of a document in ``encoding``, ``None`` for the one it declares.
 
     expat is fed piece by piece and builds the tree of ``xml.etree``, so Python can interrupt a long
-    file. It begins a token again with each piece, and it keeps one copy of each name: hence the
-    bounds on both. Names stay as they are written, without namespaces: MusicXML has none, and a
-    resolved name would repeat the address of its namespace, of any length, in each element.
+    file. With each piece expat scans an unfinished token again from its beginning, and it keeps
+    each name to the end: hence the bounds on the length of a token and on the number of names.
+    Namespaces are not resolved: MusicXML has none, and a resolved name would repeat the address of
+    its namespace, of any length, in each element.
     """
     builder = ET.TreeBuilder()
     parser = expat.ParserCreate(encoding)
@@ -103,8 +104,8 @@ def _parsed(data: bytes, encoding: str | None) -> ET.Element:
 
 
 def _doctype(_name: str, _system: str | None, _public: str | None, internal: int) -> None:
-    """Refuse a document type that declares anything (entities, default attributes). The one that
-    notation programs write only names the public one, which is never fetched."""
+    """Refuse a document type that declares anything itself (entities, default attributes). That of
+    notation programs only has the address of MusicXML's DTD, which is never fetched."""
     if internal:
         raise Fault("declares things in its document type; not read for safety", "not MusicXML")
 
@@ -131,12 +132,12 @@ def _unzipped(data: bytes, most: int) -> bytes:
                 return file.read(most + 1)
     except Fault:
         raise
-    except Exception as error:  # whatever zipfile and its ways of packing may raise
+    except Exception as error:  # zipfile and its decompressors raise many kinds
         raise Fault(f"is a damaged .mxl file ({error})") from None
 
 
 def number_or(text: str | None, default: float) -> Fraction | int | float:
-    """The number of a mark that one can do without; ``default`` where there is none."""
+    """The number in ``text``; ``default`` if there is none, for marks that may be left out."""
     try:
         return parse_number(text, "")
     except Fault:

@@ -1,4 +1,4 @@
-"""Where notes begin and end in notation, which is not quite where they are played."""
+"""Quantise the beginnings and ends of played notes to the note values of notation."""
 
 from __future__ import annotations
 
@@ -8,43 +8,52 @@ from musictx.beats import Beats
 
 #: Ticks of a quarter note: the grid holds thirty-second notes and triplets of sixteenths.
 DIVISIONS = 24
-#: Ticks by which a moment may miss a line and still be on it: those of other grids are rounded.
+#: Ticks by which a time may differ from a line of the grid and still count as on it, since files
+#: with another number of ticks a quarter round their times.
 _ON = 0.15
-#: Share of the ends of a track from which on all of them count as played.
+#: If more than this share of a track's ends is off the grid, all of its ends are quantised.
 MOSTLY = 0.25
 
 
 def ticks(clock: Beats, seconds: np.ndarray) -> np.ndarray:
-    """The nearest lines of the grid."""
+    """Times in seconds -> the nearest ticks."""
     return np.floor(clock.quarters(seconds) * DIVISIONS + 0.5).astype(np.int64)
 
 
 def written(clock: Beats, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where notes begin and end as notation has it, in ticks.
+    """The start and the end of each note in notation, in ticks.
 
-    What is on a line stays there. What begins off the lines goes to that of a sixteenth or triplet
-    which is near. An end that is off the lines, or on one that neither thirty-seconds nor triplets
-    of sixteenths reach, was played: it goes to where the next note of its track begins if that is
-    near (less than a sixteenth or an eighth of its length later, or a triplet of a sixteenth
-    earlier), else to the beat if that is as near, else to the nearest sixteenth. Where more than a
-    quarter of a track's ends were played, the others, on a line by chance, follow the first two.
+    A start on the grid stays. Any other moves to a sixteenth or a triplet of eighths if one is
+    near.
+
+    An end on the grid stays if thirty-seconds or triplets of sixteenths can notate it or the length
+    of the note. Any other was played freely and moves to the first of these that is near enough:
+
+    1. the start of the next note of its track: later by less than a sixteenth or an eighth of the
+       note's length, or earlier by a triplet of a sixteenth at most;
+    2. the beat: within an eighth of the note's length;
+    3. the nearest sixteenth.
+
+    If more than a quarter of a track's ends were played freely, the rest are on the grid by chance,
+    so rules 1 and 2 apply to them, too.
     """
-    begun, over = (clock.quarters(notes[name]) * DIVISIONS for name in ("start", "end"))
-    start, end = (np.floor(one + 0.5).astype(np.int64) for one in (begun, over))
+    exact_start, exact_end = (clock.quarters(notes[name]) * DIVISIONS for name in ("start", "end"))
+    start, end = (np.floor(exact + 0.5).astype(np.int64) for exact in (exact_start, exact_end))
     for step in (8, 6):
-        line = np.round(begun / step).astype(np.int64) * step
-        start = np.where((np.abs(begun - start) > _ON) & (np.abs(begun - line) < 1.5), line, start)
+        line = np.round(exact_start / step).astype(np.int64) * step
+        off_grid = np.abs(exact_start - start) > _ON
+        start = np.where(off_grid & (np.abs(exact_start - line) < 1.5), line, start)
     lengths = end - start
-    reached = np.logical_or.reduce([n % step == 0 for n in (end, lengths) for step in (3, 4)])
-    played = (np.abs(over - end) > _ON) | ~reached | (lengths < 1)
+    can_notate = np.logical_or.reduce([n % step == 0 for n in (end, lengths) for step in (3, 4)])
+    played = (np.abs(exact_end - end) > _ON) | ~can_notate | (lengths < 1)
     for track in np.unique(notes["track"][played]):
-        here = notes["track"] == track
-        chosen = here if played[here].mean() > MOSTLY else here & played
-        begin, stop, eighth = start[chosen], over[chosen], (over - start)[chosen] / 8
-        lines = np.append(np.unique(start[here]), np.iinfo(np.int64).max // 2)
-        following = lines[np.searchsorted(lines, np.maximum(stop - 4, begin + 1))]
-        beat, nearest = (np.round(stop / n).astype(np.int64) * n for n in (DIVISIONS, 6))
-        ends = np.where(played[chosen], np.maximum(nearest, begin + 3), end[chosen])
+        in_track = notes["track"] == track
+        chosen = in_track if played[in_track].mean() > MOSTLY else in_track & played
+        begin, stop, eighth = start[chosen], exact_end[chosen], (exact_end - start)[chosen] / 8
+        starts = np.append(np.unique(start[in_track]), np.iinfo(np.int64).max // 2)
+        next_start = starts[np.searchsorted(starts, np.maximum(stop - 4, begin + 1))]
+        beat, sixteenth = (np.round(stop / n).astype(np.int64) * n for n in (DIVISIONS, 6))
+        ends = np.where(played[chosen], np.maximum(sixteenth, begin + 3), end[chosen])
         ends = np.where((np.abs(beat - stop) <= eighth) & (beat > begin), beat, ends)
-        end[chosen] = np.where(following - stop < np.maximum(6, eighth), following, ends)
+        end[chosen] = np.where(next_start - stop < np.maximum(6, eighth), next_start, ends)
     return start, np.maximum(end, start + 1)

@@ -1,4 +1,4 @@
-"""What says how a page is repeated: bar lines, signs and words of MusicXML -> marks of sections."""
+"""Repeats, endings, D.C., D.S., segno, coda and fine of MusicXML -> the marks of each section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JUMP = re.compile(
 )
 _FINE, _CODA, _SEGNO = (re.compile(rf"\W*{word}\W*") for word in ("fine", "coda", "segno"))
 _TO_CODA = re.compile(r"\W*(?:al|alla|to|to the)\s+coda\b.*")
-#: Times and numbers of endings that are taken at their word; brackets with several numbers.
+#: The largest number of times of a repeat, and of numbers of an ending; larger ones are cut.
 _MOST_TIMES, _MOST_NUMBERS = 1_000_000, 64
 
 
@@ -63,8 +63,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def of_direction(item: ET.Element, measure: int, position: int) -> Iterator[Sign]:
-    """The signs of a ``<direction>`` or a ``<sound>`` that stands at ``position``: of its words,
-    its segno or coda, and of what it says to programs."""
+    """The signs of a ``<direction>`` or a ``<sound>`` at ``position``: from its words, its segno or
+    coda symbol, and its attributes for playback."""
     sound = item if item.tag == "sound" else item.find("sound")
     attributes = {} if sound is None else sound.attrib
     words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
@@ -93,10 +93,13 @@ def of_direction(item: ET.Element, measure: int, position: int) -> Iterator[Sign
 
 
 class Sections(NamedTuple):
-    """starts    ticks at which measures begin, and the end of the last one
-    bounds    the same of sections
-    measures  the number of the measure that each belongs to
-    marks     what stands at each"""
+    """The sections into which signs divide a score.
+
+    starts    ticks at which measures begin, and the end of the last one
+    bounds    ticks at which sections begin, and the end of the last one
+    measures  for each section, the number of its measure
+    marks     for each section, its marks
+    """
 
     starts: Sequence[int]
     bounds: list[int]
@@ -105,8 +108,9 @@ class Sections(NamedTuple):
 
 
 def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections:
-    """The sections of a page with measures at ``starts``, and at the last of these its end, by the
-    signs of all its parts; of endings those count that the first part has which has any."""
+    """The sections of a score, from the signs of all its ``parts``. ``starts`` are the ticks at
+    which measures begin, and the end of the last one. Endings are taken from the first part that
+    has any."""
     bounds, measures = [], []
     cuts: dict[int, set[int]] = {}
     for sign in (sign for signs in parts for sign in signs):
@@ -118,7 +122,8 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
         measures += [measure] * len(inside)
 
     def section(sign: Sign) -> int:
-        """That which begins at a sign, or, of what stands at an end, the one that ends there."""
+        """The number of the section to which a sign belongs: for a sign at a beginning, such as a
+        segno, the section that begins there, for one at an end, the section that ends there."""
         first, stop = (bisect_left(measures, sign.measure + n) for n in (0, 1))
         begin, end = starts[sign.measure], starts[sign.measure + 1]
         at = end if sign.position is None else begin + sign.position
@@ -153,8 +158,9 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
 
 
 def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
-    """A coda sign alone, among those of ``codas``, measures: where others say *To Coda* it is
-    where they lead, where one says *Coda* it leads there; else the last one is the coda."""
+    """A coda symbol without words as either *Coda* or *To Coda*. It is *Coda* if other signs of the
+    score say *To Coda*, and *To Coda* if another one says *Coda*. If there are only symbols, the
+    last one is *Coda*; ``codas`` are the measures of the symbols."""
     if sign.kind != "sign":
         return sign
     target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == max(codas))
@@ -162,8 +168,8 @@ def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
 
 
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
-    """Put the numbers of endings over their sections: to where they close or a repeat goes back;
-    one that never does holds one section."""
+    """Enter the numbers of endings in the marks of their sections. An ending lasts until it is
+    closed or a repeat goes back; one that is never closed lasts for one section."""
     first: int | None = None
     numbers: tuple[int, ...] = ()
     for at, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):

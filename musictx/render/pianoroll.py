@@ -36,7 +36,7 @@ MIN_SECOND_PIXELS, MAX_SECOND_PIXELS, MAX_SYSTEMS = 42.0, 150.0, 12
 LINE_PIXELS, LABEL_PIXELS = 12, 64
 
 PAPER, INK, FAINT = (255, 255, 255), (38, 42, 51), (120, 126, 138)
-#: Lines of the white keys and of the black ones, and both under a primer.
+#: Background of the lines of white keys and of black keys; then the same within a primer.
 ROWS, PRIMER_ROWS = ((250, 251, 253), (241, 243, 248)), ((252, 241, 238), (245, 242, 244))
 OCTAVE, GRID, FINE, TICK = (208, 213, 224), (228, 231, 238), (236, 238, 244), (210, 214, 224)
 SEAM, BLACK_KEY, DRUM = (214, 69, 80), (70, 75, 88), (84, 90, 104)
@@ -197,7 +197,7 @@ class _Canvas:
 
 
 def _part_colours(score: Score) -> dict[Part, Colour]:
-    """By track, drums last."""
+    """A colour for each part, in the order of tracks, drums last."""
     table = np.unique(score.notes[["track", "program", "drum"]]).tolist()
     parts = {(int(t), int(p) * (not d), bool(d)) for t, p, d in table}
     pitched = sorted(part for part in parts if not part[2])
@@ -327,8 +327,8 @@ def _notes(
     later = ((notes["end"] > first) & ~notes["drum"]) | (notes["start"] >= first)
     for start, end, pitch, velocity, program, drum, track in notes[later].tolist():
         base = colours[track, program * (not drum), drum]
-        # Louder is fuller: from a light tint to the part's colour a little darkened. Most music
-        # lies between 20 and 110, so that is where the colours are spent.
+        # The louder, the stronger: from a light tint to the part's colour, a little darkened. Most
+        # velocities lie between 20 and 110, so the range of the colours is that of these.
         strength = min(max((velocity - 20) / 90, 0.0), 1.0)
         fill = _mix(_mix(base, PAPER, 0.7), _mix(base, (0, 0, 0), 0.12), strength)
         edge = _mix(base, (0, 0, 0), 0.1 + 0.3 * strength)

@@ -17,16 +17,16 @@ import numpy as np
 
 from musictx.render.soundfont import Envelope, SoundFont, Zone
 
-#: Low-passed recordings stand this far apart, cents; between two of them is a linear fade.
+#: Cents between the cutoffs of low-passed recordings; a cutoff between two of them is a mixture.
 LEVEL_CENTS = 300
-#: Cents by which the softest note is duller than the loudest, in steps of BRIGHTNESS_STEP_CENTS; at
-#: EVEN_VELOCITY the font is as it is. Ours: the specification says 2400, downwards only, but many
-#: fonts, the usual one among them, switch that off.
+#: Cents by which the cutoff of the softest note is below that of the loudest, in steps of
+#: BRIGHTNESS_STEP_CENTS; at EVEN_VELOCITY it is that of the font. These numbers are our choice: by
+#: the specification the cutoff falls by up to 2400 cents, but many fonts switch that off.
 BRIGHTNESS_CENTS, BRIGHTNESS_STEP_CENTS, EVEN_VELOCITY = 1200.0, 200.0, 96
 #: Recordings are resampled to this many times their rate first: linear interpolation is then clean
 #: (its images lie 60 dB down and mostly above hearing).
 OVERSAMPLING = 4
-#: Seconds for which a filter rings on.
+#: Seconds after which the ringing of a filter is inaudible.
 RING_SECONDS = 0.03
 #: The shortest note sounds this long, so that notes of length 0 are audible; the steepest attack
 #: and release last this long, so that nothing clicks.
@@ -114,14 +114,15 @@ class Sampler:
         return loudness
 
     def _tone(self, zone: Zone, key: int, velocity: int, frames: int) -> np.ndarray:
-        """The recording at the key's pitch and the velocity's brightness, at even loudness, up to
-        ``frames`` of it. Its beginning is the same whatever their number."""
+        """The first ``frames`` of the recording at the pitch of the key and the brightness of the
+        velocity, without the envelope of loudness."""
         brighter = BRIGHTNESS_CENTS * (velocity - EVEN_VELOCITY) / 127
         brighter = round(brighter / BRIGHTNESS_STEP_CENTS) * BRIGHTNESS_STEP_CENTS
 
         key_of_tone, step = (id(zone), key, brighter), self.rate // 2
         tone: np.ndarray | None = self._tones.get(key_of_tone)
-        # Half a second is the unit: a tone of another length is all that there is of its sound.
+        # Tones are made in multiples of half a second. One of another length has reached the end of
+        # its recording, so it cannot become longer.
         if tone is None or (len(tone) < frames and len(tone) % step == 0):
             tone = self._played(zone, key, zone.cutoff + brighter, math.ceil(frames / step) * step)
             self._tones.put(key_of_tone, tone, tone.nbytes)
@@ -180,8 +181,8 @@ class Sampler:
     def _low_passed(self, zone: Zone, level: int, band: float) -> Filtered:
         """The zone's recording through a two-pole low-pass at ``level`` steps of the grid.
 
-        ``band`` is the highest frequency (hertz, as recorded) that the output can hold; what lies
-        above would come out as something else, so it is taken away. The highest level is open.
+        ``band`` is the highest frequency (hertz, as recorded) that the output can hold; frequencies
+        above it would alias, so they are removed. At the highest level there is no low-pass.
         """
         sample = zone.sample
         limit = math.floor(_cents(band) / LEVEL_CENTS) if band < sample.rate / 2 else None
@@ -216,7 +217,7 @@ class Sampler:
         if limit is not None:
             edge = _hertz(limit * LEVEL_CENTS)
             spectrum = spectrum * np.clip((edge - hertz) / (0.15 * edge), 0, 1)
-        # What comes out is float32, so the way back need not be better (numpy 2 is faster then).
+        # The result is float32, so the inverse transform may be, too (faster in numpy 2).
         spectrum = (spectrum * OVERSAMPLING).astype(np.complex64)
         frames = np.fft.irfft(spectrum, size * OVERSAMPLING)[: (end + ring) * OVERSAMPLING]
         frames = frames.astype(np.float32)

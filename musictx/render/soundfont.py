@@ -32,7 +32,7 @@ from musictx.files import read_bytes
 #: The font that comes with musictx (MIT), which the studio's page plays too.
 OURS = Path(__file__).parents[1] / "studio" / "page" / "sound" / "musictx.sf3"
 DRUM_BANK = 128
-#: Sound fonts turn an attenuation of 1 dB into this many, as the hardware they were made for did.
+#: An attenuation of 1 dB in a font means this many dB, as on the hardware that fonts were made for.
 ATTENUATION_SCALE = 0.4
 
 # Generators by number (specification 8.1.2) that a preset may not change, with their defaults.
@@ -50,7 +50,7 @@ _DEFAULTS = {8: 13500, 56: 100, _ROOT: -1} | dict.fromkeys(
 RATES, LONGEST_SAMPLE, MOST_ZONES, MOST_LAYERS = (400, 200_000), 1 << 23, 4096, 16
 #: Frames of a Vorbis stream that are decoded at a time.
 _VORBIS_BLOCK = 1 << 18
-#: Bits of the kind of a sample.
+#: Bits in the type of a sample: it is in the ROM of a sound card; it is compressed.
 ROM, COMPRESSED = 0x8000, 0x10
 
 _RECORDS = {
@@ -67,7 +67,7 @@ _RECORDS = {
 class FontSample(NamedTuple):
     """A stretch of one of the font's recordings; positions are frames in it."""
 
-    recording: int  # -1: all of an SF2 file is one
+    recording: int  # its number; -1: the one recording that an SF2 file consists of
     start: int
     end: int
     loop_start: int
@@ -137,10 +137,10 @@ class SoundFont:
         self._frames_left = most * 500_000  # of two bytes
 
     def zones(self, program: int, drum: bool = False) -> tuple[Zone, ...]:
-        """What sounds for a General MIDI program, or for the drum kit of that number.
+        """The zones of a General MIDI program, or of the drum kit of that number.
 
-        What the font lacks falls back to the standard kit for drums, else to the piano, else to
-        the first preset there is.
+        If the font lacks it: those of the standard kit for drums, else of the piano, else of the
+        first preset.
         """
         wanted = ((DRUM_BANK, program), (DRUM_BANK, 0)) if drum else ((0, program),)
         for key in (*wanted, (0, 0), min(self._presets)):
@@ -196,7 +196,8 @@ class SoundFont:
             raise ValueError("it has no presets")
 
     def _resolved(self, *preset_zones: dict[int, int]) -> Iterator[Zone]:
-        """Preset generators add to instrument generators, ranges meet."""
+        """The zones of a preset: its generators are added to those of its instruments, and its
+        ranges of keys and velocities are intersected with theirs."""
         for outer in preset_zones:
             if not 0 <= outer[_INSTRUMENT] < len(self._instruments):
                 continue
@@ -229,7 +230,7 @@ class SoundFont:
         recording, frames = -1, self._frames
         if kind & COMPRESSED:
             recording, frames = sample, self._recording(sample)
-            start, end = 0, len(frames)  # they counted bytes; the loop counts frames from the start
+            start, end = 0, len(frames)  # in bytes before; the loop is in frames from the start
         g = settings.get
         start, end, loop_start, loop_end = (
             position + g(fine, 0) + 32768 * g(coarse, 0)

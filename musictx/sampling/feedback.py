@@ -1,8 +1,9 @@
-"""Feedback: what the last seconds are too much of, or too little, makes ids rarer or likelier.
+"""Feedback control of density, repetition, scale, loudness, register and polyphony.
 
-Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`) that compares
-what it measures in the music so far, given notes included, with a target: what was asked for, or
-what is usual in the corpus. The nats are ``gain * error``, by what each id would add to it.
+Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`). It measures a
+quantity in the music so far, given notes included, and compares it with a target: the value asked
+for, or the usual one of the corpus. If the music has too much of it, the ids that would add to it
+become less likely, and if too little, likelier, by ``gain * error`` nats.
 """
 
 from __future__ import annotations
@@ -14,54 +15,55 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.data.statistics import RESTRUCK_SECONDS
-from musictx.keys import scale_of
-from musictx.notes import pitched
-from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
-    HOME_STRIKES,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
     REPETITION_STRIKES,
     TOKENS_PER_SECOND,
-    TONALITY_GAIN,
 )
 from musictx.tokens.stream import Velocities
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
-#: So many ids are looked back at for their loudness: the last seconds of the densest music.
+#: The number of last ids in which loudness is measured: the last seconds of the densest music.
 LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)
 #: (seconds, pitch) of strikes, the last one first.
 Strikes = list[tuple[float, int]]
 
 
 class Density:
-    """Notes a second: strikes cost ``gain`` nats for each note a second that the last
-    :data:`WINDOW_SECONDS` have above ``target``, and gain as much for each below; waiting gains
-    what strikes cost, in proportion to its length. With ``releases`` these cost as much as strikes:
-    otherwise notes would become short where many strikes are held back."""
+    """Keeps the notes a second of the last :data:`WINDOW_SECONDS` near ``target``.
+
+    The error is the measured density minus ``target``. ``gain * error`` nats are taken off the
+    logits of ids that strike a note, and added to those of time shifts, in proportion to their
+    length. With ``releases`` the nats are also taken off note-offs: otherwise notes would become
+    short where strikes are penalised.
+    """
 
     def __init__(
         self, events: NoteEvents, target: float, gain: float, releases: bool = False
     ) -> None:
         self.target, self.gain = target, gain
-        acts = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
-        self.weights = acts - events.wait
+        penalised = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
+        self.weights = penalised - events.wait
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
         since = state.seconds - span - 1e-6
-        # The last one comes first: so many began after `since`.
+        # The strikes after `since`; they are sorted from the last to the first.
         count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike[0])
         nats: np.ndarray = self.gain * ((count / span - self.target) * self.weights)
         return nats
 
 
 class Repetition:
-    """Strikes of a pitch within :data:`RESTRUCK_SECONDS` of its last one:
-    :data:`REPETITION_GAIN` nats for each among the last :data:`REPETITION_STRIKES` beyond
-    ``target``, their share in the corpus."""
+    """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
+
+    ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
+    :data:`REPETITION_GAIN` nats for each repetition that the last :data:`REPETITION_STRIKES`
+    strikes have beyond that share.
+    """
 
     def __init__(self, events: NoteEvents, target: float) -> None:
         self.strike, self.target = events.strike, target
@@ -74,8 +76,8 @@ class Repetition:
             self._count(strikes[:REPETITION_STRIKES])
         if self._nats <= 0:
             return None
-        late = [p for p, at in self._last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-        return np.where(among(self.strike, late), self._nats, 0.0) if late else None
+        recent = [p for p, at in self._last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+        return np.where(among(self.strike, recent), self._nats, 0.0) if recent else None
 
     def _count(self, strikes: Strikes) -> None:
         count = 0
@@ -86,44 +88,9 @@ class Repetition:
         self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
 
 
-class Tonality:
-    """Pitches outside the scale that holds most of the last strikes, and of ``home`` (12,), those
-    of each pitch class where the music began: :data:`TONALITY_GAIN` nats for each of the last
-    strikes outside beyond what is usual, where the share ``target`` lies inside."""
-
-    def __init__(self, events: NoteEvents, target: float, home: np.ndarray) -> None:
-        self.strike, self.target, self.home = events.strike, target, home
-        self._strikes: Strikes | None = None
-        self._nats: np.ndarray | None = None
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        strikes = state.sounding.recent()
-        if strikes is not self._strikes:
-            self._strikes, self._nats = strikes, self._find(strikes)
-        return self._nats
-
-    def _find(self, strikes: Strikes) -> np.ndarray | None:
-        counts = np.bincount(np.array([pitch for _, pitch in strikes], int) % 12, minlength=12)
-        inside = scale_of(counts + self.home)
-        error = self.target * len(strikes) - int(counts[inside].sum())
-        if error <= 0:
-            return None
-        is_pitched = (self.strike >= 0) & (self.strike < 128)
-        return np.where(is_pitched & ~inside[self.strike % 12], TONALITY_GAIN * error, 0.0)
-
-
-def home(primer: Primer) -> np.ndarray:
-    """(12,) :data:`HOME_STRIKES`, shared out among pitch classes as in the primer; 0 without."""
-    if (score := primer.measurable) is None:
-        return np.zeros(12)
-    counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-    shares: np.ndarray = HOME_STRIKES * counts / max(counts.sum(), 1)
-    return shares
-
-
 def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
-    """Which of ``values``, -1 to 128, are among ``some`` (below 256): ``np.isin`` for few numbers,
-    in less time than a step of the model."""
+    """Which of ``values``, -1 to 128, are among ``some`` (below 256). ``np.isin`` would take longer
+    than a step of the model."""
     table = np.zeros(257, bool)
     table[some] = True
     table[-1] = False

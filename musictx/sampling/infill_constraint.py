@@ -88,7 +88,7 @@ class GivenRow:
 
     state   the grammar after the ids so far, advanced in place
     piece   the ids of the piece that were written since
-    is_new  of each note struck since, whether it is the model's own
+    is_new  of each note struck since, whether it is new or given
     changes  what the last id did to notes
     """
 
@@ -115,8 +115,8 @@ class GivenRow:
         raise NotImplementedError
 
     def restrict(self, mask: np.ndarray) -> None:
-        """Leave of what the grammar allows new notes that may be, and what does not pass the next
-        given item; add the ids that lead to this one."""
+        """Restrict ``mask``, what the grammar allows, to new notes that may be written and to ids
+        that do not pass the next given item; add the ids that lead to that item."""
         raise NotImplementedError
 
     def due(self) -> Sequence[int]:
@@ -124,7 +124,7 @@ class GivenRow:
         raise NotImplementedError
 
     def onward(self) -> int | None:
-        """The id, if it is of another kind, that stands for time that goes on."""
+        """The id by which time advances now, where it is of another kind than usual."""
         raise NotImplementedError
 
     def advance(self, token: int) -> None:
@@ -135,7 +135,7 @@ class GivenRow:
 class GivenNotes(Constraint):
     """Holds each of ``rows`` to its given notes.
 
-    time  the kind of ids by which time goes on
+    time  the kind of ids by which time advances
     """
 
     def __init__(self, rows: Sequence[GivenRow], time: str) -> None:
@@ -170,8 +170,8 @@ class GivenNotes(Constraint):
         return torch.tensor([list(queue[:count]) for queue in queues])
 
     def groups(self) -> Tensor:
-        """(B, V): the kind of each id; but an id that must come before time may go on counts with
-        those by which it goes on, so that it gets what they would have had."""
+        """(B, V): the kind of each id. An id that must come before time may advance counts as one
+        by which time advances, so that it gets the probability that those would have had."""
         kinds = self._kinds.repeat(len(self.rows), 1)
         for of_row, row in zip(kinds, self.rows):
             if not row.done and (token := row.onward()) is not None:

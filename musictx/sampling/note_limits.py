@@ -1,4 +1,4 @@
-"""Limits on notes while events are written: lengths, notes at once, instruments, the first part.
+"""Limits on notes while events are written: notes at once, instruments, the first part.
 
 Each is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`) of infinities: such
 an id is drawn only if every other id is forbidden too.
@@ -21,27 +21,18 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 @dataclass(frozen=True)
 class Sustain:
-    """Notes that sound: not struck again before their end, not for ever, not too many at once.
+    """Notes that sound: not struck again before their end, not too many at once.
 
-    longest   (128,) seconds after which a note of each pitch must end
-    most      notes that may sound at once; ``None`` = any number
+    most  notes that may sound at once; ``None`` = any number
     """
 
     events: NoteEvents
-    longest: np.ndarray
     most: int | None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         events, sounding = self.events, state.sounding
         if not len(sounding):
             return None
-        # Releases come before the strikes of their moment, so what is late waits for the next one.
-        late = [] if sounding.struck else self._late(state)
-        if late:
-            here = [pitch for program, pitch in late if program == sounding.program]
-            if here:
-                return np.where(among(events.release, here), 0.0, np.inf)
-            return np.where(among(events.program, [program for program, _ in late]), 0.0, np.inf)
         forbidden = among(events.strike, sounding.here())
         if self.most is not None and len(sounding) >= self.most:
             others = (events.strike < 0) & ~events.lead
@@ -49,14 +40,6 @@ class Sustain:
                 others |= among(events.program, [program for program, _ in sounding])
             forbidden |= ~others
         return np.where(forbidden, np.inf, 0.0)
-
-    def _late(self, state: GrammarState) -> list[tuple[int, int]]:
-        now = state.seconds
-        return [
-            (program, pitch)
-            for (program, pitch), struck in state.sounding.notes.items()
-            if pitch < 128 and now - struck[0] >= self.longest[pitch] - 1e-6
-        ]
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""The penalties of a batch, in their order: what is rarer or likelier by more than the model says.
+"""Builds the penalties of a batch, in the order in which they are applied.
 
-A penalty (:data:`musictx.tokens.tokenizer.Penalty`) gives the nats that are taken off each logit;
-most are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its
-first hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time
-with them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the
-grammar.
+A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are taken off each
+logit. Most penalties consist of one for each row (:class:`~musictx.sampling.constraints.EachRow`).
+A model after a few hours of training forgets to end notes, strikes the same ones over and over, and
+writes too many; penalties keep its music to the statistics of its corpus (:class:`CorpusStats`).
+The grammar is always kept.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
-    LONGEST_LENGTHS,
-    TONALITY_SLACK,
     USUAL_GAIN,
 )
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
 
 
@@ -43,8 +41,8 @@ def of_pieces(
     density: float | None = None,
     more: Sequence[Penalty] = (),
 ) -> Sequence[Penalty]:
-    """The penalties of rows that begin a piece or continue one: those of the idiom
-    (:meth:`.Idiom.penalties`), whose arguments these are, and of :func:`build`."""
+    """The penalties of rows that begin a piece or continue one: those of :meth:`.Idiom.penalties`,
+    where the arguments are explained, and those of :func:`build`."""
     of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
     return together(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
@@ -60,7 +58,7 @@ def build(
     included.
 
     stats   what is usual in the corpus, for the options that leave it to the corpus
-    primers  what each row continues; its density and scale, if it has any, go before the corpus's
+    primers  what each row continues; its density, if it has any, goes before the corpus's
     density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
              :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
 
@@ -79,12 +77,12 @@ def build(
         )
         return penalties
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
-    sustain = Sustain(events, LONGEST_LENGTHS * usual.longest, usual.most)
-    penalties.insert(0, EachRow([sustain] * rows))
+    penalties.insert(0, EachRow([Sustain(events, usual.most)] * rows))
     if stats.instruments is not None and (events.program >= 0).any():
         penalties.insert(0, note_limits.instruments(tokenizer, stats.instruments, primers))
     if sampling.habits:
-        penalties += _habits(events, stats, primers)
+        again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
+        penalties += [EachRow([note_limits.Silence(events)] * rows), EachRow(again)]
     if density or (density is None and sampling.habits):
         targets = [density or one.density or stats.density for one in primers]
         gain = ASKED_GAIN if density else USUAL_GAIN
@@ -93,22 +91,9 @@ def build(
     return penalties
 
 
-def _habits(events: NoteEvents, stats: CorpusStats, primers: Sequence[Primer]) -> list[Penalty]:
-    """What holds notes to the corpus and the primers: silence, repetition and scale."""
-    again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-    scales: list[feedback.Tonality | None] = []
-    for primer in primers:
-        # A few seconds keep to a scale more closely than the piece that they open.
-        shares = [x for x in (primer.in_scale, stats.in_scale) if x]
-        target = float(np.mean(shares)) - TONALITY_SLACK if shares else 0.0
-        scales.append(feedback.Tonality(events, target, feedback.home(primer)) if shares else None)
-    silences = [note_limits.Silence(events)] * len(primers)
-    return [EachRow(silences), EachRow(again), EachRow(scales)]
-
-
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
-    """Raise ``ConfigError`` for the first of the options ``names`` that asks for something: it has
-    no effect ``where``."""
+    """Raise ``ConfigError`` for the first of the options ``names`` that is set: it has no effect
+    ``where``."""
     for name in names:
         if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
             raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
@@ -119,8 +104,8 @@ def together(
     penalties: Sequence[Penalty],
     allowed_now: Callable[[], np.ndarray] | None = None,
 ) -> Sequence[Penalty]:
-    """The same penalties, and where they leave no note to strike, no velocity is written either:
-    otherwise a strike would have to follow that one of them forbids.
+    """The same penalties as one, which also forbids velocities if the penalties forbid every
+    strike: after a velocity the grammar allows nothing but a strike.
 
     allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
     """

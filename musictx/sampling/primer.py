@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musictx.errors import UserError
-from musictx.keys import scale_consistency
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
@@ -58,21 +57,10 @@ class Primer:
     @property
     def density(self) -> float | None:
         """Notes a second; ``None`` if the primer is too short to measure."""
-        score = self.measurable
-        return None if score is None else len(score) / self.seconds
-
-    @property
-    def in_scale(self) -> float | None:
-        """The share of notes within one scale; ``None`` if the primer is too short to measure."""
-        score = self.measurable
-        return None if score is None else scale_consistency(score)
-
-    @property
-    def measurable(self) -> Score | None:
-        """The music; ``None`` if it is too short to measure."""
         score = self.score
-        long = score is not None and len(score) >= FEWEST_NOTES and self.seconds >= SHORTEST_SECONDS
-        return score if long else None
+        if score is None or len(score) < FEWEST_NOTES or self.seconds < SHORTEST_SECONDS:
+            return None
+        return len(score) / self.seconds
 
 
 #: The primer of a new piece.

@@ -9,10 +9,6 @@ the code that needs them.
 from __future__ import annotations
 
 # ------------------------------------------------------------------------------- note_limits.py
-#: A note ends at the latest after so many times the length that is usual in its register. "each
-#: soft constraint of the piano switched off once": no difference for a trained model, needed by
-#: one in its first hours.
-LONGEST_LENGTHS = 2.0
 #: Seconds of silence within a piece at most: of 64 excerpts of performances none has 5 s
 #: (docs/results.md). Not varied.
 LONGEST_SILENCE = 4.0
@@ -36,10 +32,6 @@ POLYPHONY_GAIN = 5.0
 #: corpus's share. "sampling for the piano with conditions": struck again .286 with 0.35, .260 with
 #: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
-#: Nats for each strike outside the scale of the last ones beyond what is usual, less a slack: a
-#: share of strikes; so many strikes count for where the music began. "keeping to a scale", "the
-#: piano's tenth hour, and a primer that keeps its key".
-TONALITY_GAIN, TONALITY_SLACK, HOME_STRIKES = 0.2, 0.1, 128
 
 # ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many

@@ -13,20 +13,22 @@ from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
 FIELDS_PER_NOTE = 5
-#: Places in a bar that can be written: eight quarters.
+#: Places in the longest bar that the tokens can express, eight quarters.
 PLACES = 8 * STEPS
 #: The longest length, in steps; longer notes are divided.
 LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.
 DRUM_STEPS = STEPS // 4
-#: Which id of a bar line says which bar it repeats: 0 none, from REPEATS on how many bars before it
-#: that one lies; 1 and 2 stand ahead of the piece only (:mod:`.bar_layout`).
+#: The field of a bar line that says which earlier bar it repeats, and the first value for that:
+#: 0 is no repeat, REPEATS the bar before, REPEATS + 1 the one before that. The values 1 and 2 occur
+#: only in groups ahead of the piece (:mod:`.bar_layout`).
 REPEAT_FIELD, REPEATS = 3, 3
 SECTIONS = REPEATS + FARTHEST_BARS
 
 
 def part_id(table: Vocabulary, part: int) -> int:
-    """The second id of a group of ``part``, a program, :data:`CHORD` or :data:`DRUM_PART`."""
+    """The id of ``part``, the second of a group; a part is a program, :data:`CHORD` or
+    :data:`DRUM_PART`."""
     named = {CHORD: "harmony", DRUM_PART: "drums"}
     return table.id(named[part]) if part in named else table.id("program", part)
 
@@ -38,8 +40,8 @@ def part_of(table: Vocabulary, ids: Sequence[int]) -> int:
 
 
 def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
-    """(n,) uint16 ids. Raises ``ValueError`` for a value that the vocabulary does not have, or a
-    note in no bar."""
+    """The ids of ``stream``, (n,) uint16. Raises ``ValueError`` for a value that the vocabulary
+    does not have, or a note outside all bars."""
     bars, notes = stream.bars, stream.notes
     bar_lines = np.empty((len(bars), FIELDS_PER_NOTE), np.int64)
     bar_lines[:, 0] = table.id("bar")
@@ -80,9 +82,9 @@ def write(stream: NoteStream, table: Vocabulary) -> np.ndarray:
 
 
 def read(ids: np.ndarray, table: Vocabulary) -> NoteStream:
-    """Any ids -> the bars and notes that they say. Five ids that say none, those before the first
-    bar and groups ahead (:mod:`.bar_layout`) are passed over. Raises ``ValueError`` for ids that
-    the vocabulary does not have."""
+    """The bars and notes that ``ids`` express, whatever ids they are. Groups of five ids that
+    express neither, groups before the first bar and groups ahead (:mod:`.bar_layout`) are skipped.
+    Raises ``ValueError`` for ids that the vocabulary does not have."""
     if len(ids) and (ids.min() < 0 or ids.max() >= table.size):
         raise ValueError(f"ids: expected 0 to {table.size - 1}")
     content = ids[ids >= len(SPECIALS)]

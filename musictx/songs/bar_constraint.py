@@ -1,8 +1,8 @@
 """The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
 
-Bar lines, given groups, and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are written
-for the model; it draws what stands between, and which earlier bar a bar repeats. At each place it
-may draw what comes before the next given group in the order of groups, or that group itself.
+Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are written
+for the model. It draws the groups between them, and which earlier bar a bar repeats: at each place
+any group that comes before the next given one in the order of groups, or that one itself.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class GivenBars:
 
 
 class BarRow(GivenRow):
-    """The constraint on one row, whose last id ends the group after which it goes on.
+    """The constraint on one row; what is written so far ends with a whole group.
 
     bar     the number of the bar that is being written, whose line stands
     group   the ids of the group that is being written

@@ -1,7 +1,8 @@
 """Given notes around new ones, in bars: see :mod:`musictx.sampling.infill`.
 
-The model reads the piece so far and, before the bar in which it goes on, what is given of this and
-the following bars (:mod:`musictx.songs.bar_layout`), as in training (``songs/bar_tasks.py``).
+The model reads the piece so far and, ahead of the bar that it continues with, the given notes of
+this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
+(``songs/bar_tasks.py``).
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ class BarInfill(Infill):
     """Notes composed from ``begin`` to ``end``; in a gap the music after it is read from the
     beginning on.
 
-    drummers  of whom one has a say in new drums, another in each version of a seed
+    drummers  of whom one leads new drums, another one in each version of a seed
     varied    the score with the notes from ``begin`` to ``end`` that the new ones vary, if any
 
     clock   from seconds of the ids to those of the score
     bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
             where the last ends;  sections  the numbers of those that begin a section
-    given   the notes that stay, ahead  those that are read ahead of their bars
-    bar     the number of the bar in which it goes on;  piece  the ids so far
+    given   the notes that stay;  ahead  those that are read ahead of their bars
+    bar     the number of the bar that is written next;  piece  the ids so far
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS
@@ -81,16 +82,8 @@ class BarInfill(Infill):
         if not annotated(music):  # where the file names none, chords are composed, too
             chord = self.given["part"] == CHORD
             self.given = self.given[~(self._inside(self.given) & chord)]
-        self.ahead, self.varies = self.given, varied is not None
-        if varied is not None:
-            there = tokenizer.grid(varied, begin, end)
-            there.stream.notes["start"] += self.begin - there.steps(begin)[0]
-            first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
-            mine, others = (
-                one[((one["start"] >= first) & (one["start"] < stop)) == inside]
-                for one, inside in ((there.stream.notes, True), (self.given, False))
-            )
-            self.ahead = np.concatenate([mine, others])
+        self.varies = varied is not None
+        self.ahead = self.given if varied is None else self._with_varied(varied, begin, end)
         chords = not (self.given["part"][self._inside(self.given)] == CHORD).any()
         parts = {0} if self.parts is None else {*self.parts}
         self.parts = sorted(parts | ({CHORD} if tokenizer.chords and chords else set()))
@@ -104,9 +97,21 @@ class BarInfill(Infill):
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
+    def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
+        """The given notes, but those of ``varied`` in the bars that are composed."""
+        grid = self.tokenizer.grid(varied, begin, end)
+        notes = grid.stream.notes
+        notes["start"] += self.begin - grid.steps(begin)[0]
+        first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
+        mine, others = (
+            one[((one["start"] >= first) & (one["start"] < stop)) == inside]
+            for one, inside in ((notes, True), (self.given, False))
+        )
+        return np.concatenate([mine, others])
+
     def _bar_lines(self) -> np.ndarray:
-        """(B, 5) the groups of the bar lines; a variation repeats the bars that what it varies
-        does."""
+        """(B, 5) the groups of the bar lines, which say what bars repeat: in a variation what those
+        that it varies repeat."""
         ids = write(NoteStream(self.bars, self.ahead), self.table)
         return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
 

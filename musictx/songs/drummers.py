@@ -1,9 +1,8 @@
-"""Styles of drums: how likely each kind of drum is at each place of a bar of some drummers.
+"""Styles of drums: for some drummers, how likely each kind of drum is at each place of a bar.
 
-A model's card may hold such drummers by style (``scripts/ships/song.yaml``); a part of drums is
-pulled to one of them. What is drawn next says two things: which stroke comes, and
-that none comes before it; a drummer says how likely both are, and that is added to the logits of
-the model.
+A model's card may hold such drummers by style (``scripts/ships/song.yaml``). A drum part is steered
+towards one of them: the log-probability of each next stroke under the drummer, and of silence
+before it, is added to the logits of the model.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
-#: Drums of General MIDI that keep time, by kind; the others are the last kind.
+#: Drums of General MIDI that keep time, by kind; all others are a fourth kind.
 KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53, 59)}
 #: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes of the bars that drummers were measured in.
 QUARTERS = 4
-#: The style of the drummers who are taken where none is asked for, and what drummers play in the
-#: last bar of a section.
+#: The names in the card of the default style, and of the drummers for the last bar of a section.
 USUAL, FILLS = "usual", "fills"
 
 
@@ -42,13 +40,14 @@ def kind_of(drums: np.ndarray) -> np.ndarray:
 
 
 def to_text(rates: np.ndarray) -> str:
-    """A drummer for the card, from the share of bars (4, 24) that have a stroke of each kind at
-    each place: in ninths."""
+    """A drummer as text for the card. ``rates`` (4, 24) are the shares of bars that have a stroke
+    of each kind at each place; the text has a digit for each, the share times nine."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(4, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step."""
+    """(4, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step, from the
+    text of :func:`to_text`."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
     rates = np.zeros((len(rows), QUARTERS * STEPS))
     rates[:, [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]] = rows
@@ -78,12 +77,13 @@ def of_style(
 
 
 class Drummer:
-    """The likelihood of what one drummer would play next, while a bar of 4/4 is written.
+    """The likelihood of each next stroke of one drummer, while a bar of 4/4 is written.
 
-    rates   (4, S): how likely a stroke of each kind is at each step;  weight  of it
+    rates   (4, S): how likely a stroke of each kind is at each step
+    weight  the factor of all log-probabilities
     tones   (n,) the drums of the vocabulary, in its order
-    fill    such rates of the last bar of a section; the first bar of the next one then begins with
-            a drum of the last kind, such as a crash cymbal
+    fill    the rates in the last bar of a section; if given, the first bar of the next section
+            begins with a drum of the fourth kind, such as a crash cymbal
     """
 
     def __init__(
@@ -106,15 +106,17 @@ class Drummer:
         self._tones = tones
 
     def _open(self, after: int) -> np.ndarray:
-        """(4,) bool: the kinds that may come at a step where ``after`` was struck last, -1: none;
-        one that was struck is passed."""
+        """(4,) bool: the kinds that may still be struck at a step, where the drum ``after`` was
+        struck last (-1: none yet). Drums of one step are written in the order of their numbers, one
+        of each kind."""
         struck = kind_of(np.array([after]))[0] if after >= 0 else -1
         may_come: np.ndarray = (self._last > after) & (np.arange(4) != struck)
         return may_come
 
     def log_prob_onset(self, step: int, after: int) -> np.ndarray:
-        """(S + 1,) nats for the next stroke being at each step from ``step`` on and none between,
-        the last one for none in the bar; ``after`` as above, at ``step``."""
+        """(S + 1,) ln p that no further stroke comes before each step from ``step`` on; the last
+        entry is that of no further stroke in the bar. ``after`` is the drum struck last at
+        ``step``, -1 for none."""
         nats = self._none - self._none[step]
         passed = self._no[self._open(after), step].sum() - self._no[:, step].sum()
         nats[step + 1 :] += passed
@@ -122,12 +124,12 @@ class Drummer:
         return nats
 
     def log_prob_hit(self, step: int, after: int) -> float:
-        """Nats for any stroke at a step."""
+        """ln p of at least one further stroke at a step."""
         none = float(self._no[self._open(after), step].sum()) / self.weight
         return self.weight * float(np.log(max(-np.expm1(none), RAREST)))
 
     def log_prob_drum(self, step: int, after: int) -> np.ndarray:
-        """(n,) nats for each drum being the next at a step."""
+        """(n,) ln p of each drum as the next one at a step."""
         nats = self._yes[self.kinds, step].copy()
         for kind in np.flatnonzero(self._open(after)):
             later = (self._tones > self._last[kind]) & (self.kinds != kind)

@@ -31,13 +31,13 @@ from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_recognition import recognised
 
-#: A melody and its accompaniment are so loud for the melody alone: the median of 40 songs
-#: (scripts/LOG.md).
+#: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
+#: median of 40 songs (scripts/LOG.md).
 QUIETER = 0.87
 
 
 class BarFiller(Filler):
-    """What composes a task with a model of notes in bars, in chords where there are any."""
+    """Composes a task with a model of notes in bars, to chords if there are any."""
 
     def __init__(self, bundle: Bundle, task: Task, request: InfillConfig | AccompanyConfig) -> None:
         super().__init__(bundle, task, request)
@@ -79,8 +79,8 @@ class BarFiller(Filler):
         return {**values}
 
     def usual(self, task: Task) -> dict[str, float]:
-        """What a melody with its accompaniment is like: how dense, how loud and how many at once,
-        as notes come out short and as loud as the melody with nothing asked."""
+        """The usual density, loudness and polyphony of a melody with its accompaniment. Without
+        these controls the model writes short notes that are as loud as the melody."""
         levels, notes = self.usual_density(task), task.given.notes
         if self.bundle.stats.polyphony is not None and len(notes):
             levels["loudness"] = QUIETER * float(notes["velocity"].mean())
@@ -94,7 +94,8 @@ class BarFiller(Filler):
 
 
 def with_chords(task: Task) -> Task:
-    """``task`` with chords that fit the melody, where it is alone and the file names none."""
+    """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
+    symbols."""
     melody = task.given
     if task.closes or annotated(melody) or (task.add and not melody.one_voice):
         return task
@@ -104,8 +105,8 @@ def with_chords(task: Task) -> Task:
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
-    """An accompaniment is to be composed to the chords of ``request``, or of ``score`` where it has
-    no notes, and to the melody that :func:`musictx.apps.tasks.under_melody` finds, if any."""
+    """The task of composing an accompaniment to the chords of ``request`` or else of ``score``, and
+    to the melody that :func:`musictx.apps.tasks.under_melody` finds, if any."""
     if request.chords is not None:
         chart, bars = _sheet(request.chords)
         score = score if len(score) else chart
@@ -135,8 +136,8 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
 
 
 def _sheet(chords: str) -> tuple[Score, list[chord_sheet.Bar]]:
-    """The bars of a sheet, of a link of iReal Pro or of the file of that name, whose tempo and
-    meters are those of the Score, as are its notes if it has any: none of them is kept."""
+    """The bars of ``chords``, which is a chord sheet, a link of iReal Pro or the name of a file,
+    and a Score without notes that has the tempo and meters of the link or file."""
     path = Path(chords).expanduser()
     named = path.suffix.lower() in (*formats.SUFFIXES, *formats.CHORD_SUFFIXES)
     link = chords.lstrip().startswith("irealb")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Takes of one session that may wait.
 MOST_WAITING = 8
-#: Seconds that the thread is waited for when the studio closes.
+#: Seconds that the studio waits for the thread when it closes.
 LEAVE_SECONDS = 5.0
 
 
@@ -48,7 +48,7 @@ class Composer:
         self._sessions, self._publish, self._config = sessions, publish, config
         self._models = Models(config)
         self._lock = threading.RLock()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None: it closes
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()  # None ends the thread
         self._jobs: dict[tuple[str, int], Job] = {}  # by session and take, in the order of requests
         self._takes: WeakKeyDictionary[Session, Takes] = WeakKeyDictionary()
         self._bundles: dict[str, Bundle] = {}
@@ -59,11 +59,11 @@ class Composer:
     # ----------------------------------------------------------------------------- for the server
 
     def models(self) -> list[dict[str, Any]]:
-        """The models, as a page gets them."""
+        """The models that takes can be composed with, as JSON for a page."""
         return self._models.json()
 
     def learn(self, name: str, folder: Path) -> None:
-        """Offer a model that was trained here, from now on."""
+        """Add a model that was trained in the studio."""
         with self._lock:
             self._models.add(name, folder)
             self._bundles.pop(name, None)
@@ -126,7 +126,7 @@ class Composer:
         job.tracks = [Tracks(source, model) for _ in take.proposals]
         with self._lock, session.held():
             takes.all.append(take)
-            takes.all.sort(key=lambda one: one.id)  # others may have been quicker
+            takes.all.sort(key=lambda one: one.id)  # a later take may have been queued first
             self._jobs[session.id, number] = job
             self._queue.put(job)
             self._publish_places()

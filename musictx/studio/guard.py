@@ -1,4 +1,4 @@
-"""Who may ask, and what every answer carries.
+"""Checks where requests come from, and adds the headers of security to every answer.
 
 The studio has no passwords: it listens on this machine and answers only its page. Any page of
 the web can make a browser send requests to this machine; these are recognised by the Host header
@@ -25,8 +25,8 @@ from musictx.studio.errors import Refused
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-#: What a request from outside of a browser says instead of an Origin: the version of the interface
-#: (docs/http.md) that it speaks.
+#: The header by which programs other than browsers identify themselves, instead of Origin, and its
+#: value, the version of the interface (docs/http.md).
 OWN_HEADER, VERSION = "X-Musictx", "1"
 HEADERS = {
     OWN_HEADER: VERSION,

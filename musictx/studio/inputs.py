@@ -1,8 +1,8 @@
 """A request and a document -> the file that a take is computed from; its results -> proposals.
 
-The file is what a person would have given the command: nothing else of the document counts. Notes
-inside a gap that stay, since they are locked or kept in a variation, are on separate tracks
-named "locked".
+The file is what a person would pass to the command to get the same take: nothing else of the
+document matters. Notes inside a gap that stay, since they are locked or kept in a variation, are on
+separate tracks named "locked".
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 #: Seconds by which a note may begin before the bar line that it belongs to.
 EARLY = 0.1
-#: Whole notes of a bar that a model of notes in bars can write.
+#: The longest bar, in whole notes, that a model of notes in bars can write.
 LONGEST_BAR = 2
-#: Notes of a melody.
+#: The largest number of notes in a melody.
 LONGEST_MELODY = 5000
 #: (start, end, pitch, velocity, track of a result)
 Key = tuple[float, float, int, int, int]
@@ -43,18 +43,19 @@ Key = tuple[float, float, int, int, int]
 class Input:
     """What a take is computed from.
 
-    data      the file; None for a new piece;  score  as it is read back
-    kept      the notes of it that stay in every result; None: none does
-    task      what is to be composed, of a gap or an accompaniment
+    data      the MIDI file; None for a new piece
+    score     the music of the file, as it is read back
+    kept      the notes of the file that stay in every result; None if none does
+    task      the gap or accompaniment to compose; None for other requests
     config    the options of the command, without the name of the file
-    clock     of a new piece: where its seconds lie in the document
-    tracks    track of the file -> id in the document
-    numbers   note of the file -> its number in the document
-    replaced  numbers of the notes of the document that leave with every result
-    shortened notes that every result brings for some of them
-    following  of a continuation: (seconds, number) of what stands after its beginning, and gives
-              way as far as the new music reaches
-    document_tracks  those of the document
+    clock     for a new piece, the clock that gives its times in the document
+    tracks    track of the file -> id of the track in the document
+    numbers   note of the file -> numbers of the equal notes in the document
+    replaced  numbers of the notes that every result removes from the document
+    shortened  notes that every result adds: those that sound into the gap, ending where it begins
+    following  for a continuation, (start, number) of the notes after its beginning; a result
+              removes those that begin before its own end
+    document_tracks  the tracks of the document
     """
 
     request: Request
@@ -72,12 +73,13 @@ class Input:
     document_tracks: tuple[Track, ...] = ()
 
     def placed(self, seconds: float) -> float:
-        """A time of a result as one of the document."""
+        """The time in the document, in seconds, of a time in a result."""
         return seconds if self.clock is None else float(self.clock.seconds(seconds))
 
 
 def prepare(document: Document, request: Request, model: Model, seed: int) -> Input:
-    """What the take of ``request`` is computed from; :class:`Refused` where there is nothing."""
+    """What the take of ``request`` is computed from. Raises :class:`Refused` if the document has no
+    notes for it, or the model cannot do it."""
     for track in request.tracks or ():
         if track not in {one.id for one in document.tracks}:
             raise Refused(f"tracks: there is no track {track}")
@@ -109,7 +111,7 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
     if model.bpm is not None and seconds is not None:
         length = beats.quarters(begin + seconds) - beats.quarters(begin)
         seconds = float(length) * 60.0 / model.bpm
-    if seconds is not None:  # in four digits, which do not reach into the bar after the last
+    if seconds is not None:  # rounded down to four digits, so that no further bar begins
         seconds = float(np.floor(seconds * 1e4 + 1e-3)) / 1e4
     meter = instruments = None
     if model.bpm is not None and not model.four_voices:
@@ -124,8 +126,8 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
-    """The parts, as commands call them, of the tracks that are selected, each with its track: by
-    the name of a track, or else by its instrument."""
+    """The parts of the selected tracks, by their names in commands, such as "bass", each with the
+    id of its track. A part follows from the name of the track, or else from its instrument."""
     from musictx.apps.parts import NAMES, family  # these import torch
 
     names = {program: name for name, program in reversed(NAMES.items())}
@@ -143,8 +145,9 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
 
 
 def _parts(document: Document, request: Request, model: Model, seed: int) -> Input:
-    """Tracks without notes are selected: their parts are composed to all other notes that are
-    selected, or to chords without notes, as ``musictx accompany add=`` does."""
+    """The input for composing parts on selected tracks that have no notes, to the notes of all
+    other tracks in the selected time, or to chords without notes, as ``musictx accompany add=``
+    does."""
     if request.task == "vary":
         raise Refused("there are no notes to vary on these tracks; replace composes some there")
     score = score_of(document)
@@ -222,12 +225,10 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     file_notes, shortened = dict(document.notes), dict[int, Note]()
     for number, note in document.notes.items():
         if number in inside and number not in stays:
-            file_notes[number] = (
-                max(note[0], begin),
-                *note[1:],
-            )  # the command takes those in the gap
+            # The command finds the notes of the gap by their starts.
+            file_notes[number] = (max(note[0], begin), *note[1:])
         elif number not in inside and begin <= note[0] < end and note[4] in chosen:
-            stays.add(number)  # played just before the line after it
+            stays.add(number)  # an early note of the bar after the gap
         elif (
             request.task == "replace"
             and note[0] < begin < note[1]
@@ -236,7 +237,7 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         ):
             file_notes[number] = shortened[number] = (note[0], begin, *note[2:])
     document = replace(document, notes=file_notes)
-    if begin >= document.duration - 0.002:  # notes held into it cut, times rounded to ticks
+    if begin >= document.duration - 0.002:  # the tolerance for times rounded to ticks
         raise Refused("the selection begins after the last note; continue goes on from there")
     rows = document.rows()
     used = {row[5] for row in rows if row[0] not in stays}
@@ -267,7 +268,7 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     if request.task == "vary":
         around = [note for note in score.notes.tolist() if begin <= note[0] < end]
         levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
-        # Voices and range of a track are the model's to keep, if it counts beats.
+        # A model of notes in bars keeps to the register and polyphony of a track by itself.
         held = levels if model.bpm is None else {"density": levels["density"]} if levels else {}
         request = replace(request, controls={**held, **request.controls})
     config = request.config(model, seed, **options)
@@ -276,8 +277,9 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
 
 
 def within(note: Note, begin: float, end: float) -> bool:
-    """Whether a note belongs to the stretch from ``begin`` to ``end`` seconds: where it begins, but
-    for one that begins just before a line and mostly sounds after it, as they are played."""
+    """Whether a note belongs to the stretch from ``begin`` to ``end`` seconds: it begins in it. A
+    note that begins at most :data:`EARLY` seconds before a line, and mostly sounds after it, counts
+    as one that begins at the line: players are not exact."""
     start, stop = note[:2]
 
     def after(line: float) -> bool:
@@ -289,15 +291,16 @@ def within(note: Note, begin: float, end: float) -> bool:
 
 
 def _moment(seconds: float) -> str:
-    """Seconds as the command line takes them."""
+    """Seconds in the form of the command line, such as 2.5s."""
     return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"
 
 
 def _staying(
     document: Document, request: Request, inside: Mapping[int, int], chosen: set[int], seed: int
 ) -> tuple[set[int], set[int]]:
-    """Numbers of the notes inside the gap that stay; and the tracks that nothing is composed on,
-    since all that they have there is locked. :class:`Refused` if no note would leave."""
+    """The numbers of the notes inside the gap that stay, and the tracks on which all notes inside
+    it are locked, so that nothing is composed on them. Raises :class:`Refused` if every note would
+    stay."""
     inside = {number: track for number, track in inside.items() if track in chosen}
     free = [number for number in inside if number not in document.locked]
     where = f"in {bars(request, score_of(document, ()).beats)}"
@@ -396,8 +399,9 @@ def _written(
 def _numbered(
     rows: Iterable[NamedNote], score: Score, back: Score, tracks: Mapping[int, int]
 ) -> dict[Key, list[int]]:
-    """Which notes of the document those of its file are: of one track and pitch in their order,
-    since times are rounded to ticks."""
+    """For each note of the file, the numbers of the notes of the document that it was written from.
+    Notes of one track and pitch are matched in their order, since the file rounds times to
+    ticks."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for row, note in zip(rows, score.notes.tolist()):  # both by start
         groups[note[6], note[2]].append(row[0])

@@ -1,4 +1,5 @@
-"""What the spellings of notes share: which notes they keep, and the options that say so."""
+"""The base class of tokenizers by notes: the options that say which notes are kept, and the way
+from a Score to a stream of notes and back."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ class Spelling(Tokenizer):
     """Notes by part, pitch and velocity bin <-> ids.
 
     tracks      "piano" (pitched instruments merged, drums left out) or "programs" (all kept)
-    low, high   lowest and highest MIDI pitch kept, of drums none; others are left out and counted
-    velocity_bins  loudness levels;  sustain  fold the sustain pedal into note ends
-    controls    also tokens that say what the music is to be like, and marks before given notes.
-                They are the last ids: the others keep theirs, and prepared corpora stay the same
+    low, high   lowest and highest MIDI pitch kept, except for drums; notes outside are left out and
+                counted
+    velocity_bins  number of loudness levels
+    sustain     whether the sustain pedal is folded into the ends of notes
+    controls    whether there are also control tokens, and marks before given notes. They are the
+                last ids, so the others, and prepared corpora, stay the same without them
     """
 
     #: The options but for ``controls``, as :meth:`to_config` has them.
@@ -51,7 +54,7 @@ class Spelling(Tokenizer):
 
     @property
     def events(self) -> Self:
-        """The same without control tokens: what prepared corpora are written with."""
+        """The same tokenizer without control tokens, by which prepared corpora are written."""
         options = {name: getattr(self, name) for name in self.options}
         return type(self)(**options) if self.controls else self
 
@@ -85,8 +88,8 @@ class Spelling(Tokenizer):
         return self.score(self.stream(score)[0])
 
     def merged(self, score: Score) -> int:
-        """How many tracks of ``score`` are lost where pitched ones are written as one ("piano",
-        which leaves drums out) or as one for each program ("programs")."""
+        """By how many the tracks of ``score`` become fewer when its pitched tracks are merged into
+        one (``tracks="piano"``), or those of each program into one (``tracks="programs"``)."""
         notes = score.notes
         if not len(notes) or notes["track"].min() == notes["track"].max():
             return 0
@@ -96,11 +99,11 @@ class Spelling(Tokenizer):
         return len(np.unique(notes["track"] * np.int64(256) + key)) - len(np.unique(key))
 
     def folded(self, score: Score) -> Score:
-        """``score`` with its sustain pedal in the ends of its notes, if that is asked for."""
+        """``score`` with its sustain pedal folded into the ends of its notes, if ``sustain``."""
         return pedal.fold_sustain(score) if self.sustain and len(score.pedals) else score
 
     def writable(self, score: Score) -> tuple[np.ndarray, Counter[str]]:
-        """The notes of ``score`` that can be written, and why how many others are left out."""
+        """The notes of ``score`` that can be written, and how many are left out for each reason."""
         notes, left_out = score.notes, Counter[str]()
         if self.tracks == "piano" and notes["drum"].any():
             left_out["drum notes left out"] = int(notes["drum"].sum())
@@ -126,7 +129,7 @@ class Spelling(Tokenizer):
         """(size,) bool: the ids of pitches, and those of roots, which transposing changes."""
         kinds = np.array(self.kinds)[self.kind_of]
         pitched = np.isin(kinds, ["note_on", "note_off", "pitch"])
-        # The last root is that of no chord.
+        # The last root, 12, means "no chord".
         return pitched, (kinds == "root") & (self.vocabulary.value_of < 12)
 
     def transposed(self, ids: np.ndarray, semitones: int) -> np.ndarray | None:
@@ -140,7 +143,7 @@ class Spelling(Tokenizer):
         return ids + np.where(pitched, semitones, np.where(root, turned, 0))
 
     def seconds(self, steps: Any) -> Any:
-        """How long steps of a stream last, as its ids count time."""
+        """The length of ``steps`` of a stream in seconds of its ids."""
         raise NotImplementedError
 
     def sounding(self, notes: np.ndarray) -> np.ndarray:

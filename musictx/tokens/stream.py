@@ -1,4 +1,4 @@
-"""Notes on whole steps: what stands between a Score and its ids, whatever spells them.
+"""Notes on whole steps: the intermediate form between a Score and its ids, for all tokenizers.
 
 A step is 10 ms for events in seconds (:mod:`.performance`), a 24th of a quarter note for notes in
 bars (:mod:`musictx.songs.bar_tokens`).
@@ -18,7 +18,7 @@ STEPS = 24
 #: last.
 CHORD, DRUM_PART = -1, DRUMS
 
-#: UNKNOWN: part or velocity bin of what stands before the first token of a window that says it.
+#: UNKNOWN: the part or velocity bin of notes before the first token of a window that states it.
 #: OPEN: length of a note that ends after its stream does.
 UNKNOWN, OPEN = -2, -1
 
@@ -86,8 +86,9 @@ class NoteStream(NamedTuple):
         return np.where(length == OPEN, self.stop, self.notes["start"] + length)
 
     def in_steps(self, first: int, stop: int | None = None) -> NoteStream:
-        """What begins, and what ends, from the step ``first`` to before ``stop``; steps count from
-        ``first``. Of what began before only the end is left, of what ends later the beginning."""
+        """The stretch from the step ``first`` to before ``stop``, with steps counted from
+        ``first``. Of a note that began before it only the end is left (``ends``); one that ends
+        after it has the length :data:`OPEN`."""
         stop = np.iinfo(np.int64).max if stop is None else stop
         start, end = self.notes["start"], self.notes["start"] + self.notes["length"]
         closed = (self.notes["length"] != OPEN) & (self.notes["part"] != DRUM_PART)

@@ -1,6 +1,6 @@
 """The LightningModule around the network: loss, optimizer, learning rate, log.
 
-The network knows nothing of Lightning, this module nothing of files. What it adds to Lightning:
+The network does not depend on Lightning, and this module not on files. What it adds to Lightning:
 
 - The loss of a step is the mean over all its real targets, exactly: batches with much padding weigh
   less, however many are accumulated and on however many devices.
@@ -44,14 +44,14 @@ class LitMusicTransformer(pl.LightningModule):
     optim      the options of ``config.OptimConfig``, ``lr`` given
     tokenizer  the tokenizer's config, kept with the weights
     seed       of dropout
-    model      the network itself, if it is there already; else it is made from ``network``
+    model      an existing network; without it, one is made from ``network``
 
     All but the last two are hyperparameters of the checkpoint, so
     ``LitMusicTransformer.load_from_checkpoint(path)`` needs no arguments. ``model(ids)`` gives
     logits; ``self(ids)`` is the same.
 
     Logs ``train/loss`` and ``val/loss`` (nats per token), ``train/grad_norm`` (before clipping),
-    ``train/tokens`` (targets learnt from so far) and ``lr``.
+    ``train/tokens`` (targets that the network was trained on so far) and ``lr``.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class LitMusicTransformer(pl.LightningModule):
         self.model = MusicTransformer(**network) if model is None else model
         self.optim = dict(optim)
         self.seed = seed
-        self._tokens: Tensor | float = 0.0  # targets learnt from; kept on the device
+        self._tokens: Tensor | float = 0.0  # targets trained on so far; kept on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
         self._evaluated = _Sums()
-        #: The share of its time that a run has used, the same on all devices; None without a clock.
+        #: The share of trainer.seconds that has passed, equal on all devices; None without it.
         self._time_used: float | None = None
 
     @property
     def tokens(self) -> int:
-        """Targets learnt from so far, by all devices together."""
+        """Targets that the network was trained on so far, on all devices together."""
         return int(self._tokens)
 
     def forward(self, ids: Tensor, **kwargs: Any) -> Tensor:
@@ -91,8 +91,8 @@ class LitMusicTransformer(pl.LightningModule):
 
     @property
     def _fused(self) -> bool:
-        """Whether AdamW's kernel for CUDA is taken: not where the loss is scaled, since it divides
-        gradients by the scale itself, after they were clipped, and knows nothing of Muon."""
+        """Whether to use AdamW's fused CUDA kernel. Not with a gradient scaler (16-mixed): the
+        kernel unscales gradients itself, after they were clipped, and does not do it for Muon."""
         return self.device.type == "cuda" and not self._scaled
 
     def configure_optimizers(self) -> Any:
@@ -104,7 +104,7 @@ class LitMusicTransformer(pl.LightningModule):
         }
 
     def _rate(self, step: int) -> float:
-        """The share of the highest learning rate for the step after ``step`` steps."""
+        """The learning rate of the step after ``step`` steps, as a share of the highest one."""
         kind, warmup = self.optim["schedule"], self.optim["warmup"]
         if self._time_used is not None:
             return multiplier_by_time(step, self._time_used, warmup=warmup, kind=kind)
@@ -114,7 +114,8 @@ class LitMusicTransformer(pl.LightningModule):
         return multiplier(step, total=total, warmup=warmup, kind=kind)
 
     def on_train_start(self) -> None:
-        """After a resume this run's length and this machine's kernels count, not the saved ones."""
+        """Recompute, after a resume, what the checkpoint has saved for another length of training
+        or another machine: the learning rate, and whether AdamW is fused."""
         self._sums = None
         self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
         for config in self.trainer.lr_scheduler_configs:
@@ -129,7 +130,7 @@ class LitMusicTransformer(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         trainer = self.trainer
-        # Lightning sets this back by one at some resumes; rows of the log stand at its multiples.
+        # Lightning sets this back by one at some resumes; the steps that are logged depend on it.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
         accumulate = trainer.accumulate_grad_batches
         number = trainer.global_step * accumulate + batch_idx % accumulate
@@ -151,8 +152,8 @@ class LitMusicTransformer(pl.LightningModule):
             sums = trainer.strategy.reduce(sums, reduce_op="sum")
             used = None if used is None else float(sums[2])
         self._time_used = used
-        # Lightning has divided by the number of batches and devices; we want the sum over both
-        # divided by all targets.
+        # Lightning has divided the gradient by the number of batches and devices; we want its sum
+        # over both, divided by the number of targets.
         factor = trainer.accumulate_grad_batches * trainer.world_size / SCALE
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_(gradients, factor / sums[1].clamp(min=1))
@@ -170,13 +171,13 @@ class LitMusicTransformer(pl.LightningModule):
         by_value = gradient_clip_algorithm == "value"
         largest = math.inf if by_value else gradient_clip_val or math.inf
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
-        # To look at a number waits for the device: on a GPU only where one is logged anyway.
+        # Reading the norm waits for the device; so on a GPU only at the steps that are logged.
         trainer: Any = self.trainer
         step, every = trainer.global_step + 1, trainer.log_every_n_steps
         look = self.device.type == "cpu" or (every and step % every == 0)
-        if look and not self._scaled and not bool(norm.isfinite()):  # its scaler skips such steps
+        if look and not self._scaled and not bool(norm.isfinite()):  # a scaler skips such steps
             raise self._diverged()  # before the weights are touched
-        if by_value and gradient_clip_val:  # that of Lightning refuses AdamW's kernel for CUDA
+        if by_value and gradient_clip_val:  # Lightning's own clipping refuses fused AdamW
             nn.utils.clip_grad_value_(self.model.parameters(), gradient_clip_val)
         self.log("train/grad_norm", norm)
 

@@ -19,18 +19,19 @@ class Stopped(Exception):
 
 class StopSignal(pl.Callback):
     """Within ``with StopSignal() as stop:`` the first SIGINT or SIGTERM asks training to stop:
-    :class:`Stopped` is raised before the next step. A second one does what it does elsewhere.
+    :class:`Stopped` is raised before the next step. A second signal has its usual effect, such as
+    KeyboardInterrupt.
 
-    Outside the main thread signals cannot be caught; then nothing changes. ``report``: say on
-    stderr that training will stop.
+    Outside the main thread Python cannot catch signals, so there this callback does nothing.
+    ``report``: print to stderr that training will stop.
     """
 
     def __init__(self, *, report: bool = True) -> None:
         self.report = report
-        self.received = 0  # by this process: the signal's number
-        self.agreed = 0  # by all processes of this training
-        self.steps = 0  # of this session
-        self._handlers: dict[int, Any] = {}  # of the time before
+        self.received = 0  # number of the signal that this process has received
+        self.agreed = 0  # number of the signal for which all processes stop
+        self.steps = 0  # optimiser steps since training was started or resumed
+        self._handlers: dict[int, Any] = {}  # signal -> its handler before ours
 
     def __enter__(self) -> StopSignal:
         if threading.current_thread() is threading.main_thread():
@@ -71,13 +72,13 @@ class StopSignal(pl.Callback):
         self._agree(trainer)
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """By now the checkpoint of the last step is written, and its row of the log."""
+        """Stops here since the last step's checkpoint and row of the log are written by now."""
         if self.agreed:
             raise Stopped
 
     def _agree(self, trainer: pl.Trainer) -> None:
-        """All processes stop after the same step, and for the same signal; else they would wait
-        for each other for ever."""
+        """Makes all processes stop after the same step, for the same signal; otherwise they would
+        wait for each other for ever."""
         self.agreed = self.received
         if trainer.world_size > 1:
             number = torch.tensor(float(self.agreed), device=trainer.strategy.root_device)

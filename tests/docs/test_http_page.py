@@ -29,9 +29,9 @@ def test_every_route_is_in_the_table_and_no_other(tmp_path):
         path = re.sub(r"\{(\w+):(?:[^{}]|\{[^{}]*\})*\}", r"{\1}", path)
         return path
 
-    told = re.findall(r"^\| `([A-Z]+ /api/[^`?]+)(?:\?[^`]*)?`", PAGE, flags=re.MULTILINE)
-    assert len(told) == len(set(told))
-    assert set(told) == asyncio.run(routes())
+    documented = re.findall(r"^\| `([A-Z]+ /api/[^`?]+)(?:\?[^`]*)?`", PAGE, flags=re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == asyncio.run(routes())
 
 
 @pytest.mark.slow
@@ -41,12 +41,12 @@ def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
     Path("ode.mid").write_bytes(shipped.examples()["ode_to_joy"].read_bytes())
     studio = Served(tmp_path / "pieces").start()
     try:
-        known = {"STUDIO": studio.url}
+        names = {"STUDIO": studio.url}
         for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-            exec(compile(block, "docs/http.md", "exec"), known)
-        assert known["take"]["state"] == "done"
-        assert len(musictx.read("longer.mid")) == len(known["piece"]["notes"])
-        assert known["piece"]["duration"] > musictx.read("ode.mid").duration
+            exec(compile(block, "docs/http.md", "exec"), names)
+        assert names["take"]["state"] == "done"
+        assert len(musictx.read("longer.mid")) == len(names["piece"]["notes"])
+        assert names["piece"]["duration"] > musictx.read("ode.mid").duration
         request = urllib.request.Request(f"{studio.url}/api/models", headers={"X-Musictx": "2"})
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 from collections import Counter
@@ -16,7 +17,7 @@ import musictx
 from musictx import chords, cli
 from musictx.beats import Beats
 from musictx.midi.scan import track_chunks
-from musictx.notes import METER, NOTE, TEMPO, Score
+from musictx.notes import METER, TEMPO, Score
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 TASKS = {
@@ -34,48 +35,40 @@ def rows(what: str) -> list[tuple[float, float, int]]:
     """Start, end and pitch of the notes of a track."""
     if what == "Lead":
         return [(QUARTER * n, QUARTER * (n + 0.9), pitch) for n, pitch in enumerate(TUNE)]
-    found = []
+    notes = []
     for bar, (root, triad) in enumerate(ROOTS):
         at = BAR * bar
         if what == "Keys":
-            found += [(at, at + 1.9, pitch) for pitch in triad]
+            notes += [(at, at + 1.9, pitch) for pitch in triad]
         if what == "Bass":
-            found += [(at + QUARTER * n, at + QUARTER * n + 0.4, root - 12) for n in (0, 2, 3)]
+            notes += [(at + QUARTER * n, at + QUARTER * n + 0.4, root - 12) for n in (0, 2, 3)]
         if what == "Drums":
-            found += [(at + n * QUARTER / 2, at + n * QUARTER / 2 + 0.1, 42) for n in range(8)]
-            found += [(at + n, at + n + 0.1, 36) for n in (0.0, 1.0)]
-            found += [(at + n, at + n + 0.1, 38) for n in (0.5, 1.5)]
-    return sorted(found)
+            notes += [(at + n * QUARTER / 2, at + n * QUARTER / 2 + 0.1, 42) for n in range(8)]
+            notes += [(at + n, at + n + 0.1, 36) for n in (0.0, 1.0)]
+            notes += [(at + n, at + n + 0.1, 38) for n in (0.5, 1.5)]
+    return sorted(notes)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A folder with the music that the page speaks of; the song has bends and controllers."""
     folder = tmp_path_factory.mktemp("songwriter")
-    song = mido.MidiFile(ticks_per_beat=480)
-    head = mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=500_000)])
-    head.append(mido.MetaMessage("time_signature", numerator=4, denominator=4))
-    song.tracks.append(head)
-    for channel, (name, program) in enumerate(zip(ORDER, (80, 0, 33, 0))):
-        channel = 9 if name == "Drums" else channel
-        events = [(0, mido.Message("control_change", control=7, value=90, channel=channel))]
-        events += [(10, mido.Message("pitchwheel", pitch=300, channel=channel))]
-        events += [(20, mido.Message("pitchwheel", pitch=0, channel=channel))]
-        for start, end, pitch in rows(name):
-            for at, kind in ((start, "note_on"), (end, "note_off")):
-                said = {"note": pitch, "velocity": 80, "channel": channel}
-                events.append((round(at * 960), mido.Message(kind, **said)))
-        track = mido.MidiTrack([mido.MetaMessage("track_name", name=name)])
-        track.append(mido.Message("program_change", program=program, channel=channel))
-        now = 0
-        for at, event in sorted(events, key=lambda one: (one[0], one[1].type == "note_on")):
-            track.append(event.copy(time=at - now))
-            now = at
-        song.tracks.append(track)
-    song.save(folder / "song.mid")
-    table = [(start, end, pitch, 80, 0, False, 0) for start, end, pitch in rows("Lead")]
+    table = [
+        (start, end, pitch, 80, program, name == "Drums", track)
+        for track, (name, program) in enumerate(zip(ORDER, (80, 0, 33, 0)))
+        for start, end, pitch in rows(name)
+    ]
     marks = {"tempos": np.array([(0.0, 120.0)], TEMPO), "meters": np.array([(0.0, 4, 4)], METER)}
-    tune = Score(np.array(table, NOTE), names={0: "Tune"}, ticks_per_quarter=480, **marks)
+    song = Score(table, names=dict(enumerate(ORDER)), ticks_per_quarter=480, **marks)
+    bent = mido.MidiFile(file=io.BytesIO(musictx.to_bytes(song)))
+    for track in bent.tracks[1:]:
+        channel = next(one.channel for one in track if one.type == "note_on")
+        messages = [mido.Message("control_change", control=7, value=90, channel=channel)]
+        messages += [mido.Message("pitchwheel", pitch=bend, channel=channel) for bend in (300, 0)]
+        track[0:0] = messages
+    bent.save(folder / "song.mid")
+    lead = [(start, end, pitch, 80, 0, False, 0) for start, end, pitch in rows("Lead")]
+    tune = Score(lead, names={0: "Tune"}, ticks_per_quarter=480, **marks)
     musictx.write(tune, folder / "tune.mid")
     symbols = tuple((BAR * n, name) for n, name in enumerate(("C:maj", "A:min", "F:maj", "G:maj")))
     musictx.write(replace(tune, markers=symbols), folder / "sheet.musicxml")
@@ -83,10 +76,10 @@ def files(tmp_path_factory):
 
 
 class Made:
-    """What a command printed and wrote, beside what it was given."""
+    """What a command printed and wrote, and what it was given."""
 
-    def __init__(self, files: Path, here: Path, command: str, said: str, status: int) -> None:
-        self.said, self.status = said, status
+    def __init__(self, files: Path, here: Path, command: str, text: str, status: int) -> None:
+        self.text, self.status = text, status
         self.paths = sorted(set(here.rglob("*.mid")) - set(map(here.joinpath, GIVEN)))
         self.given = musictx.read(here / next((n for n in GIVEN if n in command), "tune.mid"))
         self.scores = [musictx.read(path) for path in self.paths]
@@ -101,12 +94,12 @@ class Made:
         return self.score.notes[self.score.notes["track"] == number]
 
     def new(self) -> np.ndarray:
-        left, found = Counter(plain(self.given.notes)), []
+        left, added = Counter(plain(self.given.notes)), []
         for note, key in zip(self.score.notes, plain(self.score.notes)):
             left[key] -= 1
             if left[key] < 0:
-                found.append(note)
-        return np.array(found, self.score.notes.dtype)
+                added.append(note)
+        return np.array(added, self.score.notes.dtype)
 
     def changed(self, markers: bool = False) -> set[str]:
         """Names of the song's tracks that are not what they were, byte for byte; the first, that of
@@ -191,8 +184,8 @@ def on(notes: np.ndarray, parts: int) -> np.ndarray:
 FOUR = ["C", "Am", "F", "G"]
 #: What the page promises of each task; of the third a file of notation with chord symbols.
 PROMISES = {
-    1: lambda m: m.said.split("\n")[0].split() == ["|", "C", "|", "Am", "|", "F", "|", "G", "|"]
-    and "Sections" in m.said,
+    1: lambda m: m.text.split("\n")[0].split() == ["|", "C", "|", "Am", "|", "F", "|", "G", "|"]
+    and "Sections" in m.text,
     2: lambda m: not m.changed(markers=True)
     and named(m.score) == [(0, "C:maj"), (1, "A:min"), (2, "F:maj"), (3, "G:maj")],
     4: lambda m: len(m.new()) >= 4 and in_chords(m.score.notes, FOUR) > 0.85
@@ -206,7 +199,7 @@ PROMISES = {
     10: lambda m: len(drums(m)) > 8,
     11: lambda m: len(drums(m)) > 8
     and len({*(drums(m)["start"] / QUARTER).round(2).tolist()} & {*map(float, range(16))}) >= 12,
-    12: lambda m: m.status == 2 and "jazz, latin" in m.said,
+    12: lambda m: m.status == 2 and "jazz, latin" in m.text,
     13: lambda m: one_at_a_time(m.track("Bass")) and len(drums(m)) > 0,
     14: lambda m: one_at_a_time(m.track("Bass")) and len(drums(m)) and len(m.track("Piano")) > 0,
     15: lambda m: not m.changed() and set(m.track("Strings")["program"].tolist()) == {48},

@@ -35,15 +35,15 @@ def quantised(score: Score) -> list[tuple[int, int, int]]:
 @given(pieces)
 def test_what_is_written_is_the_quantised_piece_and_its_grammar_takes_it(piece):
     ids, left_out = REMI.encode_with_report(piece)
-    heard = REMI.decode(ids)
-    assert quantised(heard) == quantised(fold_sustain(piece))  # as the adapter does
-    assert len(heard) == len(piece) - sum(left_out.values())
-    assert REMI.encode(heard).tolist() == ids.tolist()
+    decoded_score = REMI.decode(ids)
+    assert quantised(decoded_score) == quantised(fold_sustain(piece))  # as the adapter does
+    assert len(decoded_score) == len(piece) - sum(left_out.values())
+    assert REMI.encode(decoded_score).tolist() == ids.tolist()
     state = REMI.grammar()
     for token_id in ids:
         state.advance(int(token_id))
     assert state.allowed()[EOS]
-    assert state.notes == len(heard)
+    assert state.notes == len(decoded_score)
 
 
 @quick

@@ -12,20 +12,16 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling import feedback, idiom
 from musictx.sampling.feedback import EventFeedback
-from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.strengths import (
-    HOME_STRIKES,
     LOUDNESS_GAIN,
     POLYPHONY_GAIN,
     REGISTER_GAIN,
     REPETITION_GAIN,
-    TONALITY_GAIN,
 )
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import SPECIALS
-from tests.pieces import of
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS
 from tests.untrained import saved
@@ -82,56 +78,6 @@ def test_strikes_cost_and_waiting_gains_what_the_last_seconds_have_too_many():
     changed = np.flatnonzero(asked != costs[0])
     assert set(changed) == set(range(*table.range("note_off")))
     assert asked[changed] == pytest.approx(0.5 * (6 / 4 - 1.0))
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(40, 80), max_size=150),
-    st.sampled_from([0.5, 0.86, 1.0]),
-    st.lists(st.integers(0, 11), max_size=20),
-)
-def test_strikes_outside_the_scale_of_the_last_ones_cost_what_is_beyond_the_usual(
-    struck, usual, begun
-):
-    """Against every major and harmonic minor scale, tried one by one; 128 strikes count, and what
-    the music began with has a say in the scale, not in the cost."""
-    tokens = build("performance")
-    words = [("velocity", 1)]
-    for p in struck:
-        words += [("note_on", p), ("time_shift", 5), ("note_off", p)]
-    state = tokens.grammar([tokens.vocabulary.id(*word) for word in words])
-    last = struck[-128:]
-    scales = [
-        {(keynote + above) % 12 for above in mode}
-        for mode in ((0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11))
-        for keynote in range(12)
-    ]
-    most = max(sum(p % 12 in scale for p in last + begun) for scale in scales)
-    best = [s for s in scales if sum(p % 12 in s for p in last + begun) == most]
-    costs = [
-        TONALITY_GAIN * max(0.0, usual * len(last) - sum(p % 12 in s for p in last)) for s in best
-    ]
-    home = np.bincount(np.array(begun, int), minlength=12)
-    first = nats(feedback.Tonality(tokens.note_events, usual, home), state, tokens.size)
-    on = first[slice(*tokens.vocabulary.range("note_on"))]
-    assert np.count_nonzero(first) == np.count_nonzero(on)
-    if on.any():
-        free = {p % 12 for p in range(128) if on[p] == 0}
-        assert free in best
-        assert {round(float(c), 9) for c in on if c} == {round(costs[best.index(free)], 9)}
-    else:
-        assert min(costs) < 1e-9
-
-
-def test_a_primer_counts_for_so_many_strikes_if_it_can_tell():
-    notes = [(i / 4, i / 4 + 0.2, 60 + (7 if i % 4 == 3 else 0)) for i in range(16)]
-    enough = Primer(np.zeros(1, np.uint16), 4.0, of(*notes))
-    home = feedback.home(enough)
-    assert home[[0, 7]].tolist() == [0.75 * HOME_STRIKES, 0.25 * HOME_STRIKES]
-    assert home.sum() == HOME_STRIKES
-    few = Primer(np.zeros(1, np.uint16), 4.0, of(*notes[:7]))
-    assert not feedback.home(few).any()
-    assert not feedback.home(NOTHING).any()
 
 
 def costs_of(asked, ids):

@@ -29,16 +29,12 @@ def ids(tokenizer, *tokens):
     return [tokenizer.vocabulary.id(kind, value) for kind, value in tokens]
 
 
-def seconds(value):
-    return np.full(128, np.inf if value is None else value)
-
-
-def random_walk(tokenizer, steps, seed, *others, longest=None, most=None):
+def random_walk(tokenizer, steps, seed, *others, most=None):
     """Draws of equal logits under limits, as the engine makes them."""
     rng = np.random.default_rng(seed)
     law = GrammarConstraint([tokenizer.grammar()], may_end=False)
     events = tokenizer.note_events
-    limits = [EachRow([Sustain(events, seconds(longest), most)]), *others]
+    limits = [EachRow([Sustain(events, most)]), *others]
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
@@ -65,19 +61,6 @@ def test_no_pitch_is_struck_while_it_sounds(tokenizer):
 
 
 @pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
-def test_notes_end_soon_after_the_longest_time(tokenizer):
-    longest, one_shift = 2.0, 1.0
-    for seed in range(4):
-        score = random_walk(tokenizer, 400, seed, longest=longest)
-        notes = score.notes[~score.notes["drum"]]
-        lengths = notes["end"] - notes["start"]
-        # Noticed at the first step after it is due, and several notes may be due at once.
-        assert lengths.max() <= longest + one_shift + 1e-9
-    free = random_walk(PIANO, 400, 0)
-    assert (free.notes["end"] - free.notes["start"]).max() > longest + one_shift
-
-
-@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
 def test_no_more_notes_sound_at_once_than_may(tokenizer):
     def most_at_once(score):
         notes = score.notes[~score.notes["drum"]]
@@ -85,19 +68,6 @@ def test_no_more_notes_sound_at_once_than_may(tokenizer):
 
     assert max(most_at_once(random_walk(tokenizer, 200, seed, most=3)) for seed in range(4)) == 3
     assert max(most_at_once(random_walk(tokenizer, 200, seed)) for seed in range(4)) > 3
-
-
-def test_a_note_held_by_the_past_counts():
-    past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
-    states = [PIANO.grammar(past) for _ in range(2)]
-    sustain = EachRow([Sustain(PIANO.note_events, seconds(0.5), None)] * 2)
-    off = PIANO.vocabulary.id("note_off", 60)
-    for row in sustain(states, np.zeros((2, 1))):
-        assert np.flatnonzero(np.isfinite(row)).tolist() == [off]
-    states[0].advance(off)
-    free, late = np.isfinite(sustain(states, np.zeros((2, 1))))
-    assert free.all()
-    assert np.flatnonzero(late).tolist() == [off]
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -116,16 +86,6 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
         past.append(shift)
 
 
-def test_registers_have_their_own_limits():
-    limits = CorpusStats.of({"longest_note": [[0, 3.0], [62, 1.0]], "most_notes": 4})
-    assert limits.longest[[0, 61, 62, 127]].tolist() == [3.0, 3.0, 1.0, 1.0]
-    assert np.isinf(CorpusStats().longest).all()
-    past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("note_on", 63), ("time_shift", 100))
-    past += ids(PIANO, ("time_shift", 60))
-    row = Sustain(PIANO.note_events, limits.longest, None)(PIANO.grammar(past), np.zeros(1))
-    assert np.flatnonzero(np.isfinite(row)).tolist() == [PIANO.vocabulary.id("note_off", 63)]
-
-
 def primer(density):
     """One of so many notes a second, ten seconds long; or a new piece."""
     if density is None:
@@ -135,8 +95,7 @@ def primer(density):
 
 
 def test_what_is_built_follows_the_options_and_the_corpus():
-    stats = {"longest_note": [[0, 1]], "most_notes": 15, "density": 8.0, "restruck": 0.2}
-    limits = CorpusStats.of(stats | {"in_scale": 0.86})
+    limits = CorpusStats.of({"most_notes": 15, "density": 8.0, "restruck": 0.2})
 
     def built(densities=(None,), **options):
         primers, asked = [primer(density) for density in densities], options.get("density")
@@ -147,19 +106,15 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         return [row.target for row in rows]
 
     both = built((3.0, None))
-    assert set(both) == {"Sustain", "Silence", "Repetition", "Tonality", "Density"}
-    assert (both["Sustain"][0].most, both["Sustain"][0].longest[60]) == (15, 2.0)
+    assert set(both) == {"Sustain", "Silence", "Repetition", "Density"}
+    assert both["Sustain"][0].most == 15
     assert targets(both["Density"]) == [3.0, 8.0], "a primer's, or the corpus's"
     assert targets(both["Repetition"]) == [0.2, 0.2]
-    # One pitch lies within a scale; a tenth less than usual is usual, too.
-    assert targets(both["Tonality"]) == pytest.approx([0.83, 0.76])
-    assert [row.home.any() for row in both["Tonality"]] == [True, False]
     assert targets(built((3.0,), density=5.0)["Density"]) == [5.0]
     assert built(density=5.0)["Density"][0].gain > built()["Density"][0].gain
     none = built(habits=False)
     assert set(none) == {"Sustain"}
     assert none["Sustain"][0].most is None
-    assert np.isinf(none["Sustain"][0].longest).all()
     assert set(built(habits=False, density=5.0)) == {"Sustain", "Density"}
     assert "Density" not in built(density=0)
 

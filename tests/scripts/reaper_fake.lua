@@ -4,10 +4,10 @@
 local BPM, BAR, PPQ = 100, 3, 960
 local function seconds(quarters) return quarters * 60 / BPM end
 local takes = { { notes = PROJECT.notes, name = "played" } }
-local active, said, settings = 1, nil, { command = PROJECT.command }
+local active, message, settings = 1, nil, { command = PROJECT.command }
 
 reaper = {
-  ShowMessageBox = function(text) said = text end,
+  ShowMessageBox = function(text) message = text end,
   CountSelectedMediaItems = function() return PROJECT.items or 1 end,
   GetSelectedMediaItem = function() return "item" end,
   GetActiveTake = function() return takes[active] end,
@@ -63,7 +63,7 @@ setmetatable(reaper, { __index = function(_, name) error("no such function: " ..
 
 dofile(SCRIPT)
 
-print("said\t" .. tostring(said):gsub("\n", " "))
+print("message\t" .. tostring(message):gsub("\n", " "))
 for _, take in ipairs(takes) do
   print("take\t" .. take.name)
   for _, note in ipairs(take.notes) do print("note\t" .. table.concat(note, "\t")) end

@@ -19,11 +19,11 @@ def test_attention_is_compared_and_timed(tmp_path, capsys, monkeypatch):
     results, only = tmp_path / "results.csv", ["textbook", "chunked", "sdpa"]
     options = {"lengths": [40], "heads": 2, "size": 16, "repeats": 1, "memory": False}
     assert attention.main(**options, only=only, results=results) == 0
-    found = rows(results)
-    assert [(row["implementation"], row["pass"]) for row in found] == [
+    timed = rows(results)
+    assert [(row["implementation"], row["pass"]) for row in timed] == [
         (name, which) for which in ("forward", "forward+backward") for name in only
     ]
-    assert all(float(row["median_ms"]) > 0 for row in found)
+    assert all(float(row["median_ms"]) > 0 for row in timed)
     assert capsys.readouterr().out.count("\n") == 1 + 6
     right = attention.ours
     monkeypatch.setattr(
@@ -44,8 +44,8 @@ def test_decoding_gives_equal_ids_over_every_cache(monkeypatch, tmp_path, capsys
     right = decode.cached
 
     def other(*given):
-        found, times = right(*given)
-        return found + ("growing" in given[3:4]), times
+        ids, times = right(*given)
+        return ids + ("growing" in given[3:4]), times
 
     monkeypatch.setattr(decode, "cached", other)
     assert decode.main(**options, caches=["growing"]) == 1
@@ -56,9 +56,9 @@ def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
     for number in range(2):
         midi.write(song(number), tmp_path / f"{number}.mid")
     prepare.main(str(tmp_path), files=2, repeats=1)
-    said = capsys.readouterr().out
-    assert "2 files" in said
-    assert "musictx / MidiTok REMI" in said
+    printed = capsys.readouterr().out
+    assert "2 files" in printed
+    assert "musictx / MidiTok REMI" in printed
 
 
 def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):

@@ -14,13 +14,13 @@ def test_a_movie_is_as_long_as_its_music(tmp_path):
     score = musictx.read(shipped.examples()["frere_jacques"])
     musictx.write(score, tmp_path / "short.mid")
     movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
-    told = subprocess.run(
+    description = subprocess.run(
         [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
         capture_output=True,
         text=True,
         check=True,
     ).stderr
-    assert "Video: h264" in told
-    assert "Audio: aac" in told
-    _, minutes, seconds = told.split("Duration: ")[1].split(",")[0].split(":")
+    assert "Video: h264" in description
+    assert "Audio: aac" in description
+    _, minutes, seconds = description.split("Duration: ")[1].split(",")[0].split(":")
     assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8

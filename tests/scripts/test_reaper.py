@@ -33,17 +33,17 @@ open(given + ".words", "w").write(f"{command} {options} {score.meters.tolist()}"
 
 
 def played(tmp_path, program: list[str], **project):
-    """What the script said, and the takes of the item: [(name, notes)]."""
+    """The message of the script, and the takes of the item: [(name, notes)]."""
     shim = tmp_path / "it's musictx"
     words = " ".join(f"'{word}'" for word in program)
     shim.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     shim.chmod(0o755)
-    told = {"command": str(shim), "folder": str(tmp_path / "reaper's"), "notes": TUNE}
-    told |= {"position": 10.0, "length": 24.0, "from": 12, "to": 18, **project}
+    setup = {"command": str(shim), "folder": str(tmp_path / "reaper's"), "notes": TUNE}
+    setup |= {"position": 10.0, "length": 24.0, "from": 12, "to": 18, **project}
     start = tmp_path / "start.lua"
     fake = HERE / "reaper_fake.lua"
     start.write_text(
-        f"PROJECT = {lua(told)}\nSCRIPT = {lua(str(SCRIPT))}\ndofile({lua(str(fake))})"
+        f"PROJECT = {lua(setup)}\nSCRIPT = {lua(str(SCRIPT))}\ndofile({lua(str(fake))})"
     )
     here = os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -51,16 +51,16 @@ def played(tmp_path, program: list[str], **project):
     )
     assert done.returncode == 0, done.stderr
     takes: list[tuple[str, list]] = []
-    said = ""
+    message = ""
     for line in done.stdout.splitlines():
         kind, *row = line.split("\t")
-        if kind == "said":
-            said = row[0]
+        if kind == "message":
+            message = row[0]
         elif kind == "take":
             takes.append((row[0], []))
         else:
             takes[-1][1].append(tuple(float(value) for value in row))
-    return said, takes
+    return message, takes
 
 
 def lua(value) -> str:
@@ -77,11 +77,11 @@ def lua(value) -> str:
 
 def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
     notes = [TUNE[0], MUTED, *TUNE[1:]]
-    said, takes = played(tmp_path, [sys.executable, "-c", ECHO], notes=notes)
-    assert said == "nil"
+    message, takes = played(tmp_path, [sys.executable, "-c", ECHO], notes=notes)
+    assert message == "nil"
     # The item begins in bar 3 of the project, at its second quarter; 12 to 18 are bars 4 and 5.
-    told = (tmp_path / "reaper's" / "musictx" / "given.mid.words").read_text()
-    assert told == "infill {'from': '2', 'to': '3'} [(0.0, 3, 4)]"
+    command = (tmp_path / "reaper's" / "musictx" / "given.mid.words").read_text()
+    assert command == "infill {'from': '2', 'to': '3'} [(0.0, 3, 4)]"
     (before, tune), (name, new) = takes
     assert (before, name) == ("played", "musictx, bars 2 to 3")
     assert tune == notes
@@ -90,7 +90,7 @@ def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("project", "said"),
+    ("project", "begins"),
     [
         ({"items": 0}, "Select one MIDI item."),
         ({"midi": False}, "Select one MIDI item."),
@@ -100,16 +100,16 @@ def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
         ({"command": ""}, "nil"),  # asked for, and not given
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_changes(project, said, tmp_path):
-    heard, takes = played(tmp_path, [sys.executable, "-c", ECHO], **project)
-    assert heard.startswith(said)
+def test_what_cannot_be_done_has_a_message_and_changes_nothing(project, begins, tmp_path):
+    message, takes = played(tmp_path, [sys.executable, "-c", ECHO], **project)
+    assert message.startswith(begins)
     assert [name for name, _ in takes] == ["played"]
 
 
 @pytest.mark.slow
 def test_bars_are_composed_anew(tmp_path):
-    said, takes = played(tmp_path, [sys.executable, "-m", "musictx"])
-    assert said == "nil"
+    message, takes = played(tmp_path, [sys.executable, "-m", "musictx"])
+    assert message == "nil"
     (_, tune), (_, new) = takes
 
     def outside(notes):

@@ -1,4 +1,4 @@
-"""Calibration is found where it is known, and fits better than none."""
+"""Calibration is recovered where it is given, and fits better than none."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def written_by(model: MusicTransformer, pieces: int) -> list[np.ndarray]:
 def shards_of(folder: Path, pieces: list[np.ndarray]) -> Shards:
     with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
         for number, ids in enumerate(pieces):
-            told = {"name": f"{number:03d}", "split": "validation", "notes": 9, "seconds": 9.0}
-            writer.add(ids.astype(np.uint16), ends=False, **told)
+            row = {"name": f"{number:03d}", "split": "validation", "notes": 9, "seconds": 9.0}
+            writer.add(ids.astype(np.uint16), ends=False, **row)
     return Shards(folder)
 
 
@@ -57,17 +57,17 @@ def test_what_wrote_the_pieces_is_found(tmp_path: Path) -> None:
     truth["end"] = torch.zeros(1)
     right = calibrated(model, truth)
     shards = shards_of(tmp_path / "shards", written_by(right, 48))
-    found = fit(model, shards)
-    assert (found["scale"] - truth["scale"]).abs().mean() < 0.1
-    too_high = found["hold"] - truth["hold"]  # since the special ids were left out: all alike
+    fitted = fit(model, shards)
+    assert (fitted["scale"] - truth["scale"]).abs().mean() < 0.1
+    too_high = fitted["hold"] - truth["hold"]  # since the special ids were left out: all alike
     assert 0.2 < too_high.mean() < 0.7
     assert too_high.std() < 0.25
-    ours, without = (evaluate(m, shards).nats_per_token for m in (calibrated(model, found), model))
+    ours, without = (evaluate(m, shards).nats_per_token for m in (calibrated(model, fitted), model))
     assert ours < without - 0.01
     assert ours < evaluate(right, shards).nats_per_token
     # What is calibrated already is fitted as if it were not.
     again = fit(right, shards)
-    assert torch.allclose(again["scale"], found["scale"], atol=1e-3)
+    assert torch.allclose(again["scale"], fitted["scale"], atol=1e-3)
 
 
 def test_a_model_is_calibrated_on_pieces_that_its_sibling_has_not_seen(tmp_path, monkeypatch):

@@ -30,9 +30,9 @@ def test_each_control_is_requested_and_measured(follows, monkeypatch, capsys):
         return [SimpleNamespace(score=Score(rows))] * samples
 
     monkeypatch.setattr(steering.musictx, "generate", generate)
-    found = steering.main(samples=16, seconds=3, controls=["register"])
+    results = steering.main(samples=16, seconds=3, controls=["register"])
     assert requested == [(2, value) for value in steering.values("register")]
-    assert found == {"register": 1.0 if follows else -1.0}
+    assert results == {"register": 1.0 if follows else -1.0}
     lines = capsys.readouterr().out.splitlines()
     measured = np.array(lines[2].split()[1:], float)
     wanted = np.array(steering.values("register"))

@@ -1,4 +1,4 @@
-"""A model that comes along: half the size, measured as stored, nothing private on its card."""
+"""An included model: half the size, measured as stored, nothing private on its card."""
 
 from functools import partial
 
@@ -72,7 +72,7 @@ def test_logits_of_a_cascade_are_not_divided():
 
 
 @pytest.mark.parametrize("name", ["piano", "song", "chorale"])
-def test_cards_of_the_models_that_come_along_say_what_their_files_say(name):
+def test_cards_of_included_models_say_what_their_files_say(name):
     text, card = shipping.described(name), bundle.load(name).card
-    said = {key: text[key] for key in text if key not in ("measure", "dtype")}
-    assert {key: card[key] for key in said} == said
+    stated = {key: text[key] for key in text if key not in ("measure", "dtype")}
+    assert {key: card[key] for key in stated} == stated

@@ -106,7 +106,6 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
 
 def test_parts_keep_to_the_corpus_and_to_what_the_primer_has_beyond_it():
     limits = CorpusStats(
-        np.full(128, np.inf),
         instruments=frozenset([0, 5, DRUMS]),
         parts={0: Habit(1, 61, 63), 5: Habit(2, 60, 66), DRUMS: Habit(3, 35, 50)},
     )

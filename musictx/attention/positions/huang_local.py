@@ -14,8 +14,8 @@ class HuangLocal(PositionScheme):
     have a row of the table and nothing is clipped. Time and memory are linear in length. Without
     causality the block after is seen too.
 
-    Blocks are counted from the beginning of each piece. In a stream they go on from where the
-    stream began, whatever a cache has dropped since.
+    Blocks are counted from the beginning of each piece; in a stream, from the first id of the
+    stream, also when a cache has dropped it.
     """
 
     def __init__(self, sizes: Sizes, *, block: int, shared: bool = False) -> None:

@@ -4,13 +4,13 @@
 tokens stand somewhere in time, have a pitch, belong to a voice. All that is read off the tokens
 (attention/positions/coordinates.py), so that the model needs nothing but ids:
 
-    tokens  event vocabularies: time, the running sum of what each id takes, and pitch. Notes do not
-            follow each other evenly, and order says little about time
+    tokens  event vocabularies: time, the running sum of the time shifts, and pitch. Notes do not
+            follow each other evenly, so their order says little about time
     grid    voices written in turn, step by step, as four-part chorales: voice and pitch. Time needs
             no axis: a query knows its own voice, so the order i - j alone says how many steps and
             how many voices ago the key was
 
-What the tables of ids hold is part of the model's configuration. Pitch and voice are labels of keys
+The tables of ids are part of the model's configuration. Pitch and voice are labels of keys
 and are computed as fast as attention by order alone; an axis of time has no labels, and layers with
 it are computed by the ``reference`` implementation.
 """
@@ -33,7 +33,7 @@ class TwoD(Huang):
     ``time_tables``, ``pitch_tables``, ``voice_tables``.
 
     A time table has a row for each distance below ``max_time``, in the vocabulary's own steps;
-    longer ones share the last. The other tables have a row for each difference that can be.
+    longer ones share the last. The other tables have a row for each possible difference.
     """
 
     def __init__(

@@ -1,12 +1,13 @@
-"""What stood at the same place some bars ago, for notes in groups (songs/bar_tokens.py).
+"""A feature of repetition: the next id if an earlier bar were repeated, for notes in groups
+(songs/bar_tokens.py).
 
 Music repeats what it played one, two, four or eight bars ago at the same place of the bar. Groups
-are in the order of bar, place, part and pitch, so "what comes next there" is one lookup: the first
-group that many bars ago which comes after what has just been written. The feature gives each id,
-for each distance in bars, the id that would follow if that bar were repeated, and how many of the
-last notes agreed with that distance; the same for the distance, of all up to a limit, with which
-they agreed best, and for the one that the bar line names (``songs/repeats.py``). Learned weights
-by field, distance and agreement score each of these ids.
+are in the order of bar, place, part and pitch, so the id that follows in a repetition is one
+lookup: shift the key of the group just written by that many bars, and take the first group after
+it. For each distance in bars the feature gives this id, and a class of agreement: how many of the
+last notes were repeated from that distance. Two further distances depend on the music: the one up
+to a limit with the best agreement, and the one that the bar line names (``songs/repeats.py``).
+Learned weights for each field, distance and class of agreement score these ids.
 
 Related: :mod:`musictx.chorale`'s ``repeats``, the neural cache (Grave et al. 2017).
 """
@@ -32,18 +33,18 @@ from musictx.songs.repeats import FARTHEST_BARS
 #: and the one of the bar line.
 DISTANCES = (1, 2, 4, 8)
 COUNT = len(DISTANCES) + 2
-#: Agreement is measured over so many of the last notes, in classes: 0 where there was no such bar,
-#: then shares of a fifth each.
+#: Agreement is measured over this many of the last notes, in classes: 0 if there is no such bar,
+#: then one for each fifth of the notes.
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
 class BarState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
-    ids    (B, T, COUNT): what would follow, 0 where there is nothing
-    trust  (B, T, COUNT): class of agreement
-    field  (B, T): which field of a group is next
-    meter  (B, T): of the bar, 0 where there was no bar line
+    ids    (B, T, COUNT): the next id in a repetition at each distance, 0 for none
+    trust  (B, T, COUNT): class of agreement of each distance
+    field  (B, T): number of the field of a group that is next
+    meter  (B, T): the meter of the bar, 0 before the first bar line
     """
 
     ids: Tensor
@@ -53,13 +54,13 @@ class BarState(NamedTuple):
 
 
 class Bars(keys.GatedGroups):
-    """Embeddings and scores of what stood here before.
+    """Embeddings and scores of the ids that would repeat earlier bars.
 
-    size    how many ids there are
+    size    number of ids
     harmony, meter, section   ranges of ids as in ``coordinates.ranges``
-    kinds   of place, bar, program, drums, pitch, drum, root and optionally known
+    kinds   the ranges of place, bar, program, drums, pitch, drum, root and optionally known
 
-    Everything begins at zero or without effect.
+    All parameters begin at zero, or so that they have no effect.
     """
 
     name = "bars"
@@ -92,9 +93,8 @@ class Bars(keys.GatedGroups):
 
     @torch.no_grad()
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarState:
-        """The lookup after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``,
-        or of ``ids`` where there are none, opens a group's row: it has a place that is a multiple
-        of five."""
+        """The lookup after each of ``ids``; see :meth:`Feature.read`. The first of ``earlier``, or
+        else of ``ids``, must be the first id of a group: its place is a multiple of five."""
         laid = keys.rows(ids, earlier, places)
         rows, number, begins = laid.ids, laid.number, laid.begins
         of = self.table
@@ -102,7 +102,7 @@ class Bars(keys.GatedGroups):
         # The bar with which the piece begins, maybe after a group of controls.
         opening = (groups.bar + groups.other.long()).gather(1, begins)
 
-        # The last complete group of each row, and the key from which on something may follow.
+        # The last complete group of each row, and the smallest key of a group after it.
         last, some = laid.last, laid.some
         after = torch.where(some, groups.key.gather(1, last) + 1, 0)
         bar = torch.where(some, groups.bar.gather(1, last), opening - 1)
@@ -152,7 +152,7 @@ class Bars(keys.GatedGroups):
         same &= at(groups.ids[:, :, 3], index) == groups.ids[:, None, :, 3]
         hits = F.pad((same & is_note[:, None]).cumsum(2), (1, 0))
         notes = F.pad(is_note.cumsum(1), (1, 0))
-        # Of the last notes: back to the group before which so many stand.
+        # The first of the groups that hold the last AGREEMENT_NOTES notes.
         upto = torch.where(some, last + 1, begins)
         least = (notes.gather(1, upto) - AGREEMENT_NOTES).clamp(min=0)
         since = torch.searchsorted(notes, least.contiguous(), right=True) - 1
@@ -173,7 +173,8 @@ class Bars(keys.GatedGroups):
         return trust.transpose(1, 2), distance.transpose(1, 2)
 
     def _last_line(self, values: Tensor, rows: Tensor, number: Tensor, begins: Tensor) -> Tensor:
-        """(B, n): of ``values`` (B, n) by row, that of the last complete bar line of the piece."""
+        """(B, n) the entry of ``values`` (B, n), one for each group, at the last complete bar line
+        of the piece."""
         at = torch.where(self.is_bar[rows[:, :, 1]], number, -1).cummax(1).values
         at = F.pad(at, (1, 0), value=-1)[:, :-1]  # complete with the row after
         return torch.where(at >= begins, values.gather(1, at.clamp(min=0)), 0)

@@ -1,6 +1,6 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
-It knows what attention in C++ knows: causal attention with a table or a bias for each distance,
+It supports the same as attention in C++: causal attention with a table or a bias for each distance,
 labels, packed pieces and dropout. Other terms are computed by attention/chunked. The skew is one
 gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
 Tiles, warps and stages are those of a :class:`~musictx.speed.fused.config.Config`.
@@ -36,7 +36,7 @@ def _missing() -> str | None:
 
 
 def supports(job: Job) -> str | None:
-    """Why it cannot do the job, or None."""
+    """The reason why this implementation cannot do the job, or None."""
     elsewhere = job.device not in (None, "cuda") and os.environ.get("TRITON_INTERPRET") != "1"
     size, sizes = (job.size or 0) + job.labels, ", ".join(map(str, HEAD_DIMS))
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
@@ -57,8 +57,8 @@ def supports(job: Job) -> str | None:
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:
     """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D).
 
-    Arguments are taken as checked (:func:`musictx.attention.attend`). Parts of the gradients of
-    tables are added in the order in which they come, so their last bits differ from run to run.
+    Arguments are not checked here (:func:`musictx.attention.attend` does). The gradients of tables
+    are summed by threads in any order, so their last bits differ from run to run.
     """
     batch, heads, queries, width = q.shape
     keys = k.shape[2]
@@ -79,11 +79,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 
 
 def _narrowed(terms: Terms, keys: int) -> Axis:
-    """The axis with rows for the distances that occur, from 0 to ``keys`` - 1."""
+    """The axis of ``terms`` with rows only for the distances that occur, 0 to ``keys`` - 1."""
     if not terms.axes:
         return Axis()
     axis = terms.axes[0].narrowed(0, keys - 1)
-    if axis.high < 0:  # every distance that occurs has the only row left
+    if axis.high < 0:  # one row is left, that of all distances that occur
         axis = replace(axis, low=0, high=0)
     return axis
 

@@ -19,27 +19,27 @@ NEAR = tl.constexpr(1)
 DIAGONAL = tl.constexpr(2)  # delta 0: the only one with keys later than a query
 #: Numbers whose value must not lead to a new compilation.
 PLAIN_NUMBERS = ["H", "offset", "low", "high", "slots", "threshold"]
-#: log of the sum of weights of a row that sees nothing: its weights become exp2(-BIG) = 0.
+#: The logarithm of the sum of weights of a query without keys: its weights become exp2(-BIG) = 0.
 BIG = tl.constexpr(1e30)
 
 
 class Flags(NamedTuple):
     """Constants of a compilation."""
 
-    D: Any  # numbers to a head
-    T: Any  # queries, and keys, to a tile
-    TABLE: Any  # distances have vectors that meet the query
-    BIAS: Any  # and numbers
-    PACKED: Any  # a query sees the keys of the same code only
-    EDGE: Any  # tiles may reach before the first key
-    DROP: Any
-    SKEW: Any  # dtype of relative logits on their way
+    D: Any  # width of a head
+    T: Any  # queries, and keys, of a tile
+    TABLE: Any  # whether distances have vectors, whose products with the query are added
+    BIAS: Any  # whether distances have biases
+    PACKED: Any  # whether a query sees only the keys of the same code (piece)
+    EDGE: Any  # whether tiles may begin before the first key
+    DROP: Any  # whether there is dropout
+    SKEW: Any  # dtype of relative logits while they are moved by the skew
     PRECISION: Any  # of products of float32
     BIAS_GRADIENT: Any = False
 
 
 class QueryBase(NamedTuple):
-    """All queries: pointers, strides of tokens, how many, where the first stands."""
+    """All queries: pointers, strides of tokens, their number, the position of the first."""
 
     q: Any
     do: Any
@@ -54,7 +54,7 @@ class QueryBase(NamedTuple):
 
 
 class KeyBase(NamedTuple):
-    """All keys: pointers, strides of tokens, how many."""
+    """All keys: pointers, strides of tokens, their number."""
 
     k: Any
     v: Any
@@ -66,7 +66,7 @@ class KeyBase(NamedTuple):
 
 
 class QueryRows(NamedTuple):
-    """The queries of a tile. What a kernel has no use for is a stand-in."""
+    """The queries of a tile. A field that a kernel does not use holds any tensor."""
 
     q: Any
     log: Any
@@ -111,7 +111,7 @@ class Numbers(NamedTuple):
 
 
 class Softmax(NamedTuple):
-    """Softmax in passing: sum of weights times values, maximum, sum of weights."""
+    """The state of the online softmax: sum of weights times values, maximum, sum of weights."""
 
     acc: Any
     top: Any
@@ -165,7 +165,7 @@ def load_queries(base, i0, flags: tl.constexpr, BACKWARD: tl.constexpr):
 
 @triton.jit
 def load_upstream(base, i0, flags: tl.constexpr):
-    """What goes with the queries i0..i0+T-1 in the backward pass."""
+    """The gradients that arrive at the queries i0..i0+T-1 in the backward pass."""
     do = load_rows(base.do, i0, base.count, base.do_stride, flags.T, flags.D)
     return Upstream(do, load_vector(base.delta, i0, base.count, 0.0, flags.T))
 
@@ -201,14 +201,15 @@ def load_table(base, distance, low, high, D: tl.constexpr):
 
 @triton.jit
 def meet_row(x, base, row, D: tl.constexpr):
-    """<x_i, row> for each of the rows of x: what FAR tiles have instead of relative logits."""
+    """<x_i, row> for each row of x: the relative logits of a FAR tile, where all distances have the
+    same row of the table."""
     vector = tl.load(base + row * D + tl.arange(0, D)).to(tl.float32)
     return tl.sum(x.to(tl.float32) * vector[None, :], 1)
 
 
 @triton.jit
 def add(place, values):
-    """Add float32 values to numbers that other programs add to."""
+    """Add float32 values atomically: other programs add to the same numbers."""
     tl.atomic_add(place, values, sem="relaxed")
 
 

@@ -39,8 +39,8 @@ from musictx.speed.fused.tile import gradients, keys_seen, weights
 
 
 class Backward(NamedTuple):
-    """What one tile hands on to the next: R_k, the gradients that it has left by distance, and sums
-    over clipped distances."""
+    """The state that one tile passes to the next: dq so far; R_k (``hi``); the cells of dS whose
+    distances the next tile completes (``before``); sums of dS over clipped distances."""
 
     dq: Any
     hi: Any
@@ -49,7 +49,7 @@ class Backward(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where the gradients of the tables are added up: pointers."""
+    """Pointers to the memory in which the gradients of the tables are accumulated."""
 
     table: Any
     bias: Any
@@ -57,8 +57,8 @@ class Sinks(NamedTuple):
 
 @triton.jit
 def spread(dq, ds, queries, tables, sinks, delta, flags: tl.constexpr):
-    """Gradients from dS by distance, for the distances delta..delta+T-1: the tables' are added to
-    their sinks, those of the queries to dq."""
+    """The gradients that follow from ``ds``, dS ordered by the distances delta..delta+T-1. Those of
+    the tables are added to the sinks; dq is returned with that of the queries added."""
     row = table_row(delta + tl.arange(0, flags.T), tables.low, tables.high)
     if flags.TABLE:
         chunk = distance_chunk(tables.table, delta, tables, flags)
@@ -72,7 +72,8 @@ def spread(dq, ds, queries, tables, sinks, delta, flags: tl.constexpr):
 
 @triton.jit
 def spread_far(state, queries, tables, sinks, row, flags: tl.constexpr):
-    """The same for sums over clipped distances, which belong to ``row``."""
+    """As :func:`spread`, for the sums over clipped distances, which all use the row ``row`` of the
+    tables."""
     d = row * flags.D + tl.arange(0, flags.D)
     dq = state.dq
     if flags.TABLE:
@@ -183,7 +184,7 @@ def backward_query(
             DIAGONAL,
         )  # fmt: skip
         dq = state.dq
-    elif SPREAD:  # what the last tile has left for the distances below its range
+    elif SPREAD:  # the cells of the last tile whose distances no further tile completes
         left = remainder(state.before, (1 - m2) * T, T)
         dq = spread(dq, left, queries, tables, sinks, -m2 * T, flags)
     store_rows(DQ + b * db + h * dh, i0, TQ, dt, dq * natural, T, D)
