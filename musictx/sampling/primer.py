@@ -1,4 +1,4 @@
-"""A primer, the music that a model continues: its ids, and the time in its file at which they end."""
+"""A primer, the music that a model continues: its ids, and the time at which they end."""
 
 from __future__ import annotations
 
