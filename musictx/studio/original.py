@@ -1,4 +1,4 @@
-"""The document written into the MIDI file that it began with, where what is not edited stays."""
+"""The document written into the MIDI file that was opened: what is not edited stays as it is."""
 
 from __future__ import annotations
 
@@ -27,49 +27,50 @@ class Written(NamedTuple):
 
     data: bytes
     tracks: Sequence[Sequence[Track]]
-    """Those of the document that each part of the file is."""
+    """For each part of the file the tracks of the document in it."""
     losses: Sequence[str]
-    """Sentences: what of the file that it began with, or of the document, is not in it."""
+    """A sentence for each thing of the opened file, or of the document, that is not in it."""
 
 
 class _Group(NamedTuple):
     """The tracks of the document that are one part of a MIDI file: one for each of its programs."""
 
     part: int | None
-    """Its number in the file that the document began with; None where it is new."""
+    """The number of the part in the opened file; None for a new one."""
     tracks: list[Track]
 
 
 def written(document: Document, data: bytes) -> Written:
-    """The MIDI file of ``document``, which began with the file ``data``; none: b""."""
-    start = midi.read(data, limits=ANY) if data else Score()
-    first = document_of(start)
-    if not start.file:
+    """The MIDI file of ``document``; ``data`` is the file that was opened for it, b"" for none."""
+    opened = midi.read(data, limits=ANY) if data else Score()
+    first = document_of(opened)
+    if not opened.file:
         if data and _music(document) == _music(first):
             return Written(data, [], [])
         return _written_anew(document, data, "the one that the piece began with is damaged")
-    groups, losses = _groups(document, first, start)
-    score = _score(document, first, start, groups)
+    groups, losses = _groups(document, first, opened)
+    score = _score(document, first, opened, groups)
     try:
-        made = edited(score)
+        result = edited(score)
     except Unwritable as why:
         return _written_anew(document, data, str(why))
-    # Where the parts stand: those of the file first, in their order, then the new ones.
-    before, now = MidiDocument(score.file), MidiDocument(made).places
-    new = iter(place for place in now if place // 16 >= len(before.chunks))
+    # In the result the parts of the opened file come first, in their order, then the new ones.
+    before, places = MidiDocument(score.file), MidiDocument(result).places
     old_places = iter(before.places)
-    used = {values[4] for values in document.notes.values()}
-    at: dict[int, list[Track]] = {}
+    new_places = iter(place for place in places if place // 16 >= len(before.chunks))
+    with_notes = {values[4] for values in document.notes.values()}
+    tracks_at: dict[int, list[Track]] = {}
     for group in groups:
         if group.part is not None:
-            at[next(old_places)] = group.tracks
-        elif group.tracks[0].id in used:
-            at[next(new)] = group.tracks
-    order = [place for place in at if place in now]
-    if [group.part is None for group in groups] != sorted(group.part is None for group in groups):
-        made, now = with_parts(made, order), order
-    tracks = [at[place] for place in now]
-    return Written(_mixed(made, tracks, first), tracks, losses)
+            tracks_at[next(old_places)] = group.tracks
+        elif group.tracks[0].id in with_notes:
+            tracks_at[next(new_places)] = group.tracks
+    is_new = [group.part is None for group in groups]
+    if is_new != sorted(is_new):
+        places = [place for place in tracks_at if place in places]
+        result = with_parts(result, places)
+    tracks = [tracks_at[place] for place in places]
+    return Written(_mixed(result, tracks, first), tracks, losses)
 
 
 def anew(document: Document, score: Score) -> bytes:
@@ -80,16 +81,16 @@ def anew(document: Document, score: Score) -> bytes:
 
 
 def controllers_of(document: Document, data: bytes) -> list[tuple[int, int, list]]:
-    """What a MIDI file of it has apart from notes and the sustain pedal, as ``data``, the one that
-    it began with: track, number of the controller, (seconds, value) of each movement."""
+    """The controllers, but the sustain pedal, of the MIDI file of ``document``, for which the file
+    ``data`` was opened: track, number of the controller, (seconds, value) of each movement."""
     if not data:
         return []
-    made = written(document, data)
+    file = written(document, data)
     return [
         (track.id, number, rows)
-        for (part, number), rows in (controllers(made.data) if made.tracks else {}).items()
+        for (part, number), rows in (controllers(file.data) if file.tracks else {}).items()
         if number != 64
-        for track in made.tracks[part]
+        for track in file.tracks[part]
     ]
 
 
@@ -108,16 +109,16 @@ def _music(document: Document) -> tuple[Any, ...]:
     return document.notes, tracks, marks
 
 
-def _groups(document: Document, first: Document, start: Score) -> tuple[list[_Group], list[str]]:
-    """The parts of the file that is written, in their order, and what is lost of tracks that
-    are one part."""
-    of = [row[0] for row in np.unique(start.notes[["track", "drum", "program"]]).tolist()]
+def _groups(document: Document, first: Document, opened: Score) -> tuple[list[_Group], list[str]]:
+    """The parts of the file that is written, in their order, and sentences about what is lost where
+    several tracks are one part."""
+    part_of = [row[0] for row in np.unique(opened.notes[["track", "drum", "program"]]).tolist()]
     groups: list[_Group] = []
     losses: list[str] = []
     for track in document.tracks:
-        part = of[track.id] if track.id < len(of) and not track.added else None
-        if part is not None and track.drum != first.tracks[track.id].drum and of.count(part) > 1:
-            part = None
+        part = part_of[track.id] if track.id < len(part_of) and not track.added else None
+        if part is not None and track.drum != first.tracks[track.id].drum:
+            part = part if part_of.count(part) == 1 else None
         group = next((g for g in groups if part is not None and g.part == part), None)
         if group is None:
             groups.append(_Group(part, [track]))
@@ -139,10 +140,10 @@ def _one(group: _Group, what: str) -> str:
     return f"The tracks {names} are one track of the MIDI file, which has one {what}"
 
 
-def _score(document: Document, first: Document, start: Score, groups: list[_Group]) -> Score:
-    """The document as a Score whose file has the parts of the ``groups`` in their order, and which
-    says in the words of the file what is as it was."""
-    places = MidiDocument(start.file).places
+def _score(document: Document, first: Document, opened: Score, groups: list[_Group]) -> Score:
+    """The document as a Score whose file has the parts of the ``groups`` in their order. What was
+    not edited has the names and texts that the opened file has."""
+    places = MidiDocument(opened.file).places
     old = [group for group in groups if group.part is not None]
     number = {
         track.id: n
@@ -150,20 +151,20 @@ def _score(document: Document, first: Document, start: Score, groups: list[_Grou
         for track in group.tracks
     }
     names: dict[int, str] = {}
-    alone: list[int] = []
+    renamed: list[int] = []
     channels: dict[int, int] = {}
     for group in groups:
         track = group.tracks[0]
-        wanted = {one.name for one in group.tracks}
-        there = start.names.get(group.part, "") if group.part is not None else ""
-        name = there if len(wanted) > 1 or wanted == {clean_name(there)} else track.name
+        names_now = {one.name for one in group.tracks}
+        before = opened.names.get(group.part, "") if group.part is not None else ""
+        name = before if len(names_now) > 1 or names_now == {clean_name(before)} else track.name
         if name:
             names[number[track.id]] = name
         if group.part is None:
             continue
         place = places[group.part]
-        if name != there:
-            alone.append(place)
+        if name != before:
+            renamed.append(place)
         if track.drum != (place % 16 == DRUM_CHANNEL):
             channels[place] = DRUM_CHANNEL if track.drum else free_channel(places)
     pedals: Counter[tuple[float, int, int]] = Counter()
@@ -173,43 +174,42 @@ def _score(document: Document, first: Document, start: Score, groups: list[_Grou
         )
         pedals |= Counter(rows_of_track)
     texts: dict[str, Any] = {
-        name: _worded(getattr(document, name), getattr(first, name), getattr(start, name))
+        name: _as_in_file(getattr(document, name), getattr(first, name), getattr(opened, name))
         for name in TEXTS
     }
     score = score_of(document)
     notes = score.notes.copy()
     notes["track"] = [number[of] for of in notes["track"].tolist()]
     data = with_parts(
-        start.file, [places[g.part or 0] for g in old], channels=channels, alone=alone
+        opened.file, [places[g.part or 0] for g in old], channels=channels, alone=renamed
     )
     rows = np.array(sorted(pedals.elements()), PEDAL)
     return replace(score, notes=notes, pedals=rows, names=names, file=data, **texts)
 
 
-def _worded(
+def _as_in_file(
     rows: Iterable[tuple[float, str]],
     shown: Iterable[tuple[float, str]],
-    there: Iterable[tuple[float, str]],
+    in_file: Iterable[tuple[float, str]],
 ) -> tuple[tuple[float, str], ...]:
-    """Texts with those that are as ``shown`` at first as they are ``there``, in the file."""
+    """The ``rows`` of texts; those that are as they were ``shown`` at first have the text of the
+    file, from which names were made plain."""
     words: defaultdict[tuple[float, str], list[str]] = defaultdict(list)
-    for row, (_, text) in zip(shown, there):
+    for row, (_, text) in zip(shown, in_file):
         words[row].append(text)
-    return tuple(
-        (time, words[time, text].pop(0) if words[time, text] else text) for time, text in rows
-    )
+    return tuple((row[0], words[row].pop(0) if words[row] else row[1]) for row in rows)
 
 
 def _mixed(data: bytes, tracks: Sequence[Sequence[Track]], first: Document) -> bytes:
-    """A MIDI file of ``tracks``, by part, with what their mixer sets otherwise than at ``first``,
-    or, of new ones, than usual."""
+    """The MIDI file ``data`` of ``tracks``, by part, with the settings of the mixer that differ
+    from those of the ``first`` document, or from the usual ones in new tracks."""
     before = {track.id: track for track in first.tracks}
-    wanted: dict[int, dict[int, int]] = {}
-    for part, its in enumerate(tracks):
+    settings: dict[int, dict[int, int]] = {}
+    for part, (track, *others) in enumerate(tracks):
         for name, number in MIXER.items():
-            values = {getattr(track, name) for track in its}
+            values = {getattr(one, name) for one in (track, *others)}
             usual = Track._field_defaults[name]
-            old = usual if its[0].added else getattr(before.get(its[0].id), name, usual)
+            old = usual if track.added else getattr(before.get(track.id), name, usual)
             if len(values) == 1 and values != {old}:
-                wanted.setdefault(part, {})[number] = values.pop()
-    return beginning(data, wanted) if wanted else data
+                settings.setdefault(part, {})[number] = values.pop()
+    return beginning(data, settings) if settings else data

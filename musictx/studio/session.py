@@ -189,4 +189,4 @@ def sync(folder: Path) -> None:
 
 
 Publish = Callable[[str, str, Any], None]
-"""Tell the pages of a session: (id, kind of event, data); from any thread."""
+"""Sends an event to the pages of a session: (id, kind of event, data); from any thread."""

@@ -18,7 +18,7 @@ import { fill, h, iconButton } from "../core/dom.js";
 
 let made = 0;
 
-/** @param {SliderOptions} options @returns {HTMLElement & {set: (value: number | null) => void}} */
+/** @param {SliderOptions} options @returns {HTMLElement} */
 export function slider({ label, sentence, low, high, step, value, words, free, marks = {}, onchange }) {
   const id = `slider-${++made}`;
   const input = h(`input#${id}`, {
@@ -61,5 +61,5 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   }
 
   show(value);
-  return Object.assign(element, { set: show });
+  return element;
 }

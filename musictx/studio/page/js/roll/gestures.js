@@ -4,7 +4,7 @@
  * A gesture has move(point, event), end() and cancel(); nothing is sent before end().
  */
 
-import { draw } from "../document/edits.js";
+import { bounded, draw, move, resize } from "../document/edits.js";
 import { count } from "../document/words.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -37,7 +37,7 @@ export function drawNote(app, start, end, pitch) {
  * Moves notes, or their starts or ends. @param {App} app @param {Roll} roll @param {Point} from
  * @param {Note[]} notes @param {Note} held @param {"body" | "start" | "end"} part
  */
-export function drag(app, roll, from, notes, held, part, { bounded, move, resize }) {
+export function drag(app, roll, from, notes, held, part) {
   let operation = null;
   let pitch = held.pitch;
   return {

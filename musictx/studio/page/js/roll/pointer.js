@@ -1,6 +1,6 @@
 /** Mouse, pen and fingers on the roll, its ruler and its keys. */
 
-import { bounded, erase, freeNotes, move, resize } from "../document/edits.js";
+import { erase, freeNotes } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
 import { band, drag, stroke } from "./gestures.js";
 
@@ -133,7 +133,7 @@ function start(app, roll, at, event, touch) {
       return { from: at, click, move() {}, end: () => app.done("Locked notes stay where they are. Unlock them with L.") };
     }
     if (touch && settings.tool === "select" && fresh) return { ...pan(roll, at), click };
-    return { ...drag(app, roll, at, notes, note, part, { bounded, move, resize }), click };
+    return { ...drag(app, roll, at, notes, note, part), click };
   }
   if (settings.tool === "draw") return stroke(app, roll, at);
   if (touch) return { ...pan(roll, at), click: () => selection.drop() };

@@ -15,8 +15,6 @@ export function createOutput() {
   let volume = 0.8;
   const output = {
     get context() { return context; },
-    /** What goes to the loudspeakers, for whoever wants to measure it. @type {AudioNode | null} */
-    node: null,
     /** Why there is no synthesiser. */
     failure: "",
     /** The synthesiser, or null where this browser cannot run it. To be called first by a gesture. */
@@ -48,7 +46,6 @@ export function createOutput() {
       gain = new GainNode(context, { gain: LOUDER * volume ** 2 });
       const limiter = new DynamicsCompressorNode(context, { threshold: -6, knee: 6, ratio: 12, attack: 0.002, release: 0.2 });
       synth.node.connect(gain).connect(limiter).connect(context.destination);
-      output.node = limiter;
       return synth;
     } catch (error) {
       output.failure = String(error.message ?? error);

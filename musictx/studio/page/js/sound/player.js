@@ -26,11 +26,11 @@ const DEAF = 3000; // milliseconds without a clock after which the page says tha
  */
 
 /**
- * @param {{getDocument: () => any, onPosition?: (seconds: number) => void, onState?: (state: string, why?: string) => void}} page
+ * @param {{getDocument: () => any, onPosition: (seconds: number) => void, onState: (state: string, why?: string) => void}} page
  *     onState gets "loading", "playing", "waiting", "stopped" and, once, "file" where there is no synthesiser,
  *     "deaf" where there is no way to the loudspeakers
  */
-export function createPlayer({ getDocument, onPosition = () => {}, onState = () => {} }) {
+export function createPlayer({ getDocument, onPosition, onState }) {
   const output = createOutput();
   let state = "stopped";
   let run = null; // what is playing
@@ -219,6 +219,5 @@ export function createPlayer({ getDocument, onPosition = () => {}, onState = () 
     },
     /** Load everything, after a gesture; playing does so too. */
     prepare: () => output.synth(),
-    output,
   };
 }

@@ -5,13 +5,9 @@ const FONT = new URL("../../sound/musictx.sf3", import.meta.url);
 
 /** @typedef {[time: number, channel: number, status: number, one: number, two: number]} MidiEvent */
 
-/**
- * Load the synthesiser and the sound font, both from this server.
- * @param {BaseAudioContext} context
- * @param {ArrayBuffer} [font] where it was fetched already
- */
-export async function createSynth(context, font) {
-  const fetched = font ?? fetch(FONT).then((answer) => {
+/** Load the synthesiser and the sound font, both from this server. @param {BaseAudioContext} context */
+export async function createSynth(context) {
+  const fetched = fetch(FONT).then((answer) => {
     if (!answer.ok) throw new Error(`the sound font: ${answer.status}`);
     return answer.arrayBuffer();
   });
@@ -30,7 +26,7 @@ export async function createSynth(context, font) {
     waiting.get(key)?.(answer);
     waiting.delete(key);
   };
-  node.port.postMessage({ type: "load", font: data }, font ? [] : [data]);
+  node.port.postMessage({ type: "load", font: data }, [data]);
   await loaded;
 
   const ready = new Map(); // instrument -> promise
@@ -65,9 +61,9 @@ export async function createSynth(context, font) {
     send(events) {
       if (events.length) node.port.postMessage({ type: "events", events });
     },
-    /** Forget what was to come; `force` cuts what sounds, else it is released. */
-    silence(force = false) {
-      node.port.postMessage({ type: "silence", force });
+    /** Forget what was to come; what sounds is released. */
+    silence() {
+      node.port.postMessage({ type: "silence" });
     },
   };
 }

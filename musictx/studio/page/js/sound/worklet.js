@@ -60,11 +60,11 @@ class Synth extends AudioWorkletProcessor {
     this.idle = 0;
   }
 
-  /** Forget what was to come. Notes end: with their natural release, or at once. */
-  silence({ force }) {
+  /** Forget what was to come. Notes end with their natural release. */
+  silence() {
     this.queue.length = 0;
     for (let channel = 0; channel < this.synth.midiChannels.length; channel++) this.message(channel, 0xb0, 64, 0);
-    for (const channel of this.synth.midiChannels) channel.stopAllNotes(force);
+    for (const channel of this.synth.midiChannels) channel.stopAllNotes(false);
     this.idle = 0;
   }
 
