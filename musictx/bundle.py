@@ -130,10 +130,6 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    if _holds_something(folder) and not is_model(folder):
-        raise UserError(
-            f"{folder}: there is something else in this folder; give an empty or new one ({WHAT})"
-        )
     data = _plain(card)
     config = {
         "format": FORMAT,
@@ -148,7 +144,7 @@ def save(
         "size": tokenizer.size,
         "config": _plain(tokenizer.to_config()),
     }
-    with atomic_folder(folder) as partial:
+    with atomic_folder(folder, is_model) as partial:
         weights = partial / "model.safetensors"
         try:
             save_file(_weights(model, dtype), weights, metadata={"format": "pt"})
@@ -160,12 +156,6 @@ def save(
         # safetensors writes for the owner only
         weights.chmod((partial / "config.json").stat().st_mode)
     return folder
-
-
-def _holds_something(folder: Path) -> bool:
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: this is a file; give the name of a folder")
-    return folder.is_dir() and any(folder.iterdir())
 
 
 def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:

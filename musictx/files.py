@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -121,14 +121,24 @@ def cannot_write(what: str | Path, error: OSError) -> UserError:
 
 
 @contextmanager
-def atomic_folder(folder: str | Path) -> Iterator[Path]:
+def atomic_folder(
+    folder: str | Path, replaces: Callable[[Path], bool] = lambda old: True
+) -> Iterator[Path]:
     """A hidden folder beside ``folder`` to fill; when the block ends it takes its place.
 
     An old ``folder`` goes only when the new one stands. If the block raises, the hidden folder and
     the parents that were made for it are removed and the old one stays; what a killed process left
-    of the same folder is removed too. Raises :class:`WriteError` where the machine cannot write.
+    of the same folder is removed too. Raises ``UserError`` if ``folder`` is a file, or holds
+    something and is not one that the new one ``replaces``, and :class:`WriteError` where the
+    machine cannot write.
     """
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: this is a file; give the name of a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not replaces(folder):
+        raise UserError(
+            f"{folder}: there is something else in this folder; give an empty or new one"
+        )
     for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
         with _locked(left) as dead:
             pass

@@ -164,8 +164,8 @@ def file_name(source: str | Path, done: str, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """What a command that writes pieces has found before the model runs: the loaded model, the
-    seed, and what the files are called."""
+    """What a command that writes pieces settles before the model runs: the loaded model, the seed,
+    and the names of the files."""
 
     bundle: Bundle
     seed: int

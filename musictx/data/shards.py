@@ -285,9 +285,9 @@ def new_shards(
     ``UserError`` if the place holds something else or cannot be written.
     """
     folder = Path(folder)
-    _check_place(folder)
+    files.check_writable(folder.parent, "corpus.shards")
     with (
-        files.atomic_folder(folder) as temporary,
+        files.atomic_folder(folder, is_shards) as temporary,
         (temporary / TOKENS).open("wb") as tokens,
         (temporary / PIECES).open("wb") as table,
     ):
@@ -317,17 +317,3 @@ def new_shards(
         for file in (tokens, table):
             file.flush()
             os.fsync(file.fileno())
-
-
-def _check_place(folder: Path) -> None:
-    """Raise ``UserError`` if ``folder`` is a file, holds something other than shards, or cannot be
-    written."""
-    if folder.is_dir():
-        if any(folder.iterdir()) and not is_shards(folder):
-            raise UserError(
-                f"{folder}: there is something else in this folder; give a new or empty one for "
-                "the token shards"
-            )
-    elif folder.exists():
-        raise UserError(f"{folder}: this is a file; give the name of a folder for the token shards")
-    files.check_writable(folder.parent, "corpus.shards")
