@@ -54,15 +54,17 @@ def build(
     primers: Sequence[Primer],
     density: float | None = None,
 ) -> list[Penalty]:
-    """The penalties of ``sampling`` for these tokens around any music, those of the tokens
-    included.
+    """The penalties for the options ``sampling`` in any kind of region, and those of the tokenizer
+    itself (its ``soft_constraints``).
 
-    stats   what is usual in the corpus, for the options that leave it to the corpus
-    primers  what each row continues; its density, if it has any, goes before the corpus's
-    density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
-             :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
+    stats    statistics of the corpus: the targets of options without a value
+    primers  the music that each row continues; if its density can be measured, it is the target in
+             place of that of the corpus
+    density  notes a second that the user asks for; 0 for no target, ``None`` for the usual one. It
+             comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
+             here
 
-    Raises ``ConfigError`` for an option that asks for what these tokens cannot hold.
+    Raises ``ConfigError`` for an option that has no effect with these tokens.
     """
     penalties: list[Penalty] = []
     if not tokenizer.has_rules:
