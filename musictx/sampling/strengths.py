@@ -9,9 +9,6 @@ the code that needs them.
 from __future__ import annotations
 
 # ------------------------------------------------------------------------------- note_limits.py
-#: Seconds of silence within a piece at most: of 64 excerpts of performances none has 5 s
-#: (docs/results.md). Not varied.
-LONGEST_SILENCE = 4.0
 #: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
 #: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
 FULL_PART = 3
