@@ -81,7 +81,8 @@ def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[P
 
 
 class Opening:
-    """Only programs whose ids ``may`` (vocab, bool) open a piece, until ``notes`` of them stand.
+    """Only programs whose ids ``may`` (vocab, bool) open a piece, until ``notes`` such ids are
+    written.
 
     ``program`` (vocab,) is that of :func:`programs`. Each row needs its own object, which counts
     those notes."""

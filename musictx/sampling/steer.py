@@ -55,7 +55,7 @@ def has_controls(tokenizer: Tokenizer) -> bool:
 
 
 def density_of(sampling: SamplingConfig) -> float | None:
-    """``sampling.density`` as a number; its dataclass has replaced words such as "high"."""
+    """``sampling.density`` as a number; its dataclass has replaced words such as "dense"."""
     return None if sampling.density is None else float(sampling.density)
 
 
