@@ -1,4 +1,4 @@
-"""A MIDI file of which some tracks have other messages, the rest of it copied byte for byte."""
+"""Edits tracks of a MIDI file; all other bytes of the file are copied as they are."""
 
 from __future__ import annotations
 
@@ -207,7 +207,8 @@ def text_of(body: bytes) -> str:
 
 
 def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
-    """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
+    """The bytes of a track: messages in the order of their ticks, then an end of track, at ``last``
+    or at the last message, then ``rest``."""
     out, now = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - now), body]
