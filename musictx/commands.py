@@ -34,7 +34,6 @@ class Command:
     important   dotted options that the short help shows together with those without a dot
     takes       what is included in musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
-    tried       of its examples, one for the overview, and what it does; () for none
     """
 
     name: str
@@ -46,7 +45,6 @@ class Command:
     important: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
-    tried: tuple[str, str] | tuple[()] = ()
 
     @cached_property
     def config(self) -> type:
@@ -168,7 +166,6 @@ EVERY = (
         important=("model.path", "sampling.temperature", "sampling.rules"),
         takes=("models", "melodies"),
         spellings=("harmonize",),
-        tried=("musictx harmonise melody.mid", "write three voices to it"),
     ),
     Command(
         name="play",

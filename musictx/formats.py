@@ -239,8 +239,8 @@ def write(score: Any, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[..., Any]:
-    """What writes files of sound or pictures that are named like ``path``: a function of
-    ``registry.WRITERS``. Raises :class:`UserError` where none writes such files."""
+    """The function of ``registry.WRITERS`` that writes sound or pictures to files with the ending
+    of ``path``. Raises :class:`UserError` if there is none."""
     suffix = path.suffix.lower()
     function = registry.WRITERS.get(suffix)
     if function is None:

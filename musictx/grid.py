@@ -1,12 +1,13 @@
-"""Whether music keeps to the beats of its file: by its notes, whatever the file says.
+"""Decides from its notes whether music keeps to the beats of its file.
 
-A file says where its beats are, and notes may or may not stand there: scores do to the tick; what
-was played along with a click does, but for the player's few milliseconds, often all of it late or
-early by the same time; free playing in a sequencer's default tempo does not. Onsets are taken as
-angles on a circle whose turn is a sixteenth, or a triplet eighth: their mean vector is as long as
-they agree (the mean resultant length of directional statistics), and its angle says by how much
-they are late. Music swings where the second eighth of a quarter note comes late, and not at its
-last third: between two of them time runs slower, then faster.
+A file says where its beats are, and notes may or may not be there. In scores they are, to the tick.
+Music that was played along with a click is off by a few milliseconds, and often late or early as a
+whole. Free playing in the default tempo of a sequencer has nothing to do with the beats. Onsets are
+mapped to angles on a circle, whose full turn is a sixteenth or a triplet eighth: the length of
+their mean vector (the mean resultant length of directional statistics) is how well they agree with
+the grid, and its angle how late they are. Music swings if the second eighth of each quarter note is
+late, but does not lie on the last triplet: then time is stretched in the first half of the quarter
+note, and compressed in the second.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ SPAN = 8.0
 #: Music is on a grid from this strength on. Onsets that are off by a twelfth of a line, normally
 #: distributed, have 0.87, those at random about 0.3.
 STRENGTH = 0.75
-#: Beats by the notes are sure from this strength on: those in onsets at
-#: random have up to 0.65, in romantic piano music 0.2 to 0.7 (scripts/LOG.md).
+#: Tracked beats are accepted from this strength on: those tracked in random onsets have up to 0.65,
+#: in romantic piano music 0.2 to 0.7 (scripts/LOG.md).
 SURE = 0.7
-#: Shifts below this part of a quarter note, or that gain less than this strength, are none.
+#: Shifts below this part of a quarter note, or that gain less than this strength, are ignored.
 SMALL, GAIN = 1 / 64, 0.03
 #: An onset within this part of a quarter note of a line stands exactly on it: ticks are rounded.
 EXACT = 1 / 160
@@ -36,15 +37,15 @@ EXACT = 1 / 160
 AROUND = (0.4, 0.72)
 #: Music is on a grid, too, if this share of its onsets stands exactly on lines.
 MOSTLY = 0.6
-#: Fewer onsets than this say nothing, unless all of them stand exactly on lines, ...
+#: Fewer onsets than this are too few to judge, unless all of them stand exactly on lines.
 FEWEST = 12
-#: ... or there are fewer than this.
+#: Fewer onsets than this are always too few to judge.
 SHORTEST = 4
 
 
 @dataclass(frozen=True)
 class BeatFit:
-    """How music stands to the beats of its file.
+    """Whether and how music keeps to the beats of its file.
 
     kind      "grid": on the beats of the file; "shifted": on these late, early or swung; "free":
               neither; "short": too little music to say
@@ -62,13 +63,13 @@ class BeatFit:
 
     @property
     def on_beats(self) -> bool:
-        """Whether the file says where the beats are, if perhaps all of them late or early."""
+        """Whether music keeps to the beats of its file, perhaps late, early or swung."""
         return self.kind in ("grid", "shifted")
 
 
 @once
 def grid_of(score: Score) -> BeatFit:
-    """How ``score`` stands to its tempo marks, 120 quarter notes a minute where it has none."""
+    """Whether and how ``score`` keeps to its tempo marks, 120 quarter notes a minute by default."""
     onsets = _onsets(score)
     if len(onsets) < SHORTEST:
         return BeatFit("short", 0.0)
@@ -92,9 +93,9 @@ def grid_of(score: Score) -> BeatFit:
 
 
 def in_time(score: Score, *, tracking: bool = True) -> Score:
-    """``score`` with the beats of its music: those of its marks, or these late or early, or, where
-    it keeps to none of them and with ``tracking``, those of its notes (:mod:`musictx.tracking`).
-    As it is where these are not sure."""
+    """``score`` with the beats that its music keeps to. If it keeps to its tempo marks, these are
+    theirs, shifted or swung as its notes are. Otherwise, with ``tracking``, they are tracked in the
+    notes (:mod:`musictx.tracking`); if that fails, ``score`` is returned unchanged."""
     grid = grid_of(score)
     if score.pulse is not None or grid.kind == "grid":
         return score
@@ -112,7 +113,7 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
 
 
 def without_beats(score: Score) -> bool:
-    """Whether :func:`in_time` could find no beats in ``score``: neither its file's nor others."""
+    """Whether :func:`in_time` has failed for ``score``: it keeps to no beats, marked or tracked."""
     return score.pulse is None and grid_of(score).kind == "free"
 
 
@@ -132,8 +133,8 @@ def strength(quarters: np.ndarray) -> float:
 
 
 def _swing(quarters: np.ndarray) -> float:
-    """Where in their quarter note the second eighths of onsets stand, if most of what lies near the
-    half stands together there, and later than at the half; else 0.5."""
+    """The place of the second eighth in a quarter note, if most onsets near the half of a quarter
+    note are at one place, and that is later than the half; else 0.5."""
     within = quarters - np.floor(quarters)
     near = within[(within > AROUND[0]) & (within < AROUND[1])]
     beats = quarters - np.round(quarters)

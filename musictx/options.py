@@ -301,8 +301,9 @@ def _single(
     if not isinstance(value, (Mapping, nested[option])):
         choices = groups(command, folders).get(option, [])
         presets = f", or one of {', '.join(choices)}" if choices else ""
-        value = preset(option, value, folders) if value in choices else _flow(name, value)
-    if option == "position":  # which options there are is decided by its name
+        is_preset = isinstance(value, str) and value in choices
+        value = preset(option, value, folders) if is_preset else _flow(name, value)
+    if option == "position" and isinstance(value, Mapping):  # its name decides what options it has
         yield option, checked(value)
         return
     if isinstance(value, nested[option]):

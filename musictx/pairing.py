@@ -12,8 +12,8 @@ def match_note_offs(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np
 
     Of ``n`` events in time order, ``key`` (n,) int says which (channel, pitch), ``struck`` (n,)
     bool whether it begins a note or ends one. Returns the indices of all beginnings, ascending,
-    and for each the index of its ending, or -1 if it is never ended. Endings that find nothing
-    sounding are passed over.
+    and for each the index of its ending, or -1 if it is never ended. Endings without a sounding
+    note are ignored.
     """
     n = len(key)
     turn = order(key)
@@ -21,15 +21,15 @@ def match_note_offs(key: np.ndarray, struck: np.ndarray) -> tuple[np.ndarray, np
     new = np.ones(n, bool)
     new[1:] = key[turn][1:] != key[turn][:-1]
     group = np.cumsum(new) - 1
-    # How many notes of the key sound before each event, if no ending came in vain: a balance.
+    # The balance before each event: beginnings minus endings of its key so far.
     balance = np.cumsum(step) - step
     balance -= balance[new][group]
-    # An ending comes in vain where the balance stands at its lowest so far: nothing is left.
-    # (Each group is pushed below the one before, so that one running minimum serves them all.)
+    # An ending finds no sounding note if the balance is at its minimum so far. (Each group is
+    # shifted below the one before, so that one running minimum serves them all.)
     depth = group * (2 * n + 1)
-    vain = (step < 0) & (balance == np.minimum.accumulate(balance - depth) + depth)
-    # What remains pairs by rank: the k-th beginning of a key with its k-th ending.
-    onsets, endings = step > 0, (step < 0) & ~vain
+    without_note = (step < 0) & (balance == np.minimum.accumulate(balance - depth) + depth)
+    # The others are paired by rank: the k-th beginning of a key with its k-th ending.
+    onsets, endings = step > 0, (step < 0) & ~without_note
     codes_on, codes_off = (group[rows] * n + _rank(group[rows]) for rows in (onsets, endings))
     codes_off, closing = np.append(codes_off, -1), np.append(turn[endings], -1)
     at = np.searchsorted(codes_off[:-1], codes_on)

@@ -99,7 +99,9 @@ def test_music_on_beats_begins_with_the_song_model(tmp_path):
     stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
     tokens = build(**stored["config"]).events
     assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
-    assert finetuning.prepare_options({"corpus.path": songs})[1] is not None
+    for several in ([songs], f"[{songs}]"):
+        assert c.compose("prepare", [f"corpus.path=[{songs}]"]).tokenizer == prepared
+        assert finetuning.prepare_options({"corpus.path": several})[1] is not None
     asked = {"corpus.path": songs, "tokenizer": "performance"}
     assert finetuning.prepare_options(asked) == (asked, None)
 

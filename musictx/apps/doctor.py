@@ -1,4 +1,5 @@
-"""``musictx doctor``: what this machine has, which path each part takes on it and why."""
+"""``musictx doctor``: prints what this machine has, and which implementations are used on it and
+why."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from musictx.sampling import engine
 from musictx.tokens.vocab import BOS
 from musictx.training.trainer import precision
 
-#: How long the self-test composes, and what it may be off by, relative to the norm.
+#: Seconds for which the self-test composes, and the largest relative error that it accepts.
 SECONDS = 5.0
 CLOSE = {torch.float32: 0.01, torch.bfloat16: 0.02}
 
 
 def run(config: NoOptions) -> bool:
-    """Print the page; whether the self-test is right. ``UserError`` where it is not."""
+    """Print the page and return True. Raises ``UserError`` if the self-test fails."""
     for what, text in (*_machine(), *_added(), *_paths()):
         say(f"{what:<11} {text}")
     wrong = [
@@ -68,7 +69,7 @@ def _cpu_name() -> str:
 
 
 def _added() -> Iterator[tuple[str, str]]:
-    """What optional components say of this machine."""
+    """The reports of optional components about this machine."""
     for name, path in sorted(registry.CHECKS.items()):
         yield name, registry.load(path)()
 
@@ -90,8 +91,8 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 
 def _errors(dtype: torch.dtype) -> dict[str, float]:
-    """Output or gradient -> how far auto in ``dtype`` is from the reference on this machine's
-    device, which computes in float32 of the same numbers."""
+    """Output or gradient -> the relative error of ``implementation=auto`` in ``dtype``, compared
+    with the reference in float32 on the same device and numbers."""
     device, generator = bundle.choose_device("auto"), torch.Generator().manual_seed(0)
     named = {name: torch.randn(1, 2, 200, 64, generator=generator) for name in ("q", "k", "v")}
     named["table"] = torch.randn(2, 200, 64, generator=generator)

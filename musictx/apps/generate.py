@@ -113,7 +113,8 @@ def run(config: GenerateConfig) -> list[Result]:
 
 
 def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
-    """Each piece, written, as it is done; ``notice`` gets what a person should know before.
+    """Writes each piece as soon as it is composed, and yields it; ``notice`` is called with
+    warnings for the user beforehand.
 
     The primer, the model folder and the names of the results are checked before the model runs.
     After Ctrl-C unfinished pieces are written, too. Several primers are continued one after the
@@ -132,7 +133,7 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             for result in _of_one(replace(config, primer=primer), notice):
                 yield replace(result, number=index * config.samples + result.number)
         except UserError as error:
-            if error.status != UserError.status:  # a full disk is so for all
+            if error.status != UserError.status:  # such as a full disk, which concerns all files
                 raise
             failed.append(str(error))
     if failed:
@@ -232,7 +233,7 @@ def primer_of(
 
 
 def _commands(tokenizer: Tokenizer) -> list[str]:
-    """The commands that only models with this tokenizer can do."""
+    """The commands that work only with models of this tokenizer."""
     every = COMMANDS.values()
     return [c.name for c in every if getattr(c.config, "tokenizer", None) == tokenizer.name]
 
@@ -265,7 +266,7 @@ def continued(
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """:func:`pieces` of any tokens: continuations of ``primers``."""
+    """:func:`pieces` for any tokenizer: continuations of ``primers``."""
     samples = request.samples
     values = controls_of(request)
     steers = [steering(bundle, values, request.guidance, like=one.score) for one in primers]

@@ -28,7 +28,7 @@ ANY = Habit(DRUMS, 0, 127)
 def asked(
     habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
 ) -> dict[int, Habit]:
-    """``habits`` but for what is asked for: notes at once and lengths (``polyphony`` among the
+    """``habits`` but for what the request sets: notes at once and lengths (``polyphony`` among the
     ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
     ``low`` and ``high`` of ``sampling``)."""
     result = dict(habits)

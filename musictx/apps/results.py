@@ -1,4 +1,4 @@
-"""What the commands share that write pieces: music read, a model chosen, files written."""
+"""Helpers of the commands that write pieces: read music, choose a model, write files."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from musictx.notes import Score
 from musictx.sampling.sample import Sample
 from musictx.shipped import chosen
 
-#: Bytes of a name, so that seed, number and ending have room in the 255 of a file system.
+#: The most bytes of a name: seed, number and ending fit into the 255 of a file system, too.
 LONGEST_NAME_BYTES = 200
 #: Endings of the files of music that can be written.
 WRITERS = (".mid", ".midi", ".musicxml")
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
-#: What looks like the ending of a file, not like a part of the name of a folder (v2, 2026.11).
+#: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
 FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
-#: Called with what a person should know before the music comes, in a line.
+#: Called with one-line messages for the user, before the music is composed.
 Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A sample that is written: its number, from 0; its files, the .mid first, then .wav and .png
-    if asked; remarks on it, each in a line."""
+    """A sample that is written: its number, from 0; its files, first the .mid, then .wav and .png
+    with ``render=true``; remarks of one line each."""
 
     number: int
     sample: Sample
@@ -71,9 +71,9 @@ def read_music(
     repeats: bool = True,
     notice: Notice = say,
 ) -> Score:
-    """A MIDI or MusicXML file, or an example that comes with musictx, by its name; ``notice`` gets
-    a line on what of MusicXML is not played as it is written. ``UserError`` naming ``option`` if it
-    is missing or something else."""
+    """The music of a MIDI or MusicXML file, or of an example that comes with musictx, by its name.
+    ``notice`` is called with a message about marks of MusicXML that are not played. Raises
+    ``UserError`` naming ``option`` if there is no such file, or it is no music."""
     file = Path(path).expanduser()
     if not file.exists():
         file = shipped.examples().get(path, file)
@@ -97,8 +97,8 @@ def on_beats(bundle: Bundle, request: Steered) -> bool:
 
 
 def check_notation(out: str, beats: bool, instead: str) -> None:
-    """Refuse ``out=NAME.musicxml`` before composing what will not be on ``beats``; ``instead`` says
-    what would be."""
+    """Refuse ``out=NAME.musicxml``, before composing, unless the music will be on ``beats``;
+    ``instead`` says for the error message what would be possible."""
     if Path(out).suffix.lower() == ".musicxml" and not beats:
         raise UserError(
             f"out={out}: notation needs beats, and this music has none; {instead}, or out=NAME.mid"
@@ -106,7 +106,7 @@ def check_notation(out: str, beats: bool, instead: str) -> None:
 
 
 def notice_of_beats(score: Score, notice: Notice) -> None:
-    """Tell where the beats of ``score`` are, where its file does not say (:mod:`musictx.grid`)."""
+    """Report how the beats of ``score`` were tracked, if not by its marks (:mod:`musictx.grid`)."""
     if without_beats(score):
         notice("beats: none could be found, so new notes keep to those that the file has")
     elif score.pulse is not None and not grid_of(replace(score, pulse=None)).on_beats:
@@ -115,8 +115,9 @@ def notice_of_beats(score: Score, notice: Notice) -> None:
 
 
 def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> Path:
-    """The model folder that ``config`` names; if none, the one that suits the command, and music
-    ``on_beats`` or other, which ``notice`` gets (see :func:`~musictx.shipped.find_latest`)."""
+    """The model folder that ``config`` names, or else the one that :func:`.shipped.find_latest`
+    chooses for the command and for music ``on_beats`` or not; ``notice`` is called with the choice.
+    """
     where = chosen(config.model.path, config.tokenizer, on_beats=on_beats)
     if config.model.path is not None:
         return where
@@ -148,7 +149,7 @@ def _check_out(out: str) -> None:
 
 
 def fresh_seed() -> int:
-    """A seed that nobody has used, short enough to be typed."""
+    """A random seed, short enough to be typed."""
     return secrets.randbelow(10**6)
 
 
@@ -164,8 +165,8 @@ def file_name(source: str | Path, done: str, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Work:
-    """What a command that writes pieces has found before the model runs: the loaded model, the
-    seed, and what the files are called."""
+    """The preparations of a command that writes pieces: the loaded model, the seed, and the names
+    of the files."""
 
     bundle: Bundle
     seed: int
@@ -182,9 +183,10 @@ class Work:
         *,
         done: str,
     ) -> Work:
-        """As ``config`` says; ``source`` is the file it works on, if any, ``on_beats`` whether its
-        music keeps to its beats, and ``done`` what becomes of it, for the names of the files.
-        ``notice`` gets a model and a seed that were not named."""
+        """Check the options of ``config`` and load the model. ``source`` is the file that the
+        command works on, if any, ``on_beats`` whether its music keeps to its beats, and ``done`` a
+        participle for the names of the new files, such as "continued". ``notice`` is called with
+        the model and the seed if the user has not chosen them."""
         _check_out(config.out)
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
@@ -208,20 +210,20 @@ class Work:
 
 
 def new_notes(sample: Sample) -> str:
-    """How many, in a line."""
+    """The number of new notes and their length, in words."""
     return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"
 
 
 def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
-    """STEM.mid, with STEM.wav and STEM.png if ``render``; or the file that the folder of ``stem``
-    is named like (``out=x.musicxml``). Other music of that name stays: then the first of STEM-2,
-    STEM-3, ... that is free is taken."""
+    """Write STEM.mid, with STEM.wav and STEM.png if ``render``; or with ``out=x.musicxml``, which
+    is then the folder of ``stem``, x.musicxml. A file of that name with other content is not
+    replaced: the first of STEM-2, STEM-3, ... that does not exist is written instead."""
     suffix = ".mid"
     if is_file(stem.parent):
         stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
     content, tried = formats.to_bytes(score, suffix.lower()), 1
     path = stem.with_name(f"{stem.name}{suffix}")
-    # What is no file of this size is never opened: a pipe would be waited for.
+    # Only regular files of the same size are opened for comparison: a pipe would block.
     while path.exists() and not (
         path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
     ):

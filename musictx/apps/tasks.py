@@ -19,9 +19,9 @@ from musictx.notes import Score, skyline
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import measured
 
-#: A part that is to be composed is as dense as the music so many seconds around it.
+#: New notes in a gap are as dense as the music within this many seconds before and after it.
 AROUND_SECONDS = 10.0
-#: A gap reaches at most so many seconds over the end of the file.
+#: A gap may end at most this many seconds after the end of the file.
 AFTER_SECONDS = 30.0
 
 
@@ -66,16 +66,16 @@ def task_of(
     score: Score,
     names: tuple[str, str] = ("from", "to"),
 ) -> Task:
-    """What ``request`` asks to be composed for the music in its file; ``names`` are what the caller
-    calls the ends of a gap, for errors."""
+    """The task that ``request`` describes, for the music ``score`` of its file. ``names`` are the
+    caller's names of the two ends of a gap, for error messages."""
     if isinstance(request, AccompanyConfig):
         return under(score, request)
     return gap(score, request, names)
 
 
 def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "to")) -> Task:
-    """Everything that begins from ``request.begin`` to ``request.end`` is to be composed anew, in
-    ``request.tracks`` or, by default, in all but drums."""
+    """The task of composing anew all notes that begin from ``request.begin`` to ``request.end``, on
+    ``request.tracks`` or, by default, on all tracks but drums."""
     first, last = names
     clock = in_time(score, tracking=False).beats  # bars are counted as its file has them
     start = moment(first, request.begin, clock, begins=True)
@@ -108,8 +108,9 @@ def gap(score: Score, request: InfillConfig, names: tuple[str, str] = ("from", "
 def _around(
     written: np.ndarray, others: np.ndarray, start: float, stop: float, end: float
 ) -> dict[str, float]:
-    """What the controls measure in the notes ``written`` around a gap and the ``others`` in it:
-    their densities and polyphonies add up, loudness and register are means over their notes."""
+    """The levels of the controls around a gap, from two groups of notes: those of the tracks to be
+    ``written``, before and after the gap, and those of the ``others``, inside it. Density and
+    polyphony are sums of both groups; loudness and register are means over the notes of both."""
     near = _measured(written, max(start - AROUND_SECONDS, 0.0), min(stop + AROUND_SECONDS, end))
     inside = _measured(others, start, min(stop, end)) if near else {}
     around = {}

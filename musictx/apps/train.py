@@ -1,6 +1,15 @@
 """``musictx train``: a corpus -> a model folder; the same command resumes at any step.
 
-:func:`run` is the whole training; its steps are the functions below, in the same order.
+:func:`run` reads from top to bottom as a training goes, and the functions below it are its steps in
+the same order:
+
+    network       tokenizer and network, new or those of ``init=``
+    corpus        the tokens of the corpus, prepared if they are not yet
+    modules       Lightning's module around the network, and the batches
+    make_hooks    what callbacks do with the model: save it, compose a sample
+    make_trainer  Lightning's Trainer
+    checkpoint_of, validation_before, end_by_signal   resuming, fine-tuning, Ctrl-C
+    keep_best     the model folder
 """
 
 from __future__ import annotations
@@ -63,7 +72,8 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    writes, say = first and not trial, print if first else _silent
+    writes = first and not trial  # the run folder
+    say: Say = print if first else lambda line: None
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
         files.check_writable(Path(config.out or "runs"), "out")
@@ -108,10 +118,6 @@ def run(config: TrainConfig) -> Trained:
             keep_best(folder, lit, trainer, hooks)
             say(report.summary(config, shards, lit, trainer, folder.path, before))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
-
-
-def _silent(text: str) -> None:
-    """For the processes of which only the first prints."""
 
 
 def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]:
@@ -255,7 +261,7 @@ def validation_before(
     state: Path | None,
     say: Say,
 ) -> float | None:
-    """With ``init=`` the validation loss of the model that fine-tuning starts from."""
+    """The validation loss of the model that fine-tuning starts from; None without ``init=``."""
     new = state is None and config.init is not None and not config.trainer.fast_dev_run
     if not new or trainer.limit_val_batches == 0:
         return None

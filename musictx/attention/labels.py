@@ -29,17 +29,13 @@ from musictx.attention.terms import Axis, Terms, as_tensor
 
 
 class Wide(NamedTuple):
-    """content (B, H, Tq, D + K): the queries that meet keys, content bias and all
-    position (B, H, Tq, D): the queries that meet tables of the axes left
-    k (B, H, Tk, D + K), v (B, H, Tk, D)
-    terms: the axes left, no content bias, no position bias
-    """
+    """Queries and keys whose further channels compute the axes with labels."""
 
-    content: Tensor
-    position: Tensor
-    k: Tensor
-    v: Tensor
-    terms: Terms
+    content: Tensor  # (B, H, Tq, D + K): queries for products with keys, content bias included
+    position: Tensor  # (B, H, Tq, D): queries for products with tables, position bias included
+    k: Tensor  # (B, H, Tk, D + K)
+    v: Tensor  # (B, H, Tk, D)
+    terms: Terms  # the other axes, without content bias and position bias
 
 
 def of_one_width(
@@ -50,11 +46,12 @@ def of_one_width(
     setting: Setting,
     sizes: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
-    """(q, k, v, terms) without labels, in the dtype of q, for kernels with one size of head, one of
-    ``sizes`` (None: any) and no biases of queries; as they are where there are no labels.
+    """(q, k, v, terms) without labels, in the dtype of q, for kernels that have no biases of
+    queries and need q, k and v of one width, one of ``sizes`` (None: any). Without axes of labels
+    the arguments are returned unchanged.
 
-    Tables and values get zeros in the further channels, so the first channels of the result, as
-    many as q had, are the values mixed and the others zero.
+    Tables and values get zeros in the further channels. So the first channels of the kernel's
+    output, as many as q had, are the result, and the others are zero.
     """
     if all(axis.labels is None for axis in terms.axes):
         return q, k, v, terms

@@ -58,8 +58,8 @@ def attend(
     terms: Terms,
     setting: Setting,
 ) -> Tensor:
-    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D); what
-    else is said of their positions is taken as checked."""
+    """Attention of q (B, H, Tq, D), the last Tq of the Tk tokens, over k and v (B, H, Tk, D),
+    without checks of the arguments."""
     queries, keys = q.shape[2], k.shape[2]
     precise = torch.promote_types(q.dtype, torch.float32)
     (axis,) = terms.axes

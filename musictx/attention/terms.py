@@ -63,8 +63,9 @@ def as_tensor(positions: Positions, device: torch.device) -> Tensor:
     return places if places.dim() == 2 else places[None]
 
 
-#: What the model hands over as coordinates: the order of tokens, which causality goes by; the place
-#: of each token in its piece; and from ``FURTHER`` on whatever the scheme reads off the tokens.
+#: The coordinates that the model passes: the index of each token in the sequence, which decides on
+#: causality; its position in its piece; and from ``FURTHER`` on those that the scheme computes from
+#: the ids, such as time or pitch.
 ORDER, PLACE, FURTHER = 0, 1, 2
 
 
@@ -142,7 +143,7 @@ class Axis:
         return (keys[..., None] == self.labels.to(keys.device)).any(-1)
 
     def narrowed(self, lowest: int, highest: int) -> Axis:
-        """The same axis for callers that meet the distances lowest..highest only: fewer rows."""
+        """The same axis with rows only for the distances lowest..highest."""
         low = max(self.low, min(lowest, self.high))
         high = max(low, min(self.high, highest))
         rows = slice(low - self.low, high - self.low + 1)
@@ -155,8 +156,8 @@ class Axis:
         )
 
     def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
-        """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: what a query meets
-        at consecutive keys, oldest first.
+        """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: those of a query to
+        consecutive keys, oldest first.
 
         ``values`` (X, distances, ...) has an entry for each row, as the table and the bias do;
         the result is (X, count - lowest, ...). Made of slices, whose gradients are sums in a fixed
@@ -199,8 +200,8 @@ class Terms:
 
     scale          the factor of both inner products
     axes           axes of relative distance
-    content_bias   u (H, D): added to the query before it meets the key
-    position_bias  v (H, D): added to the query before it meets the table
+    content_bias   u (H, D): added to the query in its product with the keys
+    position_bias  v (H, D): added to the query in its product with the table
     value_table    V (H or 1, distances of the first axis, D): added to the values
     blocks         hides keys that are far away, or None
     """
@@ -227,13 +228,13 @@ class Terms:
 
     @property
     def coordinates(self) -> int:
-        """How many coordinates of the positions are looked at, the first included."""
+        """The number of coordinates that the terms use; the first one always counts."""
         measured = [axis.coordinate for axis in self.axes]
         if self.blocks is not None:
             measured.append(self.blocks.coordinate)
         return 1 + max(measured, default=ORDER)
 
     def needed(self, positions: Positions | Sequence[Positions]) -> tuple[Positions, ...]:
-        """Of the coordinates in ``positions`` those that are looked at."""
+        """The coordinates among ``positions`` that the terms use."""
         several = (positions,) if isinstance(positions, Positions) else tuple(positions)
         return several[: self.coordinates]

@@ -38,7 +38,6 @@ def overview() -> str:
         "try:",
         "  musictx generate render=true          compose with a model that comes with musictx",
         "  musictx generate melody.mid           continue a melody",
-        *(f"  {c.tried[0]:37} {c.tried[1]}" for c in COMMANDS.values() if c.tried),
         "  musictx train ~/midi                  learn from your own folder of MIDI files",
         "",
         "musictx COMMAND --help lists a command's options.",

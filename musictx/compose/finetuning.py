@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from musictx import shipped
+from musictx.commands import options_of
 from musictx.compose.words import split
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
+from musictx.options import converted
 
 #: With one of these options the command itself determines how training begins; nothing is added.
 DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -44,7 +46,7 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
         why = why if not choices else "the folders hold music of different kinds"
         return list(words), f"start   from nothing: {why} (init=piano and init=song begin with one)"
     return [*words, "experiment=own", f"init={model}"], (
-        f"start   from the model {model} that comes along, as {why} (experiment=own: Muon, the "
+        f"start   from the included model {model}, as {why} (experiment=own: Muon, the "
         "fastest precision and attention at hand); init=null begins with nothing"
     )
 
@@ -55,6 +57,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
+    path = converted("corpus.path", options_of("prepare")["corpus.path"], path)
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None

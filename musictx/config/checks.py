@@ -40,15 +40,15 @@ def option(
     """A dataclass field with its one-line help; lists and dicts are copied for each instance. The
     default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
 
-    ``low`` and ``high`` bound its values, themselves allowed, ``above`` and ``below`` themselves
-    not; ``choices`` are all values it may have. :func:`check` holds values against these, those in
-    lists and dicts each. A ``level`` is a number or word of :data:`musictx.config.levels.LEVELS`.
+    ``low`` and ``high`` are inclusive bounds of its values, ``above`` and ``below`` exclusive ones;
+    ``choices`` are all values it may have. :func:`check` checks values by these, and each element
+    of a list or dict. A ``level`` is a number or word of :data:`musictx.config.levels.LEVELS`.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there; "examples" and "models" those that must be there or come with musictx.
 
-    ``alias`` is what people type where the name in Python is another ("from"); a ``rare`` one only
-    the full help shows.
+    ``alias`` is the name on the command line where that in Python differs ("from"). A ``rare``
+    option is only in the full help.
     """
     names = path if path in ("examples", "models") else None
     path = "in" if names else path
@@ -74,7 +74,7 @@ LARGEST_SEED = 2**31 - 1
 DAY = 86_400
 #: Extra characters that a file name needs for the temporary prefix and the sample number.
 ROOM = 40
-#: Pieces that one command writes, and what no number with bounds exceeds.
+#: The most pieces that one command writes, and the largest number of an option with bounds.
 MOST_SAMPLES, MOST = 100_000, 1_000_000_000
 
 
@@ -86,14 +86,14 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def is_number(value: object, kinds: tuple[type, ...] = (int, float), most: float = MOST) -> bool:
-    """Whether ``value`` is a number of these types that musictx takes from anywhere: neither NaN
-    nor infinite nor beyond a billion, or what else is the ``most``."""
+    """Whether ``value`` is a number of one of these types: not NaN, and of an absolute value of at
+    most ``most``."""
     return type(value) in kinds and -most <= value <= most  # type: ignore[operator]
 
 
 def typed(text: str) -> float | None:
-    """The number that a person has typed, in the digits 0 to 9 and without underscores, or None; of
-    hundreds of digits it is none."""
+    """The number that ``text`` says, in the digits 0 to 9 and without underscores; None if it says
+    none, or one that is too large for a float."""
     plain = re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text.strip())
     return float(text) if plain and math.isfinite(float(text)) else None
 
@@ -110,10 +110,11 @@ def level_of(name: str, value: object, level: Level) -> float:
 
 
 def named(name: str, value: Any, room: int = 0) -> None:
-    """A file or folder can be called ``value``, and so with ``room`` characters more."""
+    """Raises :class:`ConfigError` unless ``value`` can be the name of a file or folder, also with
+    ``room`` more characters."""
     try:
         whole = os.path.expanduser(value) + "_" * room
-        # Below a folder that is missing the system looks at no names: each is asked for by itself.
+        # The system does not check names below a missing folder, so each one is checked by itself.
         fits = all(_fits(part) for part in (whole, *Path(whole).parts))
     except (TypeError, ValueError):  # no text, or a null character in it
         fits = False
@@ -121,7 +122,7 @@ def named(name: str, value: Any, room: int = 0) -> None:
 
 
 def _fits(path: str) -> bool:
-    """Whether the system takes ``path`` for a name, be there a file or not."""
+    """Whether the system allows ``path`` as a name; the file need not exist."""
     try:
         os.lstat(path)
     except OSError as error:
@@ -130,10 +131,10 @@ def _fits(path: str) -> bool:
 
 
 def check(config: Any, prefix: str = "") -> None:
-    """Hold each option of a dataclass (named ``prefix.option``) against its choices and bounds, and
-    names of files against what the system takes; None passes where the type allows it. What has
-    bounds is a number (:func:`is_number`), whatever they are, and a whole one if its type is one; a
-    list or dict of them if its type is one."""
+    """Check each option of a dataclass (named ``prefix.option``) by its choices and bounds, and
+    names of files by the rules of the system; None passes where the type allows it. An option with
+    bounds must be a number (:func:`is_number`), or a list or dict of numbers, by its type. Raises
+    :class:`ConfigError`."""
     for f in dataclasses.fields(config):
         name = f"{prefix}.{f.name}" if prefix else f.name
         value = getattr(config, f.name)
@@ -231,7 +232,7 @@ def import_from_here() -> None:
 
 
 def holds_several(field: dataclasses.Field) -> bool:
-    """The option is one with several values by their names, such as ``limits``."""
+    """Whether the option holds several values by their names, such as ``limits``."""
     return isinstance(field.default_factory, type)
 
 

@@ -92,7 +92,7 @@ class GenerateConfig(Steered):
 
     @property
     def plan(self) -> dict[str, Any]:
-        """The options that are asked for and make sense for new pieces alone."""
+        """The given options that make sense for new pieces alone."""
         asked = {name: getattr(self, name) for name in ("tempo", "meter", "instruments")}
         asked["loop"] = self.loop or None
         return {name: value for name, value in asked.items() if value is not None}

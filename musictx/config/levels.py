@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 class Level(NamedTuple):
     """unit    of its numbers, for people
-    most    that may be asked for
+    most    the largest number that is accepted
     words   names of values
     slider  lowest value, highest value and step where it is chosen with a mouse
     """

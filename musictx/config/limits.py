@@ -53,8 +53,8 @@ class Limits:
 
 @dataclass
 class ServerLimits(Limits):
-    """Bounds of what somebody hands to a server, and waits for. Files within the other limits take
-    a tenth of this time."""
+    """Limits for files that are sent to a server. Most files within the other limits take a tenth
+    of this time."""
 
     read_seconds: float = option(10.0, "time in which a file is read, seconds", above=0, below=1e6)
     read_mb: int = option(1024, "memory in which a file is read, MB", low=16)

@@ -44,8 +44,8 @@ class ModelConfig:
     )
     features: list[Any] = option(
         [],
-        "what the network is told of the ids so far, each a name or a name with options, such as "
-        "[{name: sounding, recent: 8}, conditions]",
+        "further inputs of the network, computed from the ids so far, each a name or a name with "
+        "options, such as [{name: sounding, recent: 8}, conditions]",
     )
 
     def __post_init__(self) -> None:

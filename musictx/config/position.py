@@ -153,7 +153,7 @@ class TwoDConfig(HuangConfig):
 
 @dataclass
 class NoPositionConfig(PositionConfig):
-    """No positions: the causal mask alone tells before from after."""
+    """No positions: the causal mask alone distinguishes before from after."""
 
     target: ClassVar[str] = "musictx.attention.positions.absolute:Plain"
     name: str = option("none", "the scheme")

@@ -31,7 +31,7 @@ class TrainConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    #: A dict: of a class of the user's.
+    #: A dict holds the arguments of a scheme that is the user's own class.
     position: PositionConfig | dict[str, Any] = field(default_factory=HuangConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)

@@ -1,4 +1,4 @@
-"""One piece -> its ids, or the reason why not. What the worker processes of ``prepare`` run."""
+"""Encodes one piece, in a worker process of ``prepare``: its ids, or why it is left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from musictx.notes import Score
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Raised by one whenever the same file would come out otherwise, so that old shards are not reused.
+#: One higher whenever the same file is encoded differently, so that old shards are not reused.
 VERSION = 4
 #: Pieces of fewer notes are left out.
 FEWEST_NOTES = 2
@@ -28,8 +28,10 @@ FEWEST_NOTES = 2
 class Encoded(NamedTuple):
     """A piece as tokens.
 
-    ids      (n,) uint16;  hash  ``Score.content_hash()`` of what was read
-    notes    notes that the ids hold;  seconds  from 0 to the end of the last note (keys, not pedal)
+    ids      (n,) uint16
+    hash     ``Score.content_hash()`` of the music that was read
+    notes    number of notes in the ids
+    seconds  from 0 to the end of the last note, when its key is released
     lossy    what was repaired in reading or left out in writing: label -> number
     """
 
@@ -53,9 +55,9 @@ def encode_item(
 ) -> Encoded | LeftOut:
     """Read and encode one item. ``config`` is the tokenizer's, as JSON.
 
-    Whatever goes wrong with the item is the reason why it is left out, but for ``MemoryError``,
-    which is raised, as is ``ValueError`` if the tokenizer built from ``config`` is not the one of
-    ``fingerprint``.
+    An item that raises an exception is left out, with the exception as the reason; only
+    ``MemoryError`` is raised. So is ``ValueError`` if the tokenizer that is built from ``config``
+    does not have this ``fingerprint``.
     """
     tokenizer = _tokenizer(config)
     if tokenizer.fingerprint != fingerprint:
@@ -79,7 +81,7 @@ def encode_item(
 
 
 def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
-    """Why an item is left out that passed a limit or crashed its process, see ``workers.run``."""
+    """The report on an item that exceeded a limit or crashed its process (``workers.run``)."""
     if isinstance(error, TimeoutError):
         seconds = f"{limits.read_seconds:g}"
         detail = f"not read after {seconds} s, corpus.limits.read_seconds={seconds}"
@@ -92,8 +94,8 @@ def failed(item: Item, error: BaseException, limits: Limits) -> LeftOut:
 
 
 def programmed(score: Score, programs: Mapping[str, int]) -> Score:
-    """``score`` with the notes of tracks that have one of these names, in capitals or not, on its
-    program."""
+    """``score`` with the program of ``programs`` for each track that has one of these names, in
+    capitals or not."""
     by_name = {name.strip().lower(): program for name, program in programs.items()}
     notes = score.notes.copy()
     for track, name in score.names.items():
@@ -112,7 +114,8 @@ def _tokenizer(config: str) -> Tokenizer:
 def _encoded(
     score: Score, ids: np.ndarray | None, tokenizer: Tokenizer, repairs: Counter[str]
 ) -> Encoded:
-    """``ids``: those that the corpus gives, if any. Raises ``ReadError`` for what is no use."""
+    """Encode ``score``; ``ids`` are used instead if the corpus provides them. Raises ``ReadError``
+    for a piece that cannot be used."""
     if len(score) < FEWEST_NOTES:
         repaired = "".join(f", {label}: {n}" for label, n in repairs.items() if n)
         raise ReadError(

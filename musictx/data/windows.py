@@ -114,7 +114,8 @@ def windows(lengths: Sequence[int], context: int, stride: int | None = None) -> 
              short. With a smaller one each window after a piece's first scores only what the one
              before it did not reach, with at least ``context - stride`` targets before it.
 
-    A length that is a multiple has no empty or repeated window at the end; a length of 0 has none.
+    There is never an empty window: a piece of 2 * ``context`` targets has two windows, one without
+    targets none.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:

@@ -1,4 +1,4 @@
-"""Nats per token of a model on a split, with everything stated that the number depends on.
+"""Nats per token of a model on a split, and the settings that the number depends on.
 
 The protocol that published figures for piano performances follow (MAESTRO, Hawthorne et al. 2019;
 Music Transformer, Huang et al. 2018): windows of ``window`` tokens, end to end over each piece, the
@@ -7,9 +7,9 @@ never counted; the mean over tokens, not over batches. The first token of a wind
 ``bos`` or ``cut`` alone. Events are counted; the end of a piece (``eos``) is reported apart. With
 ``stride`` below ``window`` the windows overlap and each token is scored once, with more before it.
 
-Published tables of piano performances compare by windows of the training length end to end
-(:func:`evaluate` as it stands). A second row, ``stride=window // SLIDE``, gives each token at least
-three quarters of a window before it, but at the beginning of a piece.
+Published tables of piano performances use windows of the training length, end to end: the defaults
+of :func:`evaluate`. With ``stride=window // SLIDE`` each token has at least three quarters of a
+window before it, except at the beginning of a piece.
 """
 
 from __future__ import annotations
@@ -44,13 +44,17 @@ class Evaluation:
     """The numbers of one model on one split.
 
     nats_per_token    mean of -ln p(token) over all event tokens of the split
-    perplexity        exp of it;  accuracy  share of event tokens that were the model's first choice
-    nats_per_note     total nats by notes written;  bits_per_second  total bits by seconds of music;
-                      None where only some windows were measured
-    nats_per_end      mean over the ends of pieces (not in the other numbers); None if there is none
-    pieces, tokens, notes, seconds   how much was measured;  windows  in how many windows
-    complete          every token of the split was scored, not only some of its windows
-    window, stride    in tokens;  context_carried, first_token_scored, end_counted: the protocol
+    perplexity        exp of it
+    accuracy          share of event tokens that were the model's first choice
+    nats_per_note     total nats divided by the number of notes; None if only some windows were
+                      measured
+    bits_per_second   total bits divided by the seconds of music; None likewise
+    nats_per_end      mean of -ln p(eos) over the ends of pieces (not in the other numbers); None if
+                      there is none
+    pieces, tokens, notes, seconds, windows   how much was measured
+    complete          whether every token of the split was scored, not only some of its windows
+    window, stride    in tokens
+    context_carried, first_token_scored, end_counted   the protocol above
     """
 
     split: str
@@ -188,15 +192,15 @@ def lengths(
 
 
 def in_batches(table: Sequence[Window], chosen: Sequence[int], batch: int) -> Iterator[list[int]]:
-    """The chosen windows, ``batch`` at a time, those of like length together and the longest first:
-    little padding, and too large a batch shows at once. Sums do not depend on the order."""
+    """The chosen windows, ``batch`` at a time, sorted from the longest to the shortest: so there is
+    little padding, and a batch that is too large for the memory fails at once."""
     order = sorted(chosen, key=lambda i: (table[i].start - table[i].stop, i))
     for at in range(0, len(order), batch):
         yield order[at : at + batch]
 
 
 class _Sums:
-    """What is added up over windows, and over the ends of pieces."""
+    """Sums over windows, and over the ends of pieces."""
 
     nats = end_nats = 0.0
     count = ends = right = windows = 0

@@ -51,7 +51,7 @@ class Places:
             raise UserError(f"{option}={name}: expected a file below {self.read} or {self.out}")
         there = path.is_file() if endings is not None else path.is_dir()
         if not there:
-            what = "file" if endings is not None else "model that comes along, nor such a folder"
+            what = "file" if endings is not None else "included model, nor such a folder"
             raise UserError(f"{option}={name}: no such {what}")
         return str(path)
 

@@ -10,7 +10,7 @@ from musictx.commands import COMMANDS
 from musictx.config.checks import cli_name, options, type_of
 
 INSTRUCTIONS = """\
-musictx composes music and writes MIDI files. Models that come along: piano (expressive piano music,
+musictx composes music and writes MIDI files. Included models: piano (expressive piano music,
 no beats), song (songs and scores in several parts, in bars and beats), chorale (four voices, as
 Bach's chorales). Without a model, music that keeps to the beats of its file gets song.
 Music is given as the name of a file (MIDI or MusicXML), as base64, or by the name of an example:

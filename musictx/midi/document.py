@@ -1,4 +1,4 @@
-"""A MIDI file of which some tracks have other messages, the rest of it copied byte for byte."""
+"""Edits tracks of a MIDI file; all other bytes of the file are copied as they are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Message(NamedTuple):
     body: bytes
     """With its status byte."""
     program: int | None = None
-    """With which a note-on is to sound; None: with that in force."""
+    """The program with which a note-on is to sound; None: the present one of its channel."""
 
     @property
     def channel(self) -> int | None:
@@ -108,8 +108,8 @@ class Document:
         return places
 
     def moved_by(self, place: int) -> list[int]:
-        """The parts that a controller at a place moves: those there, or, where that MIDI track has
-        no notes on the channel, all on its channel."""
+        """The parts that a controller at a place acts on: those at that place, or, if that MIDI
+        track has no notes on the channel, all parts on the channel."""
         there = [part for part, its in enumerate(self.places) if its == place]
         return there or [part for part, its in enumerate(self.places) if its % 16 == place % 16]
 
@@ -179,8 +179,8 @@ def parsed(chunk: bytes) -> tuple[list[Message], int, bytes]:
 
 
 def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Of a track that is whole: tick and status of each message, where it begins, without a status
-    that is left out, and where it ends."""
+    """Yields, for each message of an undamaged track, its tick, its status byte, and the positions
+    at which it begins and ends. A running status is not among its bytes."""
     at = tick = status = 0
     while at < len(chunk):
         delta, at = scan.number(chunk, at)
@@ -207,7 +207,8 @@ def text_of(body: bytes) -> str:
 
 
 def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
-    """Messages in the order of their ticks, an end of track at ``last`` or after them, ``rest``."""
+    """The bytes of a track: messages in the order of their ticks, then an end of track, at ``last``
+    or at the last message, then ``rest``."""
     out, now = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - now), body]
@@ -224,8 +225,9 @@ def quantity(value: int) -> bytes:
 
 
 def _with_programs(rows: list[Message]) -> list[Message]:
-    """``rows`` with a program change before each note-on that would sound with another program than
-    it is to. A change that is there becomes that of all notes up to the next one, if they agree."""
+    """``rows`` with a program change before each note-on that would otherwise sound with another
+    program than its own. If all notes between a program change of the file and the next one have
+    the same program, that change is changed to it instead."""
     if all(row.program is None for row in rows):
         return rows
     made: list[Message] = []
@@ -256,7 +258,7 @@ def unread(data: bytes) -> Counter[str]:
     """How many messages there are of each kind that a :class:`musictx.notes.Score` leaves out."""
     count: Counter[str] = Counter()
     for chunk in Document(data).chunks:
-        names = 0  # that of a track without notes is in no Score
+        names = 0  # a Score does not have the names of tracks without notes
         try:
             for _, status, at, stop in of_track(chunk):
                 kind = status >> 4

@@ -27,12 +27,12 @@ PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)
 MOST_PARTS = 2**15 - 2
 #: Kinds of meta events.
 NAME, LYRIC, MARKER = 0x03, 0x05, 0x06
-#: Messages with their ticks, in the order of these.
+#: (tick, message) in the order of ticks.
 Timed = Iterable[tuple[int, bytes]]
 
 
 def new_file(score: Score) -> bytes:
-    """A file of format 1 (:func:`musictx.midi.to_bytes` says of what)."""
+    """A MIDI file of format 1 with the music of ``score`` (see :func:`musictx.midi.to_bytes`)."""
     columns = (score.pedals, score.tempos, score.meters, score.keys)
     last = max(score.duration, *(float(rows["time"].max(initial=0.0)) for rows in columns))
     last = max([last, *(time for time, _ in (*score.markers, *score.lyrics))])
@@ -136,9 +136,9 @@ def _channels(tracks: Sequence[int], drums: Sequence[int], programs: Sequence[in
 def _program_changes(
     notes: np.ndarray, starts: np.ndarray, part: np.ndarray, first: np.ndarray, channels: list[int]
 ) -> np.ndarray:
-    """Which notes, (n,) bool, would sound with another program than theirs: that of the note before
-    on their channel, at first that of the ``first`` note of the last part on it. ``starts``: ticks;
-    ``part``: the number of each note's part."""
+    """(n,) bool: which notes need a program change, since another program is set on their channel:
+    that of the note before on it, or, for its first note, that of the ``first`` note of the last
+    part on it. ``starts`` are ticks, ``part`` is the number of each note's part."""
     programs = notes["program"]
     in_force = np.zeros(16, np.int64)
     in_force[channels] = programs[first]

@@ -1,7 +1,7 @@
 """Chord symbols: ``<harmony>`` <-> the names of chords in the markers of a Score.
 
-``C:maj/5`` is C/G, ``C:7(b9)`` has a degree more; what no name is for stands in parentheses after
-the nearest triad, ``C:maj(Neapolitan)``, so that it is written again as it was.
+``C:maj/5`` is C/G; ``C:7(b9)`` has a further degree. A symbol of an unknown kind is named by the
+nearest triad, with its text in parentheses, ``C:maj(Neapolitan)``, so that it can be written again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUALITIES = {
     "augmented-seventh": "aug7", "power": "5",
 }  # fmt: skip
 _KINDS = {quality: kind for kind, quality in _QUALITIES.items()}
-#: How kinds begin that are not among those, and the triads nearest to them.
+#: The beginnings of other kinds -> the nearest triads.
 _NEAREST = {
     "minor": "min", "half-dim": "dim", "dimin": "dim", "augm": "aug", "suspended-s": "sus2",
     "suspended": "sus4",
@@ -35,8 +35,8 @@ _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 
 
 def name_of(element: ET.Element, remarks: Counter[str]) -> str:
-    """The name of a chord symbol, such as ``Bb:min7``; ``N`` of one without a root. ``remarks``
-    counts what has no name of its own."""
+    """The name of a chord symbol, such as ``Bb:min7``; ``N`` for one without a root. ``remarks``
+    counts the symbols that have no exact name."""
     kind = (element.findtext("kind") or "").strip()
     if kind == "none":
         return "N"
@@ -99,7 +99,7 @@ def _degree(element: ET.Element) -> str:
 
 
 def element_of(name: str) -> list[str]:
-    """The children of ``<harmony>`` for a marker that is a chord, lines each."""
+    """The children of ``<harmony>`` for a marker that is a chord, as lines of XML."""
     chord = spelled(name)
     if chord is None:  # a symbol for no chord has a root too, which means nothing
         return [*nested("root", leaf("root-step", "C")), leaf("kind", "none")]

@@ -181,8 +181,8 @@ class XmlPart:
             elif item.tag in ("sound", "direction"):
                 self._tempo(item, position)
                 self._programs(item)
-                for mark in dynamics.marks_of(item):
-                    self._mark("dynamics", position, mark)
+                for loudness in dynamics.marks_of(item):
+                    self._mark("dynamics", position, loudness)
                 self._pedal(item, position)
                 self.signs += signs.of_direction(item, number, position)
             elif item.tag == "barline":

@@ -1,4 +1,4 @@
-"""What stands on a page -> what is played: each section as often as it comes, at its moment."""
+"""Plays the repeats of written music: each section as often as it is played, at its times."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import TypeVar
 from musictx.musicxml.signs import Sections
 
 Value = TypeVar("Value")
-#: A mark: its tick, and what it says.
+#: A mark: its tick and its value.
 Mark = tuple[int, Value]
 
 
 class Played:
-    """The sections of a page in the order ``numbers``.
+    """The sections of ``page``, the music as it is written, in the order in which they are played:
+    ``numbers`` of sections.
 
-    lines  ticks, as they are played, at which measures begin, and the end
+    lines  ticks of the music as it is played at which measures begin, and its end
     """
 
     def __init__(self, page: Sections, numbers: Sequence[int]) -> None:
@@ -40,12 +41,14 @@ class Played:
         self.lines.append(clock)
 
     def count(self, ticks: Iterable[int]) -> int:
-        """How many notes or marks are played of those at ``ticks`` of the page."""
+        """The number of notes or marks that are played, of those at ``ticks`` of the page: each
+        counts as often as it is played."""
         at = sorted(ticks)
         return sum(bisect_left(at, end) - bisect_left(at, begin) for begin, end, _ in self._spans)
 
     def events(self, marks: Iterable[Mark[Value]]) -> Iterator[tuple[int, Value, int]]:
-        """Where each mark is played, in ticks, what it says, and how often it was played before."""
+        """Yields for each time that a mark is played its tick, its value, and how often the mark
+        was played before."""
         ordered = sorted(marks, key=lambda mark: mark[0])
         ticks = [tick for tick, _ in ordered]
         times: Counter[int] = Counter()
@@ -56,8 +59,9 @@ class Played:
                 times[at] += 1
 
     def in_force(self, marks: dict[int, Value], default: Value | None = None) -> dict[int, Value]:
-        """Marks that hold until the next one, such as tempi, from page to music: where the music
-        goes back, what holds there is marked again if it is not what held before."""
+        """Marks that are valid until the next one, such as tempi, at the ticks at which they are
+        played. Where the music jumps, the mark that is valid there is added, if it differs from the
+        one that was valid before the jump."""
         ticks = sorted(marks)
         played: dict[int, Value] = {}
         force = default

@@ -1,10 +1,10 @@
 """Score -> MusicXML: music on a grid as notation programs read it.
 
-A track becomes a part; notes that overlap go to further voices; what crosses a bar line or is as
-long as no note value is tied. Bars follow the meter marks, and one that the next mark cuts short
-is a pick-up. Markers that name chords become symbols of the first part. Music that was read with
-its repeats is written as it is played. Not written are loudness, articulations, pedals and names of
-instruments.
+A track becomes a part. Notes that overlap go to further voices. A note that crosses a bar line, or
+whose length is no note value, is written as several tied notes. Bars follow the meter marks, and
+one that the next mark cuts short is a pick-up. Markers that name chords become symbols of the first
+part. Music that was read with its repeats is written as it is played. Loudness, articulations,
+pedals and names of instruments are not written.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from musictx.notes import Score
 #: Lines of a quarter note on which music may stand to be written: closely on the grid, or about as
 #: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
 _LINES = (DIVISIONS, 4, 3)
-#: Bars of all voices together: two hours of an orchestra, but no file whose tempo marks say that a
-#: bar lasts a microsecond. A bar longer than a whole note counts as several.
+#: The most bars, of all voices together: enough for two hours of an orchestra, too few for a file
+#: in whose tempo marks a bar lasts a microsecond. A bar longer than a whole note counts as several.
 MOST_BARS = 200_000
-#: Notes after they are divided at bar lines, and marks of all parts together: 5 s and 250 MB.
+#: The most notes, after they are divided at bar lines, and marks of all parts: 5 s and 250 MB.
 MOST_NOTES = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
@@ -156,7 +156,8 @@ def _check_bars(count: int) -> None:
 
 
 def _check_notes(start: np.ndarray, end: np.ndarray, bars: list, marks: int) -> None:
-    """Refuse music that its bar lines, or its marks in every part, would multiply."""
+    """Refuse music that has too many notes once they are divided at bar lines, and too many marks
+    once they are repeated in every part."""
     lines = np.array([begin for begin, *_ in bars])
     crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
     pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
@@ -199,8 +200,8 @@ def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict
 
 
 def _plain(text: str) -> str:
-    """``text`` without control characters, such as the zero with which some names end: no escape
-    makes XML of them."""
+    """``text`` without control characters, such as the zero with which some names end: XML cannot
+    hold them, not even escaped."""
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
@@ -283,8 +284,8 @@ def _between(
 
 
 class _Style(NamedTuple):
-    """How the notes of one voice are written; fermatas are ticks, as are the places of the words
-    that no note has yet."""
+    """How the notes of one voice are written. Fermatas are ticks; ``words`` are the syllables that
+    are not yet written under a note, by their ticks."""
 
     voice: str
     flats: bool

@@ -1,4 +1,4 @@
-"""From regions to pieces: what is composed at once, one after the other, and again."""
+"""Composes regions in batches: continuations of primers, and several versions of a region."""
 
 from __future__ import annotations
 
@@ -62,23 +62,22 @@ def continuations(
 ) -> Iterator[tuple[int, Sample]]:
     """Yield (number of the primer, its continuation) as each is done.
 
-    request   how long the new part is to be, how it ends (:func:`with_defaults`), how tokens are
-              drawn, what the score holds: the options ``seconds``, ``bars``, ``tokens``, ``end``,
-              ``sampling``, ``quantise`` and ``include_primer``. What is usual in the
-              corpus, for the options that leave it to the corpus, is in the model's card. Without
-              the primer a score has only the notes struck after it, and time counts from its end
-              (from the last bar line before it, if it keeps to beats).
-    seeds     one a primer, two whole numbers or more. A row draws by its own seed; it depends on
-              the other rows only where primers differ in length: rows of a batch read as many
-              ids as the shortest has, the others the last of theirs.
-    steering  what each is to be like (:mod:`musictx.sampling.steer`), all with one guidance and one
-              density that is asked for; none by default.
-    constraints, processors  further penalties and rules, before those of the request.
-    on_event  called with the number of the primer and an event as each new note begins and ends
-              (:mod:`musictx.sampling.events`; where tokens write notes with their length, when the
-              piece is done). What it or ``progress`` raises stops all.
+    request   the options ``seconds``, ``bars``, ``tokens`` and ``end`` (:func:`with_defaults`),
+              ``sampling``, ``quantise`` and ``include_primer``. Sampling options without a value
+              follow the statistics of the corpus in the model's card. Without the primer a score
+              has only the notes struck after it, and time counts from its end (from the last bar
+              line before that, if the primer keeps to beats).
+    seeds     one for each primer, of two whole numbers or more. A row is drawn with its own seed.
+              It depends on the other rows only if primers differ in length: all rows of a batch
+              read as many ids as the shortest primer has, the last ones of longer primers.
+    steering  one for each primer (:mod:`musictx.sampling.steer`); guidance and density must be the
+              same in all. None by default.
+    constraints, processors  further penalties and processors, applied before those of the request.
+    on_event  called with the number of the primer and an event whenever a new note begins or ends
+              (:mod:`musictx.sampling.events`); if tokens write notes with their length, only when
+              the piece is finished. An exception in it or in ``progress`` ends the generator.
 
-    If it is interrupted (Ctrl-C), what there is of each piece still comes, then the interrupt.
+    After Ctrl-C the unfinished pieces are yielded, too; then KeyboardInterrupt is raised.
     """
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
@@ -141,20 +140,22 @@ def versions(
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[R]:
-    """``region`` composed once for each of ``seeds``; ``new`` of each that is yielded has its
-    notes.
+    """Yields ``region`` composed once for each of ``seeds``; its attribute ``new`` has the notes.
 
-    They begin as rows of one engine; what does not fit into a segment is composed for one after the
-    other. A row draws by its own seed, so it is the same alone; but one in bars that shares more
-    than :data:`MOST_ALIKE` of its notes with one before it is composed anew, and pays for these
-    notes more with each try.
+    The first segments of all versions are composed at once, as rows of one batch; further segments
+    are composed for one version after the other. A row is drawn with its own seed, so it does not
+    depend on the others. There is one exception: a version in bars that shares more than
+    :data:`MOST_ALIKE` of its notes with an earlier one is composed anew, with a penalty on these
+    notes that grows with each try.
 
-    stats     what is usual, for the options of ``sampling`` that leave it to the corpus; their
-              density is that of all notes, given ones too
-    placed    what is done to new notes afterwards, such as putting them on a grid; for events
-    progress  called after each step with the seconds of all of them so far
-    on_event  called with the number of the seed and an event as each new note begins and ends
-              (:mod:`musictx.sampling.events`). What it or ``progress`` raises stops all
+    stats     statistics of the corpus, the targets of options of ``sampling`` without a value;
+              their density is that of all notes, including given ones
+    placed    a function that is applied to new notes before they are reported as events, such as
+              quantising
+    progress  called after each step with the seconds of music composed so far, of all versions
+    on_event  called with the number of the seed and an event whenever a new note begins or ends
+              (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
+              generator
     """
     earlier: list[set[tuple[float, ...]]] = []
     for first in range(0, len(seeds), ROWS_AT_ONCE):
@@ -169,7 +170,7 @@ def versions(
                 one.end_segment()
 
         for number, one in enumerate(some, first):
-            # Where versions may be composed anew, only the first is final as it is drawn.
+            # If versions may be composed anew, only the first is certain to be final.
             if on_event is not None and (number == 0 or not region.anew):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
@@ -194,7 +195,7 @@ def versions(
 
 
 def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
-    """What tells notes of versions apart: all but length and loudness."""
+    """The identities of notes, by which versions are compared: all but length and loudness."""
     return set(notes[["start", "pitch", "program", "drum"]].tolist())
 
 

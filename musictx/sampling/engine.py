@@ -1,8 +1,8 @@
 """The one sampling loop: prefill once, fork the cache, then draw id after id.
 
-Ids in, ids out: nothing here knows a tokenizer, a file or a second of music. What may be drawn is
-the constraint's business, how the distribution is reshaped the processors'; both act on logits, in
-this order, before one softmax.
+Ids in, ids out: this module does not depend on tokenizers, files or musical time. The constraint
+decides which ids may be drawn, penalties and processors reshape the distribution; they act on
+logits, in this order, before one softmax.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 
-#: When the window is full, one part in so many is dropped at once.
+#: When the context is full, this part of it is dropped at once: an eighth.
 SLIDE = 8
-#: Without end, ids are forgotten when there are so many times as many as the model looks back on.
+#: In a stream without end, old ids are dropped when there are this many times the context.
 KEPT = 4
 CACHES = ("auto", *registry.STEPS, "growing")
 
@@ -48,14 +48,14 @@ class Step(Protocol):
 
     @staticmethod
     def suits(model: MusicTransformer) -> bool:
-        """Whether it is taken for ``model`` where no cache is asked for."""
+        """Whether ``cache="auto"`` chooses this step for ``model``."""
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Logits (rows, vocab) after ``ids`` (rows,), one more each; in memory that the next call
         may write over."""
 
     def load(self, cache: KVCache | GroupCache) -> None:
-        """Go on after the ids of ``cache``; what was held is forgotten."""
+        """Replace the state by that of ``cache``."""
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes a copy of what row ``rows[i]`` was."""
@@ -128,12 +128,12 @@ class Decoder:
         self.length += 1
 
     def _forget(self) -> None:
-        """Keep what the model can reach twice over, from the beginning of a group of events on."""
+        """Keep only the last ids: twice the context, from the beginning of a group of events on."""
         self._ids = self._last(self.past, 2 * self.capacity * self.align)
         self.length = self._ids.shape[1]
 
     def _window(self, past: Tensor) -> Tensor:
-        """What is read again of a full window."""
+        """The last ids, which are read again when the context is full."""
         return self._last(past, self.capacity - max(1, self.capacity // SLIDE))
 
     def _last(self, past: Tensor, most: int) -> Tensor:
@@ -146,7 +146,7 @@ class Decoder:
         return ids
 
     def select(self, rows: Tensor) -> None:
-        """Row i goes on as a copy of what row ``rows[i]`` was; to be called before ``step``."""
+        """Replace row i by a copy of row ``rows[i]``; to be called before ``step``."""
         self._ids = self._ids[rows]
         (self._step or self._cache).select(rows)
 

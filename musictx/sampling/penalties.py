@@ -1,10 +1,10 @@
-"""The penalties of a batch, in their order: what is rarer or likelier by more than the model says.
+"""Builds the penalties of a batch, in the order in which they are applied.
 
-A penalty (:data:`musictx.tokens.tokenizer.Penalty`) gives the nats that are taken off each logit;
-most are made of one of each row (:class:`~musictx.sampling.constraints.EachRow`). A model in its
-first hours loses sight of notes it has struck, strikes the same ones over and over, and crowds time
-with them; these hold it to what its corpus does (:class:`CorpusStats`) without ever leaving the
-grammar.
+A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are taken off each
+logit. Most penalties consist of one for each row (:class:`~musictx.sampling.constraints.EachRow`).
+A model after a few hours of training forgets to end notes, strikes the same ones over and over, and
+writes too many; penalties keep its music to the statistics of its corpus (:class:`CorpusStats`).
+The grammar is always kept.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def of_pieces(
     density: float | None = None,
     more: Sequence[Penalty] = (),
 ) -> Sequence[Penalty]:
-    """The penalties of rows that begin a piece or continue one: those of the idiom
-    (:meth:`.Idiom.penalties`), whose arguments these are, and of :func:`build`."""
+    """The penalties of rows that begin a piece or continue one: those of :meth:`.Idiom.penalties`,
+    where the arguments are explained, and those of :func:`build`."""
     of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
     return together(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
@@ -54,15 +54,17 @@ def build(
     primers: Sequence[Primer],
     density: float | None = None,
 ) -> list[Penalty]:
-    """The penalties of ``sampling`` for these tokens around any music, those of the tokens
-    included.
+    """The penalties for the options ``sampling`` in any kind of region, and those of the tokenizer
+    itself (its ``soft_constraints``).
 
-    stats   what is usual in the corpus, for the options that leave it to the corpus
-    primers  what each row continues; its density, if it has any, goes before the corpus's
-    density  notes a second that are asked for, 0 for no target; ``None``: as usual. It comes from
-             :class:`~musictx.sampling.steer.Steering`; that of ``sampling`` is not read here
+    stats    statistics of the corpus: the targets of options without a value
+    primers  the music that each row continues; if its density can be measured, it is the target in
+             place of that of the corpus
+    density  notes a second that the user asks for; 0 for no target, ``None`` for the usual one. It
+             comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
+             here
 
-    Raises ``ConfigError`` for an option that asks for what these tokens cannot hold.
+    Raises ``ConfigError`` for an option that has no effect with these tokens.
     """
     penalties: list[Penalty] = []
     if not tokenizer.has_rules:
@@ -92,8 +94,8 @@ def build(
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
-    """Raise ``ConfigError`` for the first of the options ``names`` that asks for something: it has
-    no effect ``where``."""
+    """Raise ``ConfigError`` for the first of the options ``names`` that is set: it has no effect
+    ``where``."""
     for name in names:
         if (asked := getattr(sampling, name)) and asked != getattr(SamplingConfig(), name):
             raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
@@ -104,8 +106,8 @@ def together(
     penalties: Sequence[Penalty],
     allowed_now: Callable[[], np.ndarray] | None = None,
 ) -> Sequence[Penalty]:
-    """The same penalties, and where they leave no note to strike, no velocity is written either:
-    otherwise a strike would have to follow that one of them forbids.
+    """The same penalties as one, which also forbids velocities if the penalties forbid every
+    strike: after a velocity the grammar allows nothing but a strike.
 
     allowed_now  which ids may come next, (B, V) bool; by default those that the grammar allows
     """

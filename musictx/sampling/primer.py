@@ -1,4 +1,4 @@
-"""A primer: the music that a model is to continue, as ids, and where those end in its file."""
+"""A primer, the music that a model continues: its ids, and the time at which they end."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of a new piece of notes in bars.
+    """What the user asks of a new piece of notes in bars.
 
-    score  without notes, the tempo and the meter of the piece
-    meter  (numerator, denominator) of all of its bars; ``None``: as the model likes
-    parts  programs, 128 for drums, that alone may play -> notes within
-           :data:`~musictx.sampling.strengths.PART_SECONDS` that each has at least; ``None``: any
+    score  a Score without notes that has the tempo and the meter of the piece
+    meter  (numerator, denominator) of all of its bars; ``None``: the model chooses
+    parts  the programs that may play, 128 for drums -> the least number of notes that each has
+           within :data:`~musictx.sampling.strengths.PART_SECONDS`; ``None``: any programs
     """
 
     score: Score = field(default_factory=Score)

@@ -1,5 +1,5 @@
-"""Steering: which levels of control tokens stand in front of the music, and how strictly they are
-followed."""
+"""Steering: from the options density, loudness, register, polyphony and guidance to the levels of
+control tokens before the music, the targets of feedback, and classifier-free guidance."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from musictx.tokens.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Steering:
-    """What a piece is to be like.
+    """How a piece is steered.
 
     levels    level of each control token, 0 for any; None for a model without control tokens
     guidance  the strength of :class:`Guidance`; 1 for none
-    density   target of the density penalty (:mod:`.penalties`) in notes a second; 0 for no target,
-              None for the usual, and for notes in bars, which have theirs among ``values``
-    values    control -> its target, for feedback; times are those of the ids
+    density   target of the penalty :class:`.feedback.Density` in notes a second; 0 for no target,
+              None for the usual one. None also for notes in bars, whose target is in ``values``
+    values    control -> target of its feedback penalty; density counts seconds of the ids
     parts     the parts whose notes the targets apply to, for tokens in groups; None: all
     """
 
@@ -55,12 +55,13 @@ def has_controls(tokenizer: Tokenizer) -> bool:
 
 
 def density_of(sampling: SamplingConfig) -> float | None:
-    """The density that ``sampling`` asks for: a number when its dataclass has checked it."""
+    """``sampling.density`` as a number; its dataclass has replaced words such as "dense"."""
     return None if sampling.density is None else float(sampling.density)
 
 
 def controls_of(request: Steered) -> dict[str, float]:
-    """The controls that the options of a command set; its density is ``sampling.density``."""
+    """Control -> the value that the options of a command ask for; density is
+    ``sampling.density``."""
     options = {name: getattr(request, name) for name in ("loudness", "register", "polyphony")}
     options["density"] = request.sampling.density
     return {name: value for name, value in options.items() if value is not None}
@@ -74,10 +75,11 @@ def steering(
     like: Score | None = None,
     around: Mapping[str, float] = MappingProxyType({}),
 ) -> Steering:
-    """The levels of ``values`` (:func:`controls_of`); of controls without a value those of the
-    music ``like``, or what was measured ``around`` a gap.
+    """The steering for the ``values`` that the user asks for (:func:`controls_of`). The levels of
+    the other controls are measured in the music ``like``, the primer, or given as ``around``, those
+    around a gap.
 
-    Raises ``UserError`` if more than a density is asked of a model without control tokens.
+    Raises ``UserError`` for a model without control tokens if anything but a density is asked for.
     """
     tokenizer, density = bundle.tokenizer, values.get("density")
     if not has_controls(tokenizer):
@@ -88,12 +90,12 @@ def steering(
             raise UserError(f"guidance={guidance:g}: {unable(tokenizer)}")
         return Steering(density=density)
     measures, asked = dict(around), dict(values)
-    if like is not None and tokenizer.beats:  # controls count by the tokens' own time
+    if like is not None and tokenizer.beats:  # a control counts notes in seconds of the ids
         seconds, like = _span(like), tokenizer.decode(tokenizer.encode(like))
         if "density" in asked and _span(like) > 0:
             asked["density"] *= seconds / _span(like)
     if like is not None and len(like) >= FEWEST_NOTES:
-        like = like.shifted(-float(like.notes["start"][0]))  # a rest before it tells nothing
+        like = like.shifted(-float(like.notes["start"][0]))  # without a rest before the music
         if like.duration >= SHORTEST_SECONDS:
             measures |= controls.measured(like.notes, like.duration)
     levels = tuple(controls.levels({**measures, **asked}))
@@ -107,7 +109,7 @@ def _span(score: Score) -> float:
 
 
 def unable(tokenizer: Tokenizer) -> str:
-    """The sentence for a model without control tokens; it names one that has them."""
+    """The error message for a model without control tokens; it names a model that has them."""
     able = [
         f"model={name}"
         for name, folder in models().items()
@@ -121,7 +123,7 @@ def unable(tokenizer: Tokenizer) -> str:
 
 
 def counts_no_bars(tokenizer: Tokenizer) -> str:
-    """The sentence for a model whose tokens count no bars; it names one whose tokens do."""
+    """The error message for a model whose tokens have no bars; it names a model that has them."""
     able = "".join(
         f", such as model={name}"
         for name, folder in models().items()
@@ -136,8 +138,9 @@ class Guidance:
 
     Each piece is two rows. The row in the first half of the batch has the controls that are asked
     for in front of it, its twin in the second half has none. From their log-probabilities
-    ``values`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
-    draw the same id. A strength above 1 goes beyond what the model would do by itself.
+    ``asked`` and ``anything`` both rows get anything + strength * (asked - anything), so that they
+    draw the same id. A strength above 1 follows the controls more strictly than the model would by
+    itself.
     """
 
     strength: float

@@ -1,4 +1,4 @@
-"""Music event by event, as soon as it is drawn, for as long as anybody listens.
+"""An endless stream of music, event by event, each as soon as it is drawn.
 
 Memory does not grow: the window of the model slides (:class:`musictx.sampling.engine.Decoder`), and
 nothing is kept of a note once it has ended.
@@ -31,9 +31,9 @@ class Stream(Iterator[Event]):
     """An iterator of events; ``close`` it, or leave its ``with`` block, and it stops.
 
     seconds   length of the music; ``None`` = until it is closed. Notes that sound then are ended.
-    context   ids that the model looks back on, at first its own. It may be set while the stream
-              runs: less is faster.
-    drawn     ids so far, the primer's included
+    context   ids that the model looks back on; by default its own context. It may be set while the
+              stream runs: a smaller one is faster.
+    drawn     number of ids so far, including those of the primer
 
     The other arguments are those of :func:`musictx.sampling.composer.continuations`. Raises
     ``UserError`` for tokens that write notes with their length: these are known too late.
@@ -115,7 +115,7 @@ class Stream(Iterator[Event]):
         return start(setup, [self._region], self._sampling, self._processors)
 
     def _advance(self) -> None:
-        """Draw one id and read it; at the end let go of what sounds."""
+        """Draw one id and read it; at the end of the music, end the notes that sound."""
         whole = self.drawn % self._align == 0
         if self._steps is None and (whole or not self._starts):
             self._steps = self._engine()

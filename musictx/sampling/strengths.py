@@ -9,9 +9,6 @@ the code that needs them.
 from __future__ import annotations
 
 # ------------------------------------------------------------------------------- note_limits.py
-#: Seconds of silence within a piece at most: of 64 excerpts of performances none has 5 s
-#: (docs/results.md). Not varied.
-LONGEST_SILENCE = 4.0
 #: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
 #: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
 FULL_PART = 3
@@ -33,18 +30,11 @@ POLYPHONY_GAIN = 5.0
 #: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 
-# ----------------------------------------------------------------------------------- copying.py
-#: Of the last so many strikes so many agree with those before a strike so many seconds ago, and its
-#: pitch gains so many nats for each. "melodies of the piano that return, rhythms that stay, notes
-#: held into clashes".
-LAST_STRIKES, AGREE, RETURN_SECONDS, STRIKE_GAIN = 8, 3, 6.0, 0.95
-#: The same for each interval of the top line, whose notes are struck so many seconds apart.
-LINE_GAIN, ONSET_SECONDS = 1.5, 0.02
-
 # ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
-#: seconds after it was left. A phrase begins after a wait that is longer than this share of waits.
-PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE = (3.0, 6.0), 8.0, 0.9
+#: seconds after it was left. A phrase begins after a wait that is longer than this share of waits;
+#: what is struck within so many seconds is one onset. "the piano comes back to its subject".
+PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE, ONSET_SECONDS = (3.0, 6.0), 8.0, 0.9, 0.02
 
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
@@ -84,9 +74,6 @@ USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
 #: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
 #: one".
 ROWS_AT_ONCE = 16
-#: Ids that are looked back at for motifs, more than a model sees: a first theme stays in sight for
-#: minutes.
-MOTIF_REACH = 16384
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500

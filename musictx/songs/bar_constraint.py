@@ -1,8 +1,8 @@
 """The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
 
-Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are written
-for the model. It draws the groups between them, and which earlier bar a bar repeats: at each place
-any group that comes before the next given one in the order of groups, or that one itself.
+Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
+The model draws the groups between them, and which earlier bar a bar repeats. The next group may be
+any that comes before the next given one in the order of groups, or that one itself.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import Vocabulary
 
-#: Among ids that come next: the model draws this one.
+#: Stands among the ids that are forced next for one that the model draws.
 FREE = -1
-#: What orders a group: place, part, tone.
+#: The sort key of a group: place, part, tone.
 Key = tuple[int, int, int]
 #: A group: its key and its ids.
 Keyed = tuple[Key, list[int]]
 
 
 def key_of(table: Vocabulary, ids: Sequence[int]) -> Key:
-    """What orders a group."""
+    """The sort key of a group, from its ids."""
     return int(table.value_of[ids[0]]), part_of(table, ids), int(table.value_of[ids[2]])
 
 
@@ -93,13 +93,13 @@ class GivenBars:
 
 
 class BarRow(GivenRow):
-    """The constraint on one row; what is written so far ends with a whole group.
+    """The constraint on one row; the ids so far end with a complete group.
 
-    bar     the number of the bar that is being written, whose line stands
-    group   the ids of the group that is being written
+    bar     the number of the present bar, whose line is written
+    group   the ids of the present, incomplete group
     last    the key of the last group in this bar
     left    the given groups of this bar that are still to be written
-    queue   ids that come next, or :data:`FREE`
+    queue   the ids that are forced next, :data:`FREE` for one that the model draws
     ends    (part, pitch) of new notes that sound -> the step at which they end
     begun   part -> the steps at which its new notes began, in order
     written  the piece so far, bar by bar
@@ -182,7 +182,7 @@ class BarRow(GivenRow):
             mask[self.due()] = True
 
     def _longest(self) -> int:
-        """Steps that the new note that is being written lasts at most."""
+        """The most steps that the present new note may last."""
         part, longest = self.part(), np.inf
         habit = self.new.habits.get(part)
         one_line = habit is not None and habit.voices == 1
@@ -193,7 +193,7 @@ class BarRow(GivenRow):
 
     @property
     def place(self) -> int:
-        """The place in the bar of the group that is being written, or of the last one."""
+        """The place in the bar of the present group, or else of the last one."""
         return self.value(0) if self.group else max(self.last[0], 0)
 
     @property
@@ -207,11 +207,11 @@ class BarRow(GivenRow):
         return int(self.given.lines[self.bar + 1] - self.given.lines[self.bar])
 
     def value(self, field: int) -> int:
-        """What a field of the group that is being written says."""
+        """The value of a field of the present group."""
         return int(self.table.value_of[self.group[field]])
 
     def part(self) -> int:
-        """The part of the group that is being written."""
+        """The part of the present group."""
         return part_of(self.table, self.group)
 
     def _open(self, place: int) -> bool:
@@ -254,8 +254,8 @@ class BarRow(GivenRow):
         return [tone for (of, tone), end in self.ends.items() if of == part and end > step]
 
     def full(self, part: int, step: int) -> bool:
-        """Whether as many notes of the part sound at ``step`` as may at once, or as many new ones
-        have begun as may in a few seconds."""
+        """Whether no further note of ``part`` may begin at ``step``, by the habit of the part: the
+        most notes that sound at once, and the most new notes in :data:`WINDOW_SECONDS`."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
@@ -291,7 +291,8 @@ class BarRow(GivenRow):
         self.group.append(token)
 
     def _next_bar(self) -> None:
-        """The first id on the way to the next bar was drawn: the others follow."""
+        """The first id of the next bar was drawn (of its groups ahead, or of its line): begin the
+        bar, and put the other ids into the queue."""
         self.bar += 1
         if self.given.lines[self.bar] >= self.new.end:
             self.done = True
@@ -323,7 +324,7 @@ class BarRow(GivenRow):
         self._settle()
 
     def _settle(self) -> None:
-        """At the end of a group: is there more to compose?"""
+        """After a complete group: set ``done`` if there is nothing more to compose."""
         line, following = self.given.lines[self.bar : self.bar + 2].tolist()
         assert self.new.end is not None
         self.left = [one for one in self.left if line + one[0][0] < self.new.end]

@@ -1,8 +1,7 @@
 """Bars repeat: one of a section ago, note by note; parts keep their rhythm, new sections differ.
 
-Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`), as in
-:mod:`musictx.sampling.copying`. Around given notes see
-:func:`musictx.songs.infill_biases.as_in_repeated_bar`.
+Each class is a penalty of one row (:data:`~musictx.sampling.constraints.RowPenalty`). Around given
+notes see :func:`musictx.songs.infill_biases.as_in_repeated_bar`.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 - Before the first bar line only ``bar`` may come. ``eos`` may come where a group is complete and a
   note has been written.
-- A group does not stand before the one that was written last: bar, place, part and pitch do not
-  fall. A chord comes before all else at its place.
-- A bar says none again, or one of those before it. Where a piece was cut, there were bars before.
+- Groups are in the order of bar, place, part and pitch. A chord comes before all else at its place.
+- A bar line repeats no bar or an earlier one. After ``cut`` any distance is allowed, since there
+  were bars before.
 - A place lies on a sixteenth, thirty-second or triplet of either, within its bar.
-- ``tie`` only where a note of that program and pitch ends which can be continued.
-  That place may lie off the grid.
-- Groups of controls and groups ahead (``songs/bar_layout.py``) never: in a prefix they are passed
-  over.
+- ``tie`` may come only where a note of that program and pitch ends that can be continued. This
+  place may lie off the grid.
+- Groups of controls and groups ahead (``songs/bar_layout.py``) may not come. In a prefix they are
+  skipped.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-#: The kinds of the second to the last field, by that of the second one.
+#: The kind of the second field of a group -> the kinds of its second to last fields.
 SHAPES = {
     "program": ("program", "pitch", "length", "velocity"),
     "drums": ("drums", "drum", "none", "velocity"),
     "harmony": ("harmony", "root", "quality", "none"),
     "numerator": ("numerator", "denominator", "section", "place"),
 }
-#: Bars whose onsets are remembered, and notes.
+#: The numbers of last bars whose onsets are kept, and of last notes that are kept.
 ONSET_BARS, REMEMBERED = 5, 1024
 
 
@@ -72,10 +72,14 @@ class BarState(GrammarState):
         struck: Mapping[int, int] | None = None,
         window: int = 0,
     ) -> None:
-        """From here on notes are of the parts in ``tones`` alone (:data:`DRUM_PART` for drums), of
-        tones that are true there, (128,) bool, no oftener than once at a place; of a part in
-        ``voices`` at most so many sound at once, and of one in ``struck`` at most so many begin
-        within ``window`` steps. A place can be written where one of them is left.
+        """Restrict the notes that follow.
+
+        tones   part (:data:`DRUM_PART` for drums) -> (128,) bool, its allowed tones; other parts
+                are forbidden, and so is the same tone twice at a place
+        voices  part -> the most notes of it that may sound at once
+        struck  part -> the most notes of it that may begin within ``window`` steps
+
+        A place is allowed only if at least one note is allowed there.
         """
         self._tones = {part: some for part, some in tones.items() if some.any()}
         self._voices, self._window, self._mask = voices, window, None
@@ -83,22 +87,22 @@ class BarState(GrammarState):
 
     @property
     def written(self) -> int:
-        """How many ids of the group that is being written stand."""
+        """The number of ids of the present, incomplete group."""
         return len(self._group)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing stands in the bar yet."""
+        """Whether the present bar has no groups yet."""
         return self.last == (0, -2, -1)
 
     @property
     def lines(self) -> int:
-        """How many bar lines are whole."""
+        """The number of complete bar lines."""
         return self._lines
 
     @property
     def at_repeat(self) -> bool:
-        """Whether a bar line says next which earlier bar comes again."""
+        """Whether the next id is the field of a bar line that says which earlier bar it repeats."""
         return len(self._group) == REPEAT_FIELD and self._group[0][0] == "bar"
 
     def _part(self) -> int:
@@ -115,14 +119,14 @@ class BarState(GrammarState):
     def recent(
         self, seconds: float, parts: Collection[int] | None = None
     ) -> list[tuple[float, int, int, int]]:
-        """Of the notes that began in the last ``seconds`` before the place of the group that is
-        being written, :data:`REMEMBERED` at most, those of ``parts``: when, in seconds, pitch (-1
-        for drums), steps of length (0 for drums) and bin of loudness."""
+        """The notes of ``parts`` that began in the last ``seconds`` before the place of the present
+        group, at most :data:`REMEMBERED`: start in seconds, pitch (-1 for drums), length in steps
+        (0 for drums) and bin of loudness."""
         return [note[:4] for note in self._since(seconds) if parts is None or note[4] in parts]
 
     def counts(self, seconds: float) -> Counter[int]:
-        """How many of the last :data:`REMEMBERED` notes began in the last ``seconds`` before the
-        place of the group that is being written, by part."""
+        """Part -> the number of its notes that began in the last ``seconds`` before the place of
+        the present group, among the last :data:`REMEMBERED`."""
         return Counter(note[4] for note in self._since(seconds))
 
     def _since(self, seconds: float) -> Iterator[tuple[float, int, int, int, int]]:
@@ -165,7 +169,8 @@ class BarState(GrammarState):
         return changes
 
     def _passes(self, token_id: int) -> bool:
-        """So are groups of controls, and groups ahead up to the next bar line."""
+        """As in the base class; groups of controls are skipped, and groups ahead up to the next bar
+        line."""
         if self._group:
             return False
         if not self._passed:
@@ -225,7 +230,7 @@ class BarState(GrammarState):
             if self._started:
                 places = mask[ids["place"]]
                 places[: self._bar_steps] = self._grid[: self._bar_steps]
-                for (_, _, due), count in self._tied.items():  # wherever that is
+                for (_, _, due), count in self._tied.items():  # also off the grid
                     if count and 0 <= due - self._bar_begins < self._bar_steps:
                         places[due - self._bar_begins] = True
                 places[: self.last[0]] = False
@@ -274,8 +279,8 @@ class BarState(GrammarState):
         return mask
 
     def _keep_open(self, places: np.ndarray, tones: Mapping[int, np.ndarray]) -> None:
-        """Leave of ``places`` those at which a note can begin, and the first one of an empty bar,
-        where its chord stands."""
+        """Set ``places`` to False where no note can begin; except the first place of an empty bar,
+        which may have a chord."""
         now, part, _ = self.last
         opens = min((self._opens(one) for one in tones), default=len(places))
         first, places[: max(opens, 0)] = bool(places[0]), False
@@ -285,8 +290,8 @@ class BarState(GrammarState):
             places[now] = False
 
     def _opens(self, part: int) -> int:
-        """The first place of the bar, below 0 for any, at which fewer notes of a part sound than
-        may, and fewer began of late."""
+        """The first place of the bar at which another note of ``part`` may begin by ``voices`` and
+        ``struck`` of :meth:`hold`; below 0 if any place may have one."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
         opens = ends[most - 1] - self._bar_begins if len(ends) >= most else -1

@@ -2,7 +2,8 @@
 
 A quarter note has 24 steps, so that sixteenths (6), triplet eighths (8), thirty-seconds
 (3) and triplet sixteenths (4) are whole numbers. Notes stand on the lines of these four grids,
-counted from the bar line; what lies between them goes to the nearest one, half-way to the later.
+counted from the bar line. A note between them moves to the nearest one, and from the middle to the
+later one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ON_GRID = np.isin(np.arange(STEPS), PLACES)
 MOVED = 1 / 30
 #: Meters that can be written: numerators from 1 to this, denominators 2 ** 0 to 2 ** this.
 NUMERATORS, EXPONENTS = 32, 5
-#: What stands for a meter that cannot.
+#: Written in place of other meters: 4/4, as numerator and exponent.
 COMMON = (4, 2)
 
 
@@ -39,7 +40,7 @@ class Meter(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Of a bar."""
+        """The steps of a bar."""
         return self.numerator * 4 * STEPS // 2**self.exponent
 
     @classmethod
@@ -58,7 +59,7 @@ class Meter(NamedTuple):
 
 def nearest(steps: np.ndarray) -> np.ndarray:
     """(n,) places after a bar line, in steps with a fraction -> the nearest on a grid, int64."""
-    steps = np.round(steps, 6)  # seconds of a file are not exact; a tie is to be one
+    steps = np.round(steps, 6)  # seconds of a file are not exact: the middle shall be the middle
     quarter = np.floor(steps / STEPS)
     between = (PLACES[1:] + PLACES[:-1]) / 2
     within = PLACES[np.searchsorted(between, steps - quarter * STEPS, side="right")]
@@ -68,10 +69,11 @@ def nearest(steps: np.ndarray) -> np.ndarray:
 class Bars:
     """The bars of a piece on the clock of its file.
 
-    score  whose tempo and meter marks count;  until  seconds up to which there are bars
+    score  has the tempo and meter marks
+    until  seconds up to which there are bars
 
-    Where the beats are later than their marks, whole bars of the first meter stand before the first
-    one, back to second 0: a note there is a pick-up.
+    If the first beat is later than second 0, whole bars of the first meter are added before the
+    first bar, back to second 0: notes there are a pick-up.
     """
 
     def __init__(self, score: Score, until: float) -> None:
@@ -79,7 +81,7 @@ class Bars:
         last = float(np.round(self.clock.quarters(until) * STEPS, 6))
         marks = np.round(self.clock.meter_at * STEPS, 6)
         lines, begin = [], 0
-        #: (step, meter) from which on bars are as long as the meter has it.
+        #: (step, meter): from that step on bars have that meter.
         self.meters: list[tuple[int, Meter]] = []
         for number, mark in enumerate(self.clock.meters):
             meter = Meter.of(mark)
@@ -97,7 +99,7 @@ class Bars:
                 break
         opening, meter = self.meters[0]
         earliest = float(np.round(self.clock.quarters(0.0) * STEPS, 6))
-        #: How many bars stand before the first one.
+        #: The number of bars that are added before the first one.
         self.before = max(int(np.ceil((opening - earliest) / meter.steps)), 0)
         self.meters[0] = (opening - self.before * meter.steps, meter)
         lines.insert(0, opening + np.arange(-self.before, 0) * meter.steps)
@@ -105,14 +107,15 @@ class Bars:
         self.lines = np.append(np.concatenate(lines), begin)
 
     def place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Times -> (steps on the grid, from the first bar on; how many steps each was moved)."""
+        """Times in seconds -> the nearest steps on the grid, counted from the first bar, and the
+        number of steps, with a fraction, by which each was moved."""
         steps = np.round(self.clock.quarters(seconds) * STEPS, 6)
         line = self._line(steps)
         places = np.minimum(line + nearest(steps - line), self.after(steps))
         return places, np.abs(places - steps)
 
     def next(self, steps: np.ndarray) -> np.ndarray:
-        """The next places on a grid after such places."""
+        """For each of ``steps``, the next later step on a grid."""
         line = self._line(steps)
         quarter, within = np.divmod(steps - line, STEPS)
         after = PLACES[np.searchsorted(PLACES, within, side="right")]

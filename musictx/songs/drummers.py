@@ -17,7 +17,7 @@ from musictx.chords import marked
 from musictx.errors import UserError
 from musictx.notes import DRUMS, Score
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST, USUAL_WEIGHT
+from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
@@ -67,7 +67,7 @@ def of_style(
     if style is not None and style not in names:
         instead = f"expected one of {', '.join(names)}" if names else "this model knows no styles"
         raise UserError(f"style={style}: {instead}")
-    weight = USUAL_WEIGHT if style is None else STYLE_WEIGHT
+    weight = 1.0 if style is None else STYLE_WEIGHT
     tones = np.asarray(table.value_of[slice(*table.range("drum"))])
     some, fills = (styles.get(name, ()) for name in (style or USUAL, FILLS))
     return [

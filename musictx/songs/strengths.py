@@ -57,6 +57,6 @@ OVERHANG = 2.5
 # ---------------------------------------------------------------------------------- drummers.py
 #: A stroke is never less likely than this, nor likelier. Taste.
 RAREST, SUREST = 0.02, 0.95
-#: The weight of a drummer whose style was asked for, and of the usual ones. "styles of drums, and
+#: The weight of a drummer whose style was asked for; the usual ones have 1. "styles of drums, and
 #: new sections that are unlike the first": half the weight leaves fewer styles nearest their own.
-STYLE_WEIGHT, USUAL_WEIGHT = 2.0, 1.0
+STYLE_WEIGHT = 2.0

@@ -1,7 +1,7 @@
-"""The music that a page shows, as a value that operations change; nothing here knows files.
+"""The music that a page shows, as an object that operations change; it does not depend on files.
 
-Notes have numbers that are given once and never again, so that a page, a proposal and the history
-mean the same note whatever happened in between.
+Each note has a number that no other note ever gets, so that a page, a proposal and the history mean
+the same note whatever happened in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Numb
 from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused, checked
 
-#: Quarter notes a minute that a MIDI file can say.
+#: The slowest and fastest tempo that a MIDI file can hold, in quarter notes a minute.
 SLOWEST, FASTEST = 3.6, 6e7
 
 
@@ -27,11 +27,11 @@ class Document:
     """A piece as the studio keeps it; times in seconds.
 
     notes     number -> (start, end, pitch, velocity, track)
-    locked    numbers of the notes that composing leaves as they are
+    locked    numbers of the notes that composing does not change
     next_id   the number of the next new note
-    accepted  the proposals that are in the piece, which notes they brought and which left for them
+    accepted  the proposals in the piece, each with the notes that it added and those it replaced
     fermatas, markers, lyrics, composer   see :class:`musictx.notes.Score`
-    favourites  (take, proposal) of those that somebody marked
+    favourites  (take, proposal) of the proposals that the user marked
     """
 
     name: types.Name = ""
@@ -63,8 +63,8 @@ class Document:
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
     def apply(self, change: Change) -> Change:
-        """Do ``change``, and give the change that undoes it. :meth:`check` comes before, or
-        :meth:`fits` where it was checked when it was written down."""
+        """Apply ``change``, and return the change that undoes it. Call :meth:`check` before, or
+        only :meth:`fits` for a change from the history, which was checked when it was saved."""
         back = self._inverse(change)
         for number in change.remove:
             del self.notes[number]
@@ -99,8 +99,9 @@ class Document:
         )
 
     def check(self, change: Change, limits: StudioLimits) -> Change:
-        """``change`` as it can be applied, without the pedals of tracks that leave, and with what
-        is ``added`` of tracks; else :class:`Refused` in one sentence."""
+        """``change`` in the form that can be applied: without the pedals of tracks that it removes,
+        and with ``added`` set in its tracks. Raises :class:`Refused` in one sentence if it cannot
+        be applied."""
         self.fits(change)
         new = _added(change)
         back = {number for row in change.reject for number, *_ in row.notes} - self.notes.keys()
@@ -143,8 +144,8 @@ class Document:
         return dataclasses.replace(change, tracks=tracks)
 
     def fits(self, change: Change) -> None:
-        """:class:`Refused` unless the notes that ``change`` takes or changes are there, and the
-        tracks of all notes after it: then :meth:`apply` can do it."""
+        """Raises :class:`Refused` unless :meth:`apply` can do ``change``: the notes that it removes
+        or changes exist, and so do the tracks of all notes after it."""
         changed = [number for number, *_ in change.change]
         for what, numbers in (("remove", change.remove), ("change", changed)):
             _distinct(what, numbers)
@@ -164,10 +165,11 @@ class Document:
             raise Refused(f"tracks: there are notes on track {min(used - ids)}, which is missing")
 
     def accepting(self, take: int, proposal: Mapping[str, Any], label: str) -> Change:
-        """The change that brings the notes of a ``proposal`` of a take, and takes away those that
-        it replaces. Another proposal of the same take leaves for it: its notes go, and what it had
-        replaced comes back, unless this one or another take replaces it too. A track that new ones
-        leave without notes goes."""
+        """The change that adds the notes of a ``proposal`` of a take, and removes those that it
+        replaces. If another proposal of the same take is in the piece, it is removed first: its
+        notes are removed, and the notes that it had replaced return, unless this proposal or
+        another take replaces them, too. A track without notes is removed if the proposal has new
+        tracks."""
         earlier = [row for row in self.accepted if row.take == take]
         of_other_takes = [row for row in self.accepted if row.take != take]
         earlier_notes = {n for row in earlier for n in range(row.first, row.first + row.amount)}
@@ -189,7 +191,8 @@ class Document:
             used |= {row[5] for row in new}
             empty = {self.notes[number][4] for number in leaving} - used
             tracks = tuple(track for track in tracks if track.id not in empty)
-        # What leaves comes back where another proposal keeps it, also what is away for another one.
+        # All replaced notes are kept for their return, also those that are replaced already by the
+        # proposal of another take.
         replaced = [(number, *self.notes[number]) for number in sorted(leaving - earlier_notes)]
         away = {note[0]: note for row in self.accepted for note in row.notes}
         replaced += [note for number, note in away.items() if number in replaces]
@@ -202,7 +205,7 @@ class Document:
             tuple(replaced),
             tuple(track for track in tracks_before if track not in tracks),
         )
-        # A take that replaced notes of the proposal that leaves has these no more to give back.
+        # A take that replaced notes of the removed proposal must not return these later.
         changed = [row for row in of_other_takes if {n for n, *_ in row.notes} & earlier_notes]
         fewer = (tuple(n for n in row.notes if n[0] not in earlier_notes) for row in changed)
         return Change(
@@ -217,9 +220,10 @@ class Document:
     def _returning(
         self, earlier: Collection[Accepted], absent: set[int], played: set[int]
     ) -> tuple[tuple[Track, ...], list[NamedNote]]:
-        """What the ``earlier`` proposals replaced, without the notes that stay ``absent`` whatever
-        comes: all tracks, with those that left with it and are ``played`` again or have notes of
-        it, and its notes, but for those of a track that was deleted."""
+        """The tracks and notes that return when the ``earlier`` proposals are removed. Returns all
+        tracks, including those that these proposals had removed and that are ``played`` again or
+        have returning notes; and the notes that they had replaced, except those that stay
+        ``absent`` and those of tracks that were deleted since."""
         left = {track.id: track for row in self.accepted for track in row.tracks}
         ids = left.keys() | {track.id for track in self.tracks}
         notes = [n for row in earlier for n in row.notes if n[0] not in absent and n[5] in ids]

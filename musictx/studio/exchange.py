@@ -193,7 +193,8 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
         return []
     from musictx.songs.chord_recognition import recognised
 
-    names = [(time, str(chord)) for time, chord in recognised(score_of(document))]
+    chords = recognised(score_of(document))
+    names: list[tuple[Any, ...]] = [(time, str(chord)) for time, chord in chords]
     return [(*row, symbol_of(row[1])) for row in names] if symbols else names
 
 

@@ -64,7 +64,7 @@ class Request:
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        given = {"seed": seed, "samples": self.samples, **more}
+        given: dict[str, Any] = {"seed": seed, "samples": self.samples, **more}
         if self.task == "harmonise":
             drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
             given |= {"sampling": drawn}

@@ -28,7 +28,7 @@ from musictx.studio.models import Model
 from musictx.studio.outcomes import Outcome, Tracks
 from musictx.studio.session import Session
 
-#: A larger take is none, MB: a damaged one fills the memory.
+#: The largest file of a take that is read, MB: a damaged one could fill the memory.
 MOST_MB = 64
 #: States of a take or proposal that is not over.
 RUNNING = ("waiting", "composing")
@@ -62,7 +62,7 @@ class Proposal:
 
 @dataclass
 class Take:
-    """One request and what came of it, as pages see it."""
+    """One request and its results, as pages see them."""
 
     id: Annotated[int, Field(ge=1, le=10**9)]
     task: str
@@ -98,7 +98,7 @@ class Take:
         return state
 
     def finish(self, state: State, error: str | None = None) -> None:
-        """It is over: what is not done of it never will be."""
+        """Set the final state of the take; its unfinished proposals count as failed."""
         self.state, self.place, self.error = state, 0, error
         for one in self.proposals:
             if one.state in RUNNING:
@@ -143,7 +143,7 @@ _TAKE = TypeAdapter(Take)
 
 
 def _restored(data: bytes) -> Take:
-    """A take from its file; ``ValueError`` and others for what hands or disks have damaged."""
+    """A take from its file. Raises ``ValueError`` and other exceptions for a damaged file."""
     state = json.loads(data)
     for one in state["proposals"]:
         if one["state"] in RUNNING:  # notes that sounded without an end went with the process
@@ -161,7 +161,7 @@ def stem(number: int) -> str:
 
 
 def save(folder: Path, take: Take) -> None:
-    """Write down how a take stands, in the folder of its session."""
+    """Write the state of a take into the folder of its session."""
     text = json.dumps(asdict(take), separators=(",", ":"), allow_nan=False)
     write_text(folder / "takes" / f"{stem(take.id)}.json", text)
 

@@ -1,9 +1,8 @@
-"""Control tokens: what music is to be like, in front of it, and where its parts begin.
+"""Control tokens before the music, which describe it, and marks between its parts.
 
-Four kinds say how dense, loud, high and full the music is, each by a number of level, 0 for "any":
-a model that has seen them in training, now and then left out, can be steered by them. Three marks
-of one value each divide a window (``tokens/layout.py``). None of them is ever drawn, and decoding
-passes over them.
+Four kinds say how dense, loud, high and full the music is, each by a level, 0 for "any". A model
+that was trained with them, sometimes left out, can be steered by them. Three marks divide a window
+into parts (``tokens/layout.py``). None of these tokens is ever drawn, and decoding skips them.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from musictx.config.levels import LEVELS
 
 
 class Control(NamedTuple):
-    """One property of music: ``edges`` between its levels, such that level n (1, 2, ...) reaches
-    from edge n - 1 to below edge n; ``unit`` and ``words`` as people ask for it."""
+    """One property of music."""
 
+    #: The bounds of its levels: level n (1, 2, ...) reaches from edge n - 1 to below edge n.
     edges: tuple[float, ...]
     unit: str
+    #: The words that users may give instead of numbers.
     words: Mapping[str, float]
 
 
@@ -78,5 +78,5 @@ def _covered(starts: np.ndarray, ends: np.ndarray) -> float:
 
 
 def levels(values: Mapping[str, float]) -> list[int]:
-    """Values of some controls -> a level of each, 0 for those without one, or with 0."""
+    """Values of some controls -> the level of every control; 0 without a value or for 0."""
     return [level(name, values[name]) if values.get(name) else 0 for name in CONTROLS]

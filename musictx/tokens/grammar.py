@@ -17,7 +17,7 @@ from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.stream import Velocities
 from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
-#: Drums that wait for a release sound at their pitch and so much.
+#: The pitch of a sounding drum is its number plus this, so that it differs from other pitches.
 DRUM = 128
 #: Strikes that are remembered: more than four seconds of the densest music.
 REMEMBERED = 128
@@ -114,8 +114,8 @@ class Sounding:
 class GrammarState:
     """A half-written piece: what may follow, what sounds, and where in time it has come.
 
-    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut). A
-    grammar writes what raises ``NotImplementedError`` here.
+    Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
+    Grammars are subclasses.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -125,7 +125,7 @@ class GrammarState:
         self.sounding = Sounding()
         #: Notes struck so far.
         self.notes = 0
-        self._mask: np.ndarray | None = None  # what may come next, where that has been asked
+        self._mask: np.ndarray | None = None  # the cached result of `allowed`
 
     @property
     def seconds(self) -> float:
@@ -138,11 +138,11 @@ class GrammarState:
         return None
 
     def _allowed(self) -> np.ndarray:
-        """What :meth:`allowed` gives."""
+        """Computes :meth:`allowed`."""
         raise NotImplementedError
 
     def _take(self, kind: str, value: int) -> Sequence[Change] | None:
-        """What :meth:`advance` does with an id that may come, and gives."""
+        """Write an allowed id; returns the same as :meth:`advance`."""
         raise NotImplementedError
 
     def _passes(self, token_id: int) -> bool:
@@ -151,10 +151,10 @@ class GrammarState:
         return False
 
     def _cut(self) -> None:
-        """The piece does not begin here: something stood before."""
+        """The prefix begins with ``cut``: it is not the beginning of the piece."""
 
     def _where(self) -> str:
-        """Where the next id stands, for people."""
+        """The place of the next id in words, for error messages."""
         return "here"
 
     def _may_come(self, token_id: int) -> bool:
@@ -170,8 +170,9 @@ class GrammarState:
         return self._mask
 
     def advance(self, token_id: int) -> Sequence[Change] | None:
-        """Write one id, and give what it does to notes; ``None`` from tokens that show it only when
-        a piece is whole. Raises ``ValueError`` if it is not allowed here."""
+        """Write one id, and return the notes that it begins or ends; ``None`` for tokens whose
+        notes are certain only when the piece is complete. Raises ``ValueError`` if the id is not
+        allowed."""
         table = self._vocabulary
         inside = 0 <= token_id < table.size
         if not inside or not self._may_come(token_id):
@@ -181,9 +182,9 @@ class GrammarState:
         return self._take(*table.tokens[token_id])
 
     def read(self, prefix: np.ndarray | Sequence[int]) -> None:
-        """Advance by all of ``prefix`` that is of the piece: one ``bos`` or ``cut`` before it, and
-        what stands ahead, is passed over. Raises ``ValueError`` naming the place of the first id
-        that cannot stand there."""
+        """Advance by the ids of the piece in ``prefix``; a ``bos`` or ``cut`` at the beginning,
+        control tokens and given notes ahead are skipped. Raises ``ValueError`` naming the place of
+        the first id that is not allowed."""
         for place, token_id in enumerate(np.asarray(prefix).reshape(-1).tolist()):
             if place == 0 and token_id in (BOS, CUT):
                 if token_id == CUT:
@@ -247,7 +248,7 @@ class PerformanceState(GrammarState):
         self._may_shift = False
         self._velocity: int | None = None
         self._program_known = False
-        #: Which kinds may come depends on little: mask by that little; copies share the table.
+        #: Which kinds may come depends on a few flags: flags -> mask; copies share this cache.
         self._masks: dict[tuple[str | bool, ...], np.ndarray] = {}
 
     @property
@@ -298,8 +299,8 @@ class PerformanceState(GrammarState):
         return kind != "note_off" or (self.sounding.program, value) in self.sounding
 
     def _open(self, kind: str) -> bool:
-        """Whether ids of ``kind``, one of ``_kinds``, may come, but for those that change nothing
-        and releases of what does not sound."""
+        """Whether ids of ``kind``, one of ``_kinds``, may come. Of these ids, velocities and
+        programs that change nothing and releases of silent notes are excluded elsewhere."""
         last = self._last
         if last == "eos":
             return kind == "eos"

@@ -73,7 +73,8 @@ def control_prefix(
 
 
 def truncated(ids: np.ndarray, room: int, vocabulary: Vocabulary) -> np.ndarray:
-    """The first ``room`` ids, but for what leads to an event that is no longer there."""
+    """At most the first ``room`` ids, up to the last complete event: a velocity or time shift whose
+    event is cut off is left out, too."""
     if len(ids) <= room:
         return ids
     kinds = [n for n, name in enumerate(vocabulary.kinds) if name in ev.KINDS]

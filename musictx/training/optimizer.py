@@ -1,4 +1,4 @@
-"""The options of ``config.OptimConfig`` -> an optimizer, and which parameter learns how."""
+"""The options of ``config.OptimConfig`` -> an optimizer, and its groups of parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from musictx.errors import ConfigError, reason
 from musictx.training.muon import Muon
 from musictx.training.schedule import learning_rate
 
-#: What fine-tuning takes of the usual learning rate.
+#: The default learning rate of fine-tuning, as a share of that of training from scratch.
 FINE_TUNING = 0.2
 #: A warm-up longer than this share of the steps would leave too little to train at full rate.
 MOST_WARMUP = 0.2
@@ -79,8 +79,9 @@ def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> tor
 
 
 def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
-    """Take AdamW's kernel for CUDA or leave it, whatever kernel the loaded state was made by; this
-    one wants the counts of steps where the parameters are. Other classes stay as they are.
+    """Switch AdamW's fused CUDA kernel on or off, whatever the loaded state was saved with. The
+    fused kernel needs the counts of steps on the device of the parameters. Optimizers of other
+    classes are not changed.
     """
     if type(optimizer) not in (torch.optim.AdamW, Muon):
         return
@@ -99,7 +100,7 @@ def parameter_groups(
     adamw_lr: float = 1.0,
     table_lr: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Groups for the optimizer: what decays, what Muon steps, what has its own learning rate.
+    """Groups for the optimizer, by weight decay, by AdamW or Muon, and by learning rate.
 
     Only the matrices of ``nn.Linear`` layers decay. Biases, norms, embeddings and the tables of
     relative positions are scales and look-ups, not maps: pulling them to zero forgets rare tokens

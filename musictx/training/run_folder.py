@@ -64,9 +64,9 @@ FREE = {
     "trainer.flags.enable_model_summary",
 }
 FREE_GROUPS = ("sampling.", "logger.")
-#: With ``init=FOLDER`` these come from the folder, but for a dropout that is given.
+#: With ``init=FOLDER`` these options are taken from the folder, except ``model.dropout`` if set.
 FROM_INIT = ("model.", "position.", "tokenizer.")
-#: Settings that a refusal names.
+#: The most differences of settings that an error message names.
 MOST_NAMED = 3
 
 
@@ -179,7 +179,7 @@ class RunFolder:
             )
 
     def begin(self, config: TrainConfig, applied_to: Mapping[str, str], *, musictx: str) -> None:
-        """Make the folder, or take it over from the session before; the run is not finished now.
+        """Create the folder, or prepare that of an earlier session; the run counts as unfinished.
 
         Raises ``UserError`` as :meth:`check` does.
         """
@@ -291,5 +291,5 @@ def one_process(
             path.unlink()
         lock.release()
         for folder in created:
-            with suppress(OSError):  # what is not empty stays
+            with suppress(OSError):  # a folder that is not empty stays
                 folder.rmdir()

@@ -40,7 +40,8 @@ def build_trainer(
     callbacks: Sequence[pl.Callback] = (),
     loggers: Sequence[Any] | bool = (),
 ) -> pl.Trainer:
-    """Lightning's Trainer for a run in ``folder``; an epoch is endless, steps or the clock count.
+    """Lightning's Trainer for a run in ``folder``. An epoch has no end: steps or the time limit end
+    the run.
 
     Raises ``UserError`` for a device or a strategy that this machine does not have, and for flags
     that Lightning refuses.
@@ -61,7 +62,7 @@ def build_trainer(
         "logger": loggers if isinstance(loggers, bool) else list(loggers) or False,
         "enable_checkpointing": any(isinstance(c, pl.callbacks.Checkpoint) for c in callbacks),
         "use_distributed_sampler": False,  # the data module shares the rows
-        "inference_mode": False,  # tensors made in validation may be met again in training
+        "inference_mode": False,  # tensors made in validation may be used in training
     }
     try:
         return pl.Trainer(**flags, plugins=[AtomicCheckpoints()])
@@ -161,7 +162,7 @@ def _placed(node: Any, folder: str) -> Any:
 
 
 def precision(name: str, accelerator: str) -> Any:
-    """``trainer.precision``, with auto and fast decided."""
+    """``trainer.precision``, where auto and fast are replaced by a precision for this machine."""
     if name not in ("auto", "fast"):
         return name
     on_gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
@@ -173,8 +174,8 @@ def precision(name: str, accelerator: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Within it Lightning prints no tips, and no warnings of what is meant to be so here; what an
-    option asks for (``trainer.profiler``, ``trainer.enable_model_summary``) is printed."""
+    """Within this context Lightning prints no tips, and no warnings about what musictx does on
+    purpose; the output of ``trainer.profiler`` and ``trainer.enable_model_summary`` is printed."""
     levels = {"pytorch_lightning": logging.ERROR, "lightning_fabric": logging.ERROR}
     levels["pytorch_lightning.profilers.profiler"] = logging.INFO
     levels["pytorch_lightning.callbacks.model_summary"] = logging.INFO

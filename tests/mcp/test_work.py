@@ -99,7 +99,7 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
         ("continue", {"primer_base64": ""}, "primer_base64: .*the file is empty"),
         ("continue", {"primer": "a.mid", "primer_base64": "TVRoZA=="}, "give one of them"),
         ("continue", {"primer": "a" * 5000}, "primer=.{200}[.]{3}: expected a file with"),
-        ("generate", {"model": "/nowhere"}, "no such model that comes along"),
+        ("generate", {"model": "/nowhere"}, "no such included model"),
         ("render", {"files": ["~/.ssh/id_rsa"]}, "expected a file with the ending"),
         ("render", {"files": ["ode_to_joy"], "soundfont": "x.txt"}, "soundfont=x.txt: expected"),
     ],

@@ -9,8 +9,8 @@ import torch
 
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
-from musictx.notes import DRUMS, Score
-from musictx.sampling import copying, engine
+from musictx.notes import DRUMS
+from musictx.sampling import engine
 from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.stream import Stream
@@ -110,17 +110,6 @@ def test_looking_back_on_less_is_possible_while_it_runs(piano):
     assert times == sorted(times)
     again = stream(piano, context=32)
     assert list(islice(again, 40)) == first
-
-
-def test_what_was_said_comes_again(piano, monkeypatch):
-    """Eighteen notes, and the first ten again half a minute later: what followed them follows."""
-    monkeypatch.setattr(copying, "STRIKE_GAIN", 100.0)
-    tune = [int(pitch) for pitch in np.random.default_rng(0).permutation(np.arange(48, 84))[:18]]
-    rows = [(n * 0.5, n * 0.5 + 0.4, p, 64, 0, False, 0) for n, p in enumerate(tune)]
-    rows += [(start + 30, end + 30, *note) for start, end, *note in rows[:10]]
-    primer = encode_primer(piano, Score(notes=rows))
-    music = stream(piano, primer, context=600)
-    assert list(islice((event.pitch for event in music if event.on), 5)) == tune[10:15]
 
 
 def test_closing_it_stops_it(piano):

@@ -25,8 +25,8 @@ def complete(
     """``config`` as a dict of all that :func:`build` needs: checked, with the scheme's default
     where an option is None, for a model of ``context`` tokens and ``width`` channels.
 
-    ``coordinates`` may stand among the options; ``concat_sinusoids`` and ``periods`` are left out
-    where they add nothing. Raises :class:`ConfigError` by name for what cannot be.
+    The options may include ``coordinates``; ``concat_sinusoids`` and ``periods`` are left out where
+    they add nothing. Raises a :class:`ConfigError` that names an unknown or wrong option.
     """
     given = plain(config)
     coordinates = given.pop("coordinates", None)
@@ -55,7 +55,7 @@ def build(
     """The scheme of ``config``, such as {"name": "huang", "max_distance": 512}, for a model of
     ``layers`` layers; options that are left out, or None, follow from ``context`` and ``width``.
 
-    Raises :class:`ConfigError` for a name, an option or a number that cannot be.
+    Raises :class:`ConfigError` for an unknown name or option, or a number out of bounds.
     """
     given = complete(config, context=context, width=width)
     name = given.pop("name")

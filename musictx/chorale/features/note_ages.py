@@ -1,9 +1,9 @@
-"""How long each voice of a grid has held its note: half of what a chorale leaves to guess.
+"""A feature of chorales: for how many steps each voice has held its note.
 
-Where voices are written in turn, one token a step each, a held note is the same id once more. How
-often it has come is a sum over the past that attention computes again and again; this feature adds
-it for all voices, at the input and before the output (repetition counts as in TonicNet,
-Peracha 2020, section 3).
+When voices are written in turn, with one token a step each, a held note is the same id again. Its
+age is a sum over the past that attention would have to compute at each step. This feature adds the
+ages of all voices, at the input and before the output (repetition counts as in TonicNet, Peracha
+2020, section 3).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class NoteAges(Feature):
 
 
 def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
-    """For each of ``ids`` (B, N) for how many steps its voice has sounded it: 1 to AGES, and 0 for
-    what opens a piece or is missing."""
+    """(B, N) the age of the note of each id: the number of steps for which its voice has held it, 1
+    to AGES; 0 for the first id of a piece and for missing ids (-1)."""
     same = torch.zeros_like(ids, dtype=torch.bool)
     same[:, voices:] = (ids[:, voices:] == ids[:, :-voices]) & (ids[:, voices:] >= 0)
     same &= places > voices
@@ -82,8 +82,8 @@ def ages(ids: Tensor, places: Tensor, voices: int) -> Tensor:
 
 
 def runs(true: Tensor, stride: int) -> Tensor:
-    """How far back ``true`` (..., N) holds without a break, counted in places, at the places n,
-    n - stride, n - 2 stride, ...: 0 where it does not hold at n. int64 (..., N)."""
+    """(..., N) int64: the length of the run of true values that ends at each place n, among the
+    places n, n - stride, n - 2 stride, ..., times ``stride``; 0 where ``true`` is false at n."""
     total = true.shape[-1]
     lanes = F.pad(true, (0, -total % stride)).unflatten(-1, (-1, stride)).transpose(-1, -2)
     index = torch.arange(1, lanes.shape[-1] + 1, device=true.device, dtype=torch.int32)

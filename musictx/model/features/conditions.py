@@ -41,7 +41,7 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Classes of time until a given note is struck, and until one ends, by upper bounds in steps.
 START_STEPS, END_STEPS = (1, 4, 10, 25, 50, 100, 200, 400), (1, 10, 50, 200)
-#: Which classes of starts count as one where intervals are measured; the others do not count.
+#: The kind of each class of starts in scores of intervals; classes of kind -1 do not count there.
 INTERVAL_KINDS = (0, 0, 0, 1, 1, 2, 2, -1, -1)
 #: Parts of a window: before all marks, given notes, music, music to be composed.
 PARTS = BEFORE_MARKS, KNOWN, STREAM, HERE = range(4)
@@ -74,15 +74,15 @@ class ConditionOptions(Options):
 class Conditions(PitchFeature):
     """Embeddings of controls and given notes ahead, and scores of what may come next.
 
-    size      how many ids there are
+    size      number of ids
     steps, starts, ends   ranges of ids as in ``coordinates.ranges``: the time they take, the pitch
               that they strike or end
     controls  of each control the range [first, stop) of its ids, by level
-    marks     the ids after which given notes, the music, what is to be composed begin
-    chords    how many learned weightings of intervals there are, 0 for none
+    marks     the ids after which given notes, the music, and the music to be composed begin
+    chords    number of learned weightings of intervals, 0 for none
 
-    Everything begins at zero or without effect: a model that is given this later computes at first
-    what it did before.
+    All parameters begin at zero, or so that they have no effect: a trained model to which the
+    feature is added computes the same as before at first.
     """
 
     name = "conditions"
@@ -196,7 +196,7 @@ class Conditions(PitchFeature):
             now = time[:, new].contiguous()
             clock = [time.gather(1, at.clamp(min=0)) for at in (at_given, at_stream, at_here)]
             moment = clock[0] + now - clock[2]  # now, on the clock of the given notes
-            # From here on stands what is written of this step.
+            # The index of the first token that is written at the present step.
             since = torch.maximum(torch.searchsorted(time, now), at_here + 1)
             gaps = []
             for events in (self.starts[every], self.ends[every]):
@@ -281,15 +281,18 @@ class Conditions(PitchFeature):
 
 
 def _next(pitch: Tensor, time: Tensor, moment: Tensor, first: Tensor, written: Tensor) -> Tensor:
-    """(B, T, pitches): when each pitch has its next event, at ``moment`` (B, T) or later; later
-    where that of now is ``written`` (B, T, pitches). 2 ``NEVER`` where there is none.
+    """(B, T, pitches): the time of the next event of each pitch, 2 ``NEVER`` where there is none.
 
-    pitch  (B, N) of the tokens that are events, -1 for the others;  time  (B, N), which does not
-    fall;  first  (B, T) a token before which none counts
+    pitch    (B, N): the pitch of each token that is an event, -1 for other tokens
+    time     (B, N): ascending times of the tokens
+    moment   (B, T): the present time; only events at it or later count
+    first    (B, T): index of the first token that counts
+    written  (B, T, pitches): whether the event at the present time is written already, so that only
+             later ones count
     """
     rows, total = pitch.shape
     pitches = written.shape[-1]
-    # The last token first, after a place for none; along memory, as in ``latest``.
+    # Tokens in reverse order, after an entry for "none"; contiguous in memory, as in ``latest``.
     table = time.new_full((rows, pitches + 1, total + 1), 2 * NEVER)
     at = torch.where(pitch >= 0, pitch, pitches)
     table[:, :, 1:].scatter_(1, at.flip(1)[:, None], time.flip(1)[:, None])

@@ -31,7 +31,7 @@ CLASSES, NO_ROOT = 12, 12
 STRETCHES = 4
 #: Channels of the networks that read music from each pitch class upwards.
 HIDDEN = 32
-#: Steps of half a bar, and those of a note that count at most.
+#: Steps of half a bar of 4/4; also the most steps of a note that count in shares of time.
 HALF = LONGEST = 2 * STEPS
 #: What comes next: something else, a root, a quality, a pitch.
 OTHER, ROOT, QUALITY, PITCH = range(4)
@@ -56,10 +56,13 @@ class HarmonyState(NamedTuple):
 class TransposedMLP(nn.Module):
     """A network that reads the music transposed to each pitch class.
 
-    width  of the states, its other input;  qualities  of chords;  count  outputs
+    width      width of the states ``x``, its other input
+    qualities  number of qualities of chords
+    count      number of outputs for each pitch class
 
-    For class c, ``out(gelu(ahead turned down by c + chord as it lies from c + map(x)))``; the last
-    map begins at zero.
+    The output for pitch class c is ``out(gelu(A + C + S))``: A is a linear map of the pitch classes
+    ahead, transposed down by c; C is an embedding of the chord, by its quality and by the interval
+    from its root up to c; S is a linear map of x. ``out`` begins at zero.
     """
 
     def __init__(self, width: int, qualities: int, count: int) -> None:
@@ -89,11 +92,11 @@ class TransposedMLP(nn.Module):
 class Harmony(keys.GroupFeature):
     """Embeddings and scores of the chord in force and of given notes ahead.
 
-    size  how many ids there are
+    size    number of ids
     harmony, pitch, root, quality, length, meter   ranges of ids as in ``coordinates.ranges``
-    kinds   further ones, of ``group_keys.table``
+    kinds   further ranges, those of ``group_keys.table``
 
-    Everything begins at zero or without effect.
+    All parameters begin at zero, or so that they have no effect.
     """
 
     name = "harmony"
@@ -182,7 +185,8 @@ class Harmony(keys.GroupFeature):
         time = F.one_hot(self.tone[rows[:, :, 3]] % CLASSES, CLASSES) * time[..., None]
         so_far = F.pad(time.cumsum(1), (0, 0, 1, 0)).float()
 
-        # Where the next id stands: after the last group, and once its place is written, there.
+        # The place of the next id: that of the last group, or, once the place of the present group
+        # is written, that one.
         last, some = laid.last, laid.some
         lines = self.is_bar[rows[:, :, 1]]
         place = (self.place[rows[:, :, 1]] - 1).clamp(min=0)
@@ -216,15 +220,15 @@ class Harmony(keys.GroupFeature):
         return x + (seen.ahead @ self.classes + chord).to(x.dtype)
 
     def score(self, logits: Tensor, x: Tensor, seen: HarmonyState) -> Tensor:
-        """``logits`` (B, T, vocab) and what they add to those of roots, qualities and pitches."""
+        """``logits`` (B, T, vocab) plus the scores of roots, qualities and pitches."""
         logits = logits.clone()
 
         def turned(network: TransposedMLP, where: Tensor) -> Tensor:
             return network(x[where], seen.ahead[where], seen.root[where], seen.quality[where])
 
-        def add(where: Tensor, ids: slice, worth: Tensor) -> None:
+        def add(where: Tensor, ids: slice, scores: Tensor) -> None:
             rows = logits[where]
-            rows[:, ids] += worth
+            rows[:, ids] += scores
             logits[where] = rows
 
         root, note = seen.next == ROOT, seen.next == PITCH

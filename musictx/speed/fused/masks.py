@@ -1,7 +1,8 @@
-"""Packed pieces as the kernel takes them: codes, and bounds of what is seen.
+"""The mask of packed pieces in the form that the kernel reads: codes and bounds.
 
-A query sees a key if their codes are equal. Ids may stand in any order; the bounds say before which
-key (after which query) nothing is seen, so that no program looks at the others.
+A query sees a key if their codes are equal. Pieces may come in any order. For each query, the bound
+is the first key that it sees, and for each key, the last query that sees it, so that the kernel can
+skip all tiles beyond.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from musictx.attention.setting import Setting
 
 
 class Mask(NamedTuple):
-    """int32: codes, (B, Tq) and (B, Tk); the first key that each query may see, Tk if none, (B,
-    Tq); the place after the last query that may see each key, 0 if none, (B, Tk)."""
+    """Codes of pieces and bounds, all int32."""
 
-    query_codes: Tensor
-    key_codes: Tensor
-    key_first: Tensor
-    query_stop: Tensor
+    query_codes: Tensor  # (B, Tq)
+    key_codes: Tensor  # (B, Tk)
+    key_first: Tensor  # (B, Tq) index of the first key that each query sees; Tk if none
+    query_stop: Tensor  # (B, Tk) index after the last query that sees each key; 0 if none
 
 
 #: Pieces -> (their version, their mask): all layers of a pass have the same.
@@ -55,8 +55,8 @@ def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:
 
 
 def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
-    """Pieces by number, int64 (B, Tq) and (B, Tk): the place of the piece's first key, for queries
-    whose piece has no key the number of keys."""
+    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
+    first key of that piece, or the number of keys for a piece without keys."""
     ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
 
     def first_of(wanted: Tensor) -> Tensor:
