@@ -19,8 +19,9 @@ from musictx.notes import DRUMS
 from musictx.sampling import note_limits, pitches
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.feedback import EventFeedback
+from musictx.sampling.melody_repetition import MelodyRepetition
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.reprise import Reprise, can_return
+from musictx.sampling.reprise import Reprise
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
@@ -99,18 +100,20 @@ class Idiom:
     ) -> list[Penalty]:
         """The penalties of rows that begin a piece or continue one, but for those that hold around
         any music (:func:`.penalties.build`), in their order: the pitches that ``sampling`` leaves,
-        ``more``, programs, feedback to the ``targets`` of the controls, the return of the
-        subject. ``states`` are those after the primers."""
+        ``more``, programs, feedback to the ``targets`` of the controls, repetition.
+        ``states`` are those after the primers."""
         penalties = list(more)
         if pitches.asked(sampling):
             inside = pitches.pitch_sets(sampling, primers)
             rows = [pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside]
             penalties.insert(0, EachRow(rows))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
-        # A subject is of one part, and returns at its pitch.
-        free = sampling.habits and not pitches.asked(sampling)
-        if free and can_return(self.tokenizer):
-            penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
+        events = self.tokenizer.note_events
+        if sampling.habits and events is not None and events.longest_wait:
+            # A subject is of one part, and returns at its pitch.
+            if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
+                penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
+            penalties.append(EachRow([MelodyRepetition(self.tokenizer) for _ in primers]))
         return penalties
 
     def programs(

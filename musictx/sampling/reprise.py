@@ -25,12 +25,6 @@ class Subject(NamedTuple):
     breath: float
 
 
-def can_return(tokenizer: Tokenizer) -> bool:
-    """Whether tokens are events in seconds, of one part."""
-    events = tokenizer.note_events
-    return events is not None and bool(events.longest_wait) and "program" not in tokenizer.kinds
-
-
 def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
     """The first phrase of the music ``ids``: it ends before the onset after the longest wait, of
     those onsets that come :data:`PHRASE_SECONDS` after the first. ``None`` if there are none."""

@@ -30,6 +30,12 @@ POLYPHONY_GAIN = 5.0
 #: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 
+# ------------------------------------------------------------------------- melody_repetition.py
+#: Of the last so many intervals of the top line so many agree with those so many seconds ago, and
+#: the pitch that followed gains so many nats for each. "melodies of the piano that return, rhythms
+#: that stay, notes held into clashes".
+INTERVALS_COMPARED, INTERVALS_AGREE, RETURN_SECONDS, MELODY_GAIN = 8, 2, 6.0, 1.5
+
 # ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
 #: seconds after it was left. A phrase begins after a wait that is longer than this share of waits;
@@ -74,6 +80,9 @@ USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
 #: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
 #: one".
 ROWS_AT_ONCE = 16
+#: Ids in which earlier melodies are looked for, more than a model sees: a first theme stays in
+#: reach for minutes.
+MELODY_REACH = 16384
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
