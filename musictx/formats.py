@@ -9,8 +9,8 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -258,7 +258,7 @@ def find(folder: str | Path) -> list[Path]:
     """Every file of music (:data:`SUFFIXES`, upper or lower case) under ``folder``, sorted by path.
 
     Files and folders whose name begins with a dot are left out (macOS puts a ``._x.mid`` that is
-    no MIDI beside x.mid on foreign disks), and links to folders are not followed.
+    no MIDI beside x.mid on foreign disks); links to folders are followed as :func:`walk` does.
     Raises :class:`UserError` if ``folder`` is missing or not a folder.
     """
     folder = Path(folder)
@@ -277,25 +277,77 @@ class File(NamedTuple):
     mtime_ns: int
 
 
-def walk(root: str | Path, suffixes: tuple[str, ...], inside: str = "") -> Iterator[File]:
+def walk(
+    root: str | Path, suffixes: tuple[str, ...], real: set[str] | None = None
+) -> Iterator[File]:
     """The files under ``root`` that end in one of ``suffixes``, sorted by name, one folder at a
-    time. Links to folders are not followed, as a folder counts once; names that begin with a dot,
-    and what cannot be looked at, are passed over.
+    time. A folder or file that cannot be looked at is passed over.
 
-    inside  the part of ``root`` to list, "" or a name that ends in "/"
+    A link to a folder is followed unless it leads into ``root``, so that each folder is listed
+    once, and without a link if it is there without one. ``real`` are the real paths of other
+    folders, which are listed by themselves; those that links lead to are added.
     """
+    real = set() if real is None else real
+    real.add(os.path.realpath(root))
+    return _below(root, suffixes, real, "", False)
+
+
+def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
+    """The files under the folders ``roots``, one after the other, each folder among them once; the
+    name of a file has the value of its folder in front."""
+    real = {os.path.realpath(root) for root in roots}
+    for root, prefix in roots.items():
+        for file in walk(root, suffixes, real):
+            yield file._replace(name=prefix + file.name)
+
+
+def _below(
+    root: str | Path, suffixes: tuple[str, ...], real: set[str], inside: str, linked: bool
+) -> Iterator[File]:
+    """The files in the folder ``inside`` of ``root``; ``linked``: a link has led there."""
     try:
         with os.scandir(os.path.join(root, inside)) as scanned:
             # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
-            names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in scanned]
+            names = sorted(
+                (entry.name + "/" * is_folder, is_link)
+                for entry in scanned
+                if not entry.name.startswith(".")
+                for is_folder, is_link in [_kind(entry)]
+                if is_folder or entry.name.lower().endswith(suffixes)
+            )
     except OSError:
         return
-    for name in sorted(name for name in names if not name.startswith(".")):
+    for name, is_link in names:
+        path = os.path.join(root, inside, name)
         if name.endswith("/"):
-            yield from walk(root, suffixes, inside + name)
-        elif name.lower().endswith(suffixes):
-            path = os.path.join(root, inside, name)
-            with suppress(OSError):
-                status = os.stat(path)
-                if stat.S_ISREG(status.st_mode):
-                    yield File(inside + name, path, status.st_size, status.st_mtime_ns)
+            if linked or is_link:
+                target = os.path.realpath(path)
+                if target in real or (is_link and is_below(target, real)):
+                    continue
+                real.add(target)
+            yield from _below(root, suffixes, real, f"{inside}{name}", linked or is_link)
+            continue
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield File(f"{inside}{name}", path, status.st_size, status.st_mtime_ns)
+
+
+def _kind(entry: os.DirEntry[str]) -> tuple[bool, bool]:
+    """Whether this is a folder, or a link to one; and whether it is a link."""
+    if entry.is_dir(follow_symlinks=False):
+        return True, False
+    is_link = entry.is_symlink()
+    return is_link and os.path.isdir(entry.path), is_link
+
+
+def is_below(folder: str, real: Collection[str]) -> bool:
+    """Whether :func:`walk` finds ``folder`` below one of ``real``: all are real paths."""
+    path = Path(folder)
+    while not path.name.startswith(".") and path != path.parent:
+        path = path.parent
+        if str(path) in real:
+            return True
+    return False

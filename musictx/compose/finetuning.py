@@ -12,7 +12,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,15 +99,12 @@ def contents_of(folders: Sequence[str]) -> FolderContents:
     from musictx import formats
     from musictx.grid import grid_of
 
+    roots = dict.fromkeys((Path(folder).expanduser() for folder in folders), "")
     notes, pianos, read, on_beats, seconds = 0, 0, 0, 0, 0.0
-    roots = [Path(folder).expanduser() for folder in folders]
-    every, again = (
-        chain.from_iterable(formats.walk(root, formats.SUFFIXES) for root in roots)
-        for _ in range(2)
-    )
-    files = sum(1 for _ in every)
+    files = sum(1 for _ in formats.walk_several(roots, formats.SUFFIXES))
     stride = max(1, files // FILES_READ)
-    for file in islice(again, 0, stride * FILES_READ, stride):
+    every = formats.walk_several(roots, formats.SUFFIXES)
+    for file in islice(every, 0, stride * FILES_READ, stride):
         try:
             score = formats.read(file.path)
         except UserError:  # preparing will say what is wrong

@@ -25,7 +25,7 @@ from musictx.config import CorpusConfig, Limits
 from musictx.config.checks import imported
 from musictx.data.shards import SPLITS
 from musictx.errors import UserError, shown
-from musictx.formats import SUFFIXES, File, walk
+from musictx.formats import SUFFIXES, File, is_below, walk, walk_several
 from musictx.notes import Score
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -130,10 +130,9 @@ class Folder:
     folders, each of whose files has the folder's name in front of its name.
 
     Names that begin with a dot are left out (macOS adds a ``._x.mid`` that is no MIDI to each x.mid
-    on foreign disks), links to folders are not followed, and each folder counts once, in whatever
-    order and however often it is given.
-
-    Raises ``UserError`` naming ``corpus.path`` if it is missing, not there, or without such files.
+    on foreign disks); links to folders are followed, and each folder counts once, in whatever order
+    and however often it is given. Raises ``UserError`` naming ``corpus.path`` if it is missing, not
+    there, or without such files.
     """
 
     published = False
@@ -170,9 +169,7 @@ class Folder:
 
     def files(self) -> Iterator[File]:
         """Every file of music, by its name in the corpus."""
-        for root, prefix in self.roots.items():
-            for file in walk(root, SUFFIXES):
-                yield file._replace(name=prefix + file.name)
+        return walk_several(self.roots, SUFFIXES)
 
     @cached_property
     def official(self) -> dict[str, str]:
@@ -200,7 +197,8 @@ def _prefixes(roots: list[Path]) -> dict[Path, str]:
     """The folders ``roots`` in order of their names, each once and none that lies in another, and
     "NAME/" in front of the names of its files; "" if there is one folder."""
     by_place = {root.resolve(): root for root in roots}
-    outer = [place for place in by_place if by_place.keys().isdisjoint(place.parents)]
+    places = [str(place) for place in by_place]
+    outer = [place for place in by_place if not is_below(str(place), places)]
     if len(outer) == 1:
         return {by_place[outer[0]]: ""}
     prefixes: dict[Path, str] = {}
@@ -220,9 +218,8 @@ class Maestro(Folder):
         super().__init__(path)
         if not self.official:
             raise UserError(
-                f"corpus.path={path}: MAESTRO's table (maestro-v3.0.0.csv) with the files that it "
-                "names is not in this folder; put it there, or use corpus=folder, which splits by "
-                "content"
+                f"corpus.path={path}: MAESTRO's table (maestro-v3.0.0.csv) is not in this folder; "
+                "put it there, or use corpus=folder, which splits by content"
             )
 
 
@@ -233,13 +230,29 @@ def official(root: Path) -> dict[str, str]:
     """Name -> split for the files that a table under ``root`` names.
 
     A table is a .csv with the columns ``split`` and ``midi_filename``. It names files relative to
-    its own folder.
+    its own folder. A file that is not there is looked for by its bare name (people move files out
+    of their folders), if that name is unique on both sides.
     """
     splits: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    listed: Counter[str] = Counter()
     for table in walk(root, (".csv",)):
         for name, split in _rows(table):
+            bare = PurePosixPath(name).name
+            listed[bare] += 1
             if (root / name).is_file():
                 splits.setdefault(name, split)
+            else:
+                missing.setdefault(bare, split)
+    single = {bare for bare in missing if listed[bare] == 1}
+    if single:
+        places: dict[str, list[str]] = {}
+        for file in walk(root, SUFFIXES):
+            if (bare := PurePosixPath(file.name).name) in single:
+                places.setdefault(bare, []).append(file.name)
+        for bare, names in places.items():
+            if len(names) == 1:
+                splits.setdefault(names[0], missing[bare])
     return splits
 
 

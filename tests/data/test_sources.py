@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -34,19 +35,33 @@ def test_a_folder_is_listed_in_the_order_of_the_names(tmp_path_factory, found):
     assert [file.name for file in formats.walk(root, (".mid",))] == sorted(expected)
 
 
-def test_links_to_files_are_read_and_links_to_folders_are_not_followed(tmp_path):
-    """So each folder counts once, and a link that leads back does no harm."""
-    a = write_songs(tmp_path / "a", [1])
-    (a / "back").symlink_to(tmp_path)
-    (a / "dead.mid").symlink_to(tmp_path / "nowhere")
-    (a / "linked.mid").symlink_to(a / "song-001.mid")
-    assert [file.name for file in formats.walk(a, (".mid",))] == ["linked.mid", "song-001.mid"]
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
+def test_every_folder_that_links_lead_to_is_listed_once(tmp_path_factory, links):
+    """Whatever leads where: the real files found are those that a plain search reaches."""
+    root = tmp_path_factory.mktemp("c").resolve()
+    places = [root / place for place in ("a", "a/b", "a/b/c", "d", "d/e", "f")]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "x.mid").write_bytes(b"")
+    for number, (at, to) in enumerate(links):
+        (places[at] / f"l{number}").symlink_to(places[to])
+    (places[0] / "dead").symlink_to(root / "nowhere")
+    reached, waiting = set(), [places[0]]
+    while waiting:
+        folder = waiting.pop().resolve()
+        if folder not in reached:
+            reached.add(folder)
+            waiting += [entry for entry in folder.iterdir() if entry.is_dir()]
+    found = [Path(file.path).resolve() for file in formats.walk(places[0], (".mid",))]
+    assert sorted(found) == sorted(folder / "x.mid" for folder in reached)
 
 
 def test_several_folders_are_one_corpus(tmp_path):
     a, b = write_songs(tmp_path / "a", [1, 2]), write_songs(tmp_path / "b", [2, 3])
     c = write_songs(tmp_path / "other" / "a", [4])
     (b / "m.csv").write_text("split,midi_filename\ntest,song-002.mid\n")
+    (b / "more").symlink_to(a)  # is one of them
     found = Folder([str(b), str(a), str(a / ".." / "a"), str(c)])
     names = ["a/song-001.mid", "a/song-002.mid", "a-2/song-004.mid"]
     names += ["b/song-002.mid", "b/song-003.mid"]
@@ -116,11 +131,24 @@ def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("table", [b"name,split\nsong-001.mid,test\n", bytes(range(256)) * 10])
-def test_another_table_gives_no_split(tmp_path, table):
-    write_songs(tmp_path / "a", [1])
-    (tmp_path / "a" / "maestro.csv").write_bytes(table)
-    assert Folder(str(tmp_path)).official == {}
+MOVED = HEADER + "Liszt,validation,2018,2018/song-001.mid\n"
+
+
+@pytest.mark.parametrize(
+    ("folders", "table", "official"),
+    [
+        (["flat"], MOVED.encode(), {"flat/song-001.mid": "validation"}),
+        (["a", "b"], MOVED.encode(), {}),  # whose of two files it is
+        (["a"], b"name,split\nsong-001.mid,test\n", {}),
+        (["a"], bytes(range(256)) * 10, {}),
+    ],
+    ids=["files moved away", "a name that is not unique", "another table", "no table"],
+)
+def test_of_which_file_a_split_is(tmp_path, folders, table, official):
+    for name in folders:
+        write_songs(tmp_path / name, [1])
+    (tmp_path / "maestro.csv").write_bytes(table)
+    assert Folder(str(tmp_path)).official == official
 
 
 def test_a_folder_that_cannot_be_a_corpus_is_one_sentence(tmp_path):
