@@ -10,17 +10,21 @@ per quarter note and names of tracks. Nothing here knows MIDI files (``midi/``),
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from musictx.beats import METER, TEMPO, Beats, Pulse
 from musictx.errors import UserError, shown
+
+if TYPE_CHECKING:
+    import pretty_midi
 
 #: One note. Times in seconds from the start of the piece; ``end >= start`` (zero length allowed).
 #: ``program`` is the General MIDI program 0..127, ``drum`` marks channel-10 percussion (its
@@ -249,6 +253,14 @@ class Score:
         if self.pulse is not None:
             more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
         return replace(self, notes=notes, file=b"", **more, **moved)
+
+    def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
+        """This piece as ``pretty_midi`` has it; :func:`musictx.read` is the way back."""
+        import pretty_midi
+
+        from musictx import midi
+
+        return pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(self)))
 
     def content_hash(self) -> str:
         """A fingerprint of what sounds: equal for files that hold the same notes.

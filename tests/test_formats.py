@@ -39,7 +39,8 @@ def test_files_are_read_by_what_they_hold_whatever_their_name(tmp_path) -> None:
 def test_objects_of_other_libraries_are_read() -> None:
     file = mido.MidiFile(file=io.BytesIO(midi.to_bytes(ONE)))
     expected = ONE.notes.tolist()
-    pretty = pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(ONE)))
+    pretty = ONE.to_pretty_midi()
+    assert isinstance(pretty, pretty_midi.PrettyMIDI)
     for source in (file, pretty, ONE, bytearray(midi.to_bytes(ONE))):
         assert musictx.read(source).notes.tolist() == expected
     pretty.instruments[0].notes[0].pitch = 128

@@ -148,7 +148,8 @@ def attention_weights(model: nn.Module, ids: Tensor, layer: int) -> Tensor:
 
         weights = attention_weights(musictx.load("chorale").model, ids, layer=0)
     """
-    attention = model.blocks[layer].attention
+    blocks: Any = model.blocks
+    attention = blocks[layer].attention
     assert isinstance(attention, Attention)
     weights: list[Tensor] = []
 
