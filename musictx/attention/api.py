@@ -230,11 +230,11 @@ def _check(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> N
     at, over = setting.query_pieces, setting.key_pieces
     if (at is None) != (over is None):
         raise ValueError("attend: give query_pieces and key_pieces both or neither")
-    shapes = _tables(terms, heads, size)
-    shapes += [(name, x, [(batch, heads, keys, size)]) for name, x in (("k", k), ("v", v))]
+    shapes: list[tuple[str, Tensor, list[tuple[int, ...]]]]
+    shapes = [(name, x, [(batch, heads, keys, size)]) for name, x in (("k", k), ("v", v))]
     if at is not None and over is not None:
         shapes += [("query_pieces", at, [(batch, queries)]), ("key_pieces", over, [(batch, keys)])]
-    for name, tensor, fits in shapes:
+    for name, tensor, fits in [*shapes, *_tables(terms, heads, size)]:
         if tensor.shape not in fits:
             raise ValueError(
                 f"attend: {name} has shape {tuple(tensor.shape)}, expected "
