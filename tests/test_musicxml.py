@@ -244,7 +244,7 @@ WIDE = WIDE.decode().encode("utf-16")
         (b"MThd\0\0\0\6", "is not MusicXML"),
         (GOOD[:-20], "is not MusicXML"),
         (b"<html/>", "<html>"),
-        (b"<score-timewise/>", "holds <score-timewise>, expected"),
+        (b"<score-timewise/>", "no parts"),
         (b"<score-partwise/>", "no parts"),
         (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "document type"),
         (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "document type"),

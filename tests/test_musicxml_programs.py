@@ -77,6 +77,19 @@ def test_a_bar_s_rest_in_a_pick_up_is_as_short_as_the_other_parts():
     assert musicxml.read(alone, bpm=60).notes["start"].tolist() == [4]
 
 
+def test_measures_may_hold_their_parts():
+    """``score-timewise``, the other form of the format."""
+    parts = [[FOUR.format(1) + note(C, 4), note(D, 4)], [FOUR.format(1) + note(E, 4), note(G, 4)]]
+    root = ET.fromstring(document(*parts))
+    other = ET.Element("score-timewise")
+    other.append(root.find("part-list"))
+    for number, measures in enumerate(zip(*root.findall("part"))):
+        measure = ET.SubElement(other, "measure", number=str(number))
+        for name, content in zip(("P1", "P2"), measures):
+            ET.SubElement(measure, "part", id=name).extend(content)
+    assert musicxml.read(ET.tostring(other)) == musicxml.read(document(*parts))
+
+
 def test_a_mark_that_says_no_number_is_passed_over():
     """Half a mark is no reason to lose a piece."""
     marks = (
