@@ -35,10 +35,10 @@ from musictx.tokens.vocab import BOS, CUT, EOS
 
 
 def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> float | None:
-    """Seconds of the tokens at which the new music after ``primer`` ends by ``request.seconds`` and
-    ``request.bars``, the first that is reached; ``None`` without either. Bars count from the first
-    bar line at or after the end of the primer; those of a new piece without a meter as 4/4
-    (:attr:`Continuation.until` corrects that).
+    """When the new music after ``primer`` ends, in seconds of the tokens: after ``request.seconds``
+    or ``request.bars``, whichever is shorter; ``None`` without either. Bars are counted from the
+    first bar line at or after the end of the primer; in a new piece without a meter they are taken
+    for 4/4 (:attr:`Continuation.until` corrects that).
 
     Raises ``UserError`` where the piece would be longer than a MIDI file can be, a day.
     """
@@ -63,8 +63,8 @@ def end_of(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer) -> flo
 
 
 def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
-    """``primer`` and silence up to the bar line after its last note, so that what is composed to it
-    begins there; itself where its music keeps to no beats, or its tokens have no silence."""
+    """``primer`` with silence up to the bar line after its last note, so that the new music begins
+    on that line. Music without beats, and tokens that cannot write silence, stay as they are."""
     score = primer.score
     if score is None or not (timeline.on_grid(score) or grid_of(score).kind == "grid"):
         return primer
@@ -82,9 +82,10 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 class Continuation(Region):
     """The continuation of ``primer`` that ``request`` asks for.
 
-    clock   from seconds of the tokens to those of the piece
-    seam    seconds of the piece at which it begins
-    state   the grammar after the ids so far;  before  notes of the primer
+    clock   maps seconds of the tokens to seconds of the piece
+    seam    when the new music begins, in seconds of the piece
+    state   the state of the grammar after the ids so far
+    before  number of notes of the primer
     """
 
     state: GrammarState
@@ -183,7 +184,7 @@ class Continuation(Region):
 
     @cached_property
     def begins(self) -> float:
-        """Where it begins to a listener, in seconds of the piece."""
+        """When a listener hears the new music begin, in seconds of the piece."""
         score = self.primer.score
         return self.seam if score is None else timeline.beginning(score, self.seam)
 
@@ -198,7 +199,7 @@ class Continuation(Region):
         return notes
 
     def _in_tempo(self, decoded: Score) -> Score:
-        """A new piece with the tempo that is asked for."""
+        """The decoded piece in the tempo that the request asks for."""
         plan = self.primer.plan.score
         if not len(plan.tempos):
             return decoded
