@@ -121,8 +121,8 @@ def without(names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def test_what_the_registry_and_the_commands_name_is_there():
     paths = {path for table in TABLES.values() for path in table.values()}
     paths |= {path for command in EVERY for path in (command.options, command.run)}
-    parts = {path.split(".")[1] for path in paths}
-    assert parts - {"apps", "config"} == {*NAMES}
+    parts = {path.partition(":")[0].split(".")[1] for path in paths}
+    assert parts - {"apps", "commands", "config"} == {*NAMES}
     assert all(registry.load(path) is not None for path in paths)
     assert all(folder.is_dir() for folder in (*registry.CONF, *registry.MODELS))
 

@@ -34,7 +34,8 @@ class Start:
 def keep(settings: Any, options: list[str], result: Any) -> float | None:
     """Note the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it;
     returns its validation loss for the sweeper, NaN where it failed."""
-    row: dict[str, Any] = {"run": int(settings.job.num), "options": options}
+    words = [option.lstrip("+") for option in options]
+    row: dict[str, Any] = {"run": int(settings.job.num), "options": words}
     if isinstance(result, UserError):
         row |= {"loss": math.nan, "error": str(result), "status": result.status}
     else:

@@ -43,7 +43,7 @@ def test_header_progress_and_summary_say_what_matters(root, capfd, tmp_path):
     }
     midi.read(samples / "step-000006.mid")
     card = (tmp_path / "run" / "model" / "CARD.md").read_text()
-    assert "windows of 32 tokens" in card
+    assert "windows of 32 tokens" in " ".join(card.split())
 
 
 OWN = """

@@ -26,7 +26,7 @@ from musictx.songs.strengths import (
 )
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
-from musictx.tokens.tokenizer import BOS
+from musictx.tokens.vocab import BOS
 from tests.model.test_grouped import song
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
