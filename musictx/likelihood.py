@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +12,7 @@ from torch.nn import functional as F
 from musictx.bundle import Bundle
 from musictx.data.windows import UNSCORED, lay_out, windows
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
+from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.notes import Score
 
 
@@ -64,14 +62,3 @@ def losses(model: MusicTransformer, ids: Tensor, targets: Tensor) -> tuple[Tenso
         logits, targets.to(logits.device).flatten(), ignore_index=UNSCORED, reduction="none"
     )
     return logits.argmax(-1).cpu().view_as(targets), nats.cpu().double().view_as(targets)
-
-
-@contextmanager
-def evaluating(model: MusicTransformer) -> Iterator[None]:
-    """The model in evaluation mode, and back at the end."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

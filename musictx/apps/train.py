@@ -39,12 +39,12 @@ from musictx.tokens.tokenizer import Tokenizer
 from musictx.training import checkpoint, ranks, report, run_folder
 from musictx.training.callbacks import Ema, HookedCallback, Hooks, averaged
 from musictx.training.lit import LitMusicTransformer
-from musictx.training.network import build_model, freeze, take_over
+from musictx.training.network import build_model, freeze, model_from_init
 from musictx.training.optimizer import optimizer_options
 from musictx.training.progress import Progress, clock
 from musictx.training.run_folder import RunFolder
 from musictx.training.signals import Stopped, StopSignal
-from musictx.training.trainer import build_trainer, fit, instantiate, misfit, quiet
+from musictx.training.trainer import build_trainer, fit, instantiate, quiet, wrong_checkpoint
 
 #: The most tokens for each second of a sample: a model that needs more writes no time shifts.
 SAMPLE_TOKENS_PER_SECOND = 60
@@ -125,7 +125,7 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
     tokenizer, sizes and position scheme then replace the options for these."""
     if config.init is not None:
         loaded = bundle.load(config.init)
-        tokenizer, model, added = take_over(loaded, config)
+        tokenizer, model, added = model_from_init(loaded, config)
         more = f"; new in it: {', '.join(added)}" if added else ""
         if config.freeze:
             freeze(model, config.freeze)
@@ -297,7 +297,7 @@ def keep_best(
         try:
             lit.load_state_dict(checkpoint.read(path)["state_dict"])
         except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise misfit(path, error) from error
+            raise wrong_checkpoint(path, error) from error
     lit.cpu()
     hooks.save_model(trainer)
     folder.write_status(

@@ -22,8 +22,7 @@ from musictx.chorale.particles import filtered, read
 from musictx.chorale.rules import Form
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
-from musictx.model.transformer import MusicTransformer
-from musictx.sampling import engine
+from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import BOS, EOS
 
 #: How often beats with a fault are composed anew, in all and at one place.
@@ -151,7 +150,7 @@ def _likely(model: MusicTransformer, ids: np.ndarray) -> np.ndarray:
     different, which = np.unique(ids, axis=0, return_inverse=True)
     edge = np.ones((len(different), 1), np.int64)
     rows = torch.from_numpy(np.hstack([edge * BOS, different, edge * EOS])).to(device)
-    with engine.evaluating(model):
+    with evaluating(model):
         logits = model(rows[:, :-1]).double()
     nats = F.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
     return -nats.sum(1).cpu().numpy()[which.reshape(-1)]

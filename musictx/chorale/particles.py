@@ -32,7 +32,7 @@ from musictx.chorale.rules import Form, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import TokenSampling
 from musictx.errors import UserError
-from musictx.model.transformer import MusicTransformer
+from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling import engine, processors
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import BOS, EOS
@@ -93,7 +93,7 @@ def filtered(
     costs = np.zeros((particles, tokenizer.size))
     states = [tokenizer.grammar() for _ in range(particles)]
     length = len(VOICES) * steps + 1
-    with engine.evaluating(model):
+    with evaluating(model):
         opening = torch.tensor([[BOS, *forced[:begin].reshape(-1).tolist()]])
         music = engine.Decoder(model, opening, rows=particles, capacity=length, longest=length)
         for state in states:

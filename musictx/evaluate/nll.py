@@ -31,8 +31,8 @@ from musictx.data.windows import (
     evenly_spread,
 )
 from musictx.errors import UserError
-from musictx.likelihood import evaluating, losses
-from musictx.model.transformer import MusicTransformer
+from musictx.likelihood import losses
+from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.tokens.vocab import EOS
 
 #: Overlapping windows advance by this part of a window.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -316,3 +318,14 @@ def _positions_in_piece(piece_ids: Tensor) -> Tensor:
     new = torch.ones_like(piece_ids, dtype=torch.bool)
     new[:, 1:] = piece_ids[:, 1:] != piece_ids[:, :-1]
     return index - torch.where(new, index, 0).cummax(1).values
+
+
+@contextmanager
+def evaluating(model: MusicTransformer) -> Iterator[None]:
+    """The model in evaluation mode, and back at the end."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

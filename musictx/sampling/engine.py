@@ -7,8 +7,7 @@ logits, in this order, before one softmax.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +19,7 @@ from musictx import registry
 from musictx.errors import NotNumbers
 from musictx.model.cache import KVCache
 from musictx.model.grouped import GroupCache
-from musictx.model.transformer import MusicTransformer
+from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling.constraints import Constraint, apply_penalties
 from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
@@ -194,17 +193,6 @@ def chosen(cache: str, model: MusicTransformer) -> str:
 def _step(name: str) -> type[Step]:
     step: type[Step] = registry.load(registry.STEPS[name])
     return step
-
-
-@contextlib.contextmanager
-def evaluating(model: MusicTransformer) -> Iterator[None]:
-    """The model in evaluation mode, and back at the end."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 @torch.inference_mode()

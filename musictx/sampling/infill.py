@@ -20,7 +20,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import idiom
 from musictx.sampling.infill_constraint import GivenNotes, GivenRow
-from musictx.sampling.penalties import build, together
+from musictx.sampling.penalties import build, combined
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -137,7 +137,7 @@ class Infill(Region):
             *idiom.of(self.tokenizer).feedback(targets, given=True, parts=of),
         ]
         free = [given.free(one) for one in every]
-        some = together(self.tokenizer, free, lambda: given.allowed().numpy())
+        some = combined(self.tokenizer, free, lambda: given.allowed().numpy())
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,

@@ -44,7 +44,7 @@ def of_pieces(
     """The penalties of rows that begin a piece or continue one: those of :meth:`.Idiom.penalties`,
     where the arguments are explained, and those of :func:`build`."""
     of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
-    return together(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
+    return combined(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
 
 def build(
@@ -101,7 +101,7 @@ def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
             raise ConfigError(f"sampling.{name}={asked}: has no effect {where}; leave it out")
 
 
-def together(
+def combined(
     tokenizer: Tokenizer,
     penalties: Sequence[Penalty],
     allowed_now: Callable[[], np.ndarray] | None = None,

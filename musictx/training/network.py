@@ -45,7 +45,9 @@ def build_model(config: TrainConfig, tokenizer: Tokenizer) -> MusicTransformer:
     )
 
 
-def take_over(loaded: Bundle, config: TrainConfig) -> tuple[Tokenizer, MusicTransformer, list[str]]:
+def model_from_init(
+    loaded: Bundle, config: TrainConfig
+) -> tuple[Tokenizer, MusicTransformer, list[str]]:
     """The tokenizer and the model to train, and what was added to those of ``loaded``, in words.
 
     Raises ``ConfigError`` for tokens that this model's tokenizer does not have.

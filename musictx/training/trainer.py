@@ -105,10 +105,10 @@ def fit(
     except Exception as error:  # Lightning and torch check little of what a checkpoint holds
         if checkpoint is None or stop.steps:
             raise
-        raise misfit(checkpoint, error) from error
+        raise wrong_checkpoint(checkpoint, error) from error
 
 
-def misfit(checkpoint: Path, error: Exception) -> UserError:
+def wrong_checkpoint(checkpoint: Path, error: Exception) -> UserError:
     """The error for a checkpoint of another model, or a damaged one."""
     return UserError(
         f"{checkpoint}: not of this model ({reason(error)}); delete it, or give another out="

@@ -11,7 +11,7 @@ from musictx.bundle import Bundle
 from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.training.network import build_model, freeze, rows, take_over
+from musictx.training.network import build_model, freeze, model_from_init, rows
 from musictx.training.optimizer import parameter_groups
 from musictx.training.run_folder import identity
 
@@ -48,7 +48,7 @@ def test_old_ids_are_scored_as_before(position, before, asked, features):
     config = TrainConfig(
         tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
     )
-    tokenizer, model, added = take_over(loaded, config)
+    tokenizer, model, added = model_from_init(loaded, config)
     assert {"gates", "first_values"} <= set(added)
     assert len(added) > 3
     assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
@@ -70,7 +70,7 @@ def _reset(tokenizer) -> set[int]:
 
 def test_nothing_more_is_the_same_model():
     loaded = trained({})
-    tokenizer, model, added = take_over(loaded, TrainConfig())
+    tokenizer, model, added = model_from_init(loaded, TrainConfig())
     assert model is loaded.model
     assert added == []
     assert tokenizer.fingerprint == loaded.tokenizer.fingerprint
@@ -82,8 +82,8 @@ def test_dropout_that_is_given_holds_and_weights_stay():
     as_it, given = (
         TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
     )
-    assert take_over(loaded, as_it)[1:] == (loaded.model, [])
-    _, model, added = take_over(loaded, given)
+    assert model_from_init(loaded, as_it)[1:] == (loaded.model, [])
+    _, model, added = model_from_init(loaded, given)
     assert added == ["dropout 0.25"]
     assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
     assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
@@ -99,7 +99,7 @@ def test_everything_that_is_new_can_learn():
         tokenizer=TokenizerConfig(controls=True),
         model=ModelConfig(features=[{"name": "sounding", "recent": 2, "chords": 2}], gates=True),
     )
-    _, model, _ = take_over(loaded, config)
+    _, model, _ = model_from_init(loaded, config)
     ids = torch.randint(4, model.config.vocab_size, (4, 30))
     model(ids).logsumexp(-1).sum().backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
@@ -110,7 +110,7 @@ def test_everything_that_is_new_can_learn():
 def test_chorales_have_no_controls():
     loaded = trained({"name": "chorale"})
     with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
-        take_over(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))
+        model_from_init(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))
 
 
 #: What each scheme learns for the first layer alone.
@@ -124,7 +124,7 @@ OF_FIRST = {
 
 @pytest.mark.parametrize("position", OF_FIRST)
 def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
-    model = take_over(trained({}, position), TrainConfig())[1]
+    model = model_from_init(trained({}, position), TrainConfig())[1]
     freeze(model, 1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     groups = parameter_groups(model, weight_decay=0.1)
