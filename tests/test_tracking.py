@@ -250,4 +250,4 @@ def test_prepare_reads_what_has_beats_and_leaves_out_what_has_none(tmp_path):
     config = CorpusConfig(path=str(folder), shards=str(tmp_path / "shards"), workers=1)
     report = prepare(config, NOTES)
     assert report.reasons == {"no beats": 1}
-    assert "beats that its notes tell" in str(report)
+    assert "beats estimated from the notes" in str(report)

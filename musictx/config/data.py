@@ -39,8 +39,8 @@ class DataConfig:
     )
     melody: str = option(
         "skyline",
-        "tasks: the melody of accompany: skyline (the highest notes, or those on one side of a "
-        "pitch) or a program number",
+        "in windows of the task accompany, the melody: skyline (the highest notes, or those above "
+        "or below a pitch) or the part with this program number",
     )
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ class SamplingConfig(TokenSampling):
     habits: bool = option(
         True,
         "keep to what is usual in the training corpus: notes at once, strikes of one pitch, "
-        "density, what returns; false = the model alone",
+        "density, passages that return; false = the model alone",
     )
     key: str | None = option(
         None, "key of the new notes, such as C, F#m or Bb; auto = the primer's; null = any"
@@ -58,8 +58,8 @@ class SamplingConfig(TokenSampling):
     high: str | None = option(None, "highest new note, such as C6 or 84")
     density: float | str | None = option(
         None,
-        "notes per second to aim at, of new parts alone in infill and with add, or sparse, medium, "
-        "dense, any (or 0: no target); null = as in the primer, without one as in the training "
+        "notes per second to aim at, or sparse, medium, dense, any (or 0: no target); in infill "
+        "and with add, of the new parts alone; null = as in the primer, or else as in the training "
         "corpus (accompany: from the melody)",
         level="density",
     )

@@ -128,7 +128,7 @@ def _encoded(
                 "it keeps to no beats that could be found; tokenizer=performance reads it",
                 "no beats",
             )
-        repairs["beats that its notes tell, not its marks"] += score.pulse is not None
+        repairs["beats estimated from the notes, not its tempo marks"] += score.pulse is not None
     written, left_out = tokenizer.encode_with_report(score)
     ids = checked(written if ids is None else ids, tokenizer.size)
     kept = max(len(score) - sum(left_out.values()), 0)

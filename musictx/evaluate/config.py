@@ -77,9 +77,8 @@ class CompareConfig:
     )
     task: str = option(
         "free",
-        f"with pieces=: {', '.join(TASKS)}: from nothing; openings of real pieces continued; "
-        "their middle written anew, or varied; their melody accompanied; others as the measures "
-        "have them",
+        f"with pieces=: {', '.join(TASKS)}. Pieces from nothing; openings of real pieces "
+        "continued; their middle written anew, or varied; their melody accompanied, or harmonised",
         choices=TASKS,
     )
     seconds: float = option(
@@ -96,7 +95,7 @@ class CompareConfig:
         high=DAY,
     )
     particles: int = option(
-        24, "ways developed side by side, with tasks that choose among several", low=1
+        24, "versions written side by side, for tasks that choose among several", low=1
     )
     out: str | None = option(
         None,

@@ -75,7 +75,7 @@ def build(
         refuse(
             replace(sampling, density=density),
             ["density"],
-            f"on {tokenizer.name} tokens: they tell no ends of notes",
+            f"on {tokenizer.name} tokens: they have no releases",
         )
         return penalties
     usual, rows = stats if sampling.habits else CorpusStats(), len(primers)

@@ -46,7 +46,7 @@ def header(
     elif config.trainer.seconds is not None:
         length = f"{duration(config.trainer.seconds)} of steps"
     lines = [
-        f"corpus  {shards.corpus['name']}: {train}; {held_out.pieces:,} pieces held out",
+        f"corpus  {shards.corpus['name']}: {train}; {held_out.pieces:,} held out",
         f"model   {parameters:,} parameters: {shape['layers']} layers, width {shape['width']}, "
         f"context {shape['context']} tokens, positions {shape['position']['name']}",
         f"train   {length} of {rows_per_step(config, trainer)} x {shape['context']} tokens on "

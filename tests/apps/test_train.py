@@ -149,7 +149,7 @@ def test_without_held_out_pieces_training_ends_with_the_latest_weights(root, tmp
     model = train.run(
         config(root, tmp_path / "run", shards=str(tmp_path / "s"), validation=0.0)
     ).model
-    assert "0 pieces held out" in capsys.readouterr().out
+    assert "0 held out" in capsys.readouterr().out
     last = checkpoint.read(tmp_path / "run" / "last.ckpt")
     assert last["global_step"] == 12
     loaded = dict(bundle.load(model).model.named_parameters())
