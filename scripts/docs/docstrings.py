@@ -5,13 +5,17 @@ lines together, so each becomes an item of a list; roles (``:func:`name```) beco
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from typing import Any
 
+import musictx
+
 try:
-    from griffe import Extension
+    from griffe import Docstring, Extension
 except ImportError:  # the extra "site" is not installed: a test reads ``markdown`` alone
-    Extension = object
+    Docstring = Extension = object
 
 #: Names, two blanks or more, text: ``q, k  queries and keys``.
 ITEM = re.compile(r"([\w*.]+(?:, [\w*.]+)*) {2,}(\S.*)")
@@ -19,9 +23,15 @@ ROLE = re.compile(r":\w+:`(~?)([^`]+)`")
 
 
 class Docstrings(Extension):
-    """Rewrites the docstring of every object when it is read."""
+    """Rewrites the docstring of every object when it is read. The public functions of the stub
+    ``__init__.pyi`` get the docstrings that they have at run time."""
 
     def on_object(self, *, obj: Any, **others: Any) -> None:
+        package, _, name = obj.path.rpartition(".")
+        if package == "musictx" and name in musictx.__all__ and obj.is_function:
+            function = getattr(importlib.import_module(musictx._WHERE[name]), name)
+            text = inspect.getdoc(function) or ""
+            obj.docstring = Docstring(text, parent=obj)
         if obj.docstring is not None:
             obj.docstring.value = markdown(obj.docstring.value)
 

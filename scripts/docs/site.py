@@ -30,7 +30,11 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.+?)\\[)\]]</\1>',
 AT_ROOT = ("index.md", "changelog.md")
 #: Heading -> what the reference of Python describes under it.
 PYTHON = {
-    "Music": [f"{musictx._WHERE[name]}.{name}" for name in sorted(musictx._WHERE)],
+    # The function ``evaluate`` of the stub hides the package of the same name from griffe.
+    "Music": [
+        f"musictx.{name}" if "evaluate" in module else f"{module}.{name}"
+        for name, module in sorted(musictx._WHERE.items())
+    ],
     "Relative attention": [
         *("musictx.attention.RelativeAttention", "musictx.attention.attend"),
         *("musictx.attention.why_not", "musictx.model.attention_weights"),
