@@ -18,6 +18,8 @@ from musictx.studio.change import WHOLE, Accepted, Change, NamedNote, Note, Numb
 from musictx.studio.config import StudioLimits
 from musictx.studio.errors import Refused, checked
 
+#: Seconds by which a note may begin before the bar line that it belongs to.
+EARLY = 0.1
 #: The slowest and fastest tempo that a MIDI file can hold, in quarter notes a minute.
 SLOWEST, FASTEST = 3.6, 6e7
 
@@ -288,3 +290,17 @@ def _distinct(what: str, numbers: Iterable[int]) -> None:
     numbers = list(numbers)
     if len(set(numbers)) < len(numbers):
         raise Refused(f"{what}: a number is given twice")
+
+
+def within(note: Note, begin: float, end: float) -> bool:
+    """Whether a note belongs to the stretch from ``begin`` to ``end`` seconds: it begins in it. A
+    note that begins at most :data:`EARLY` seconds before a line, and mostly sounds after it, counts
+    as one that begins at the line: players are not exact."""
+    start, stop = note[:2]
+
+    def after(line: float) -> bool:
+        return start >= line - 1e-6 or (
+            start >= line - EARLY and stop - line > max(line - start, (stop - start) / 2)
+        )
+
+    return after(begin) and not after(end)

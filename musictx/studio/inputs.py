@@ -18,19 +18,17 @@ from musictx import midi
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline
 from musictx.studio.change import NamedNote, Note, Track
-from musictx.studio.document import Document
+from musictx.studio.document import Document, within
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import lines_of, music_of, score_of
 from musictx.studio.models import Model
-from musictx.studio.request import LONGEST, Request, bars
+from musictx.studio.request import LONGEST, Request, bars, moment
 from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Clock
 
 if TYPE_CHECKING:
     from musictx.apps.tasks import Task
 
-#: Seconds by which a note may begin before the bar line that it belongs to.
-EARLY = 0.1
 #: The longest bar, in whole notes, that a model of notes in bars can write.
 LONGEST_BAR = 2
 #: The largest number of notes in a melody.
@@ -260,7 +258,7 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
         notes["track"][staying & (score.notes["track"] == track)] = first_free + number
     order = np.unique(notes["track"]).tolist()
     places = [place for place, track in enumerate(order, 1) if track in chosen]
-    options = {"begin": _moment(begin), "end": _moment(end)}
+    options = {"begin": moment(begin), "end": moment(end)}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
     pedals = score.pedals[np.isin(score.pedals["track"], order)]
@@ -274,25 +272,6 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     config = request.config(model, seed, **options)
     source = _written(document, request, score, config, tuple(shortened))
     return replace(source, shortened=tuple(shortened.values()))
-
-
-def within(note: Note, begin: float, end: float) -> bool:
-    """Whether a note belongs to the stretch from ``begin`` to ``end`` seconds: it begins in it. A
-    note that begins at most :data:`EARLY` seconds before a line, and mostly sounds after it, counts
-    as one that begins at the line: players are not exact."""
-    start, stop = note[:2]
-
-    def after(line: float) -> bool:
-        return start >= line - 1e-6 or (
-            start >= line - EARLY and stop - line > max(line - start, (stop - start) / 2)
-        )
-
-    return after(begin) and not after(end)
-
-
-def _moment(seconds: float) -> str:
-    """Seconds in the form of the command line, such as 2.5s."""
-    return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"
 
 
 def _staying(

@@ -143,3 +143,8 @@ def command_of(task: str) -> str:
     """The command that does a task."""
     commands = {"new": "generate", "continue": "generate", "replace": "infill", "vary": "infill"}
     return commands.get(task, task)
+
+
+def moment(seconds: float) -> str:
+    """Seconds in the form of the command line, such as 2.5s."""
+    return f"{seconds:.4f}".rstrip("0").rstrip(".") + "s"

@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from musictx.studio.inputs import EARLY
+from musictx.studio.document import EARLY
 from tests.browser.conftest import COMPOSED, SOON
 
 #: (id, start, end, pitch, velocity, track), as the server has it.

@@ -26,8 +26,9 @@ from musictx.songs import chord_sheet
 from musictx.studio import exchange, performing
 from musictx.studio.change import Track, parse
 from musictx.studio.config import StudioConfig, StudioLimits
+from musictx.studio.document import EARLY
 from musictx.studio.errors import Refused
-from musictx.studio.inputs import EARLY, prepare
+from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
 from musictx.studio.outcomes import Tracks, outcome
 from musictx.studio.request import Request

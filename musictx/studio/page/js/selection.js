@@ -24,7 +24,7 @@ const EARLY = 0.1; // seconds by which a note may begin before the bar line that
 const after = ({ start, end }, line) =>
   start >= line - 1e-6 || (start >= line - EARLY && end - line > Math.max(line - start, (end - start) / 2));
 
-/** Notes of a stretch, in the tracks given (empty: all), as the server takes them (inputs.py: within). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
+/** Notes of a stretch, in the tracks given (empty: all), as the server takes them (document.py: within). @param {Piece} piece @param {Stretch} stretch @param {Set<number>} [tracks] */
 export function notesIn(piece, { begin, end }, tracks = new Set()) {
   const inside = [];
   for (const note of piece.notes.values()) {
