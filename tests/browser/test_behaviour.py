@@ -1,4 +1,4 @@
-"""What the page does beside the journeys: keys alone, wrong files, two pages, sizes."""
+"""What the page does apart from the journeys: keys alone, wrong files, two pages, sizes."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ class Intervals(Feature):
 
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
-        found = token_coordinates(tokenizer, f"model.features={cls.name}")
-        return {"pitches": found["pitches"]}
+        coordinates = token_coordinates(tokenizer, f"model.features={cls.name}")
+        return {"pitches": coordinates["pitches"]}
 
     def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> Tensor:
         """The pitches that the next notes are compared with: (1 + longest lag, B, T), -1 for none.
