@@ -3,6 +3,10 @@
     python -m scripts.ship model=runs/jsb/best/model name=chorale corpus.path=FILE.json
     python -m scripts.ship model=runs/piano/model name=piano [corpus.shards=DIR] [windows=40]
         [ahead=1] [temperature=1] [out=FOLDER]
+    python -m scripts.ship model=runs/a/model,runs/b/model name=song ...
+
+Several models that were trained on from the same weights are averaged: the mean of each weight
+(Wortsman et al. 2022, "Model soups", uniform). The card is the first one's, with all commands.
 
 Writes OUT/NAME, by default in place of the included model NAME: weights in float16, or as
 scripts/ships/NAME.yaml says (``dtype``), attention=auto, and a card with what that file says of it,
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,8 +142,35 @@ def numbers(
     return entry
 
 
+def averaged(folders: Sequence[Path]) -> bundle.Bundle:
+    """The first model, with the mean of the weights of all; ``UserError`` if their settings
+    differ."""
+    first, *others = map(bundle.load, folders)
+    shape = replace(first.model.config, attention="auto", dropout=0.0)
+    total = {name: weight.double() for name, weight in first.model.state_dict().items()}
+    for one in others:
+        if replace(one.model.config, attention="auto", dropout=0.0) != shape:
+            raise UserError(f"model={one.folder}: its settings differ from those of {first.folder}")
+        for name, weight in one.model.state_dict().items():
+            total[name] += weight
+    first.model.load_state_dict({name: weight / len(folders) for name, weight in total.items()})
+    return (
+        first
+        if not others
+        else replace(
+            first,
+            card=first.card
+            | {
+                "averaged from": [
+                    without_places(str(one.card.get("command", ""))) for one in (first, *others)
+                ]
+            },
+        )
+    )
+
+
 def main(
-    model: Path,
+    model: Sequence[Path],
     name: str,
     corpus: str = "",
     windows: int = 0,
@@ -150,7 +182,7 @@ def main(
     for option, value in (("temperature", temperature), ("ahead", ahead)):
         if not 0 < value < math.inf:
             raise UserError(f"{option}={value:g}: expected a number above 0")
-    card, source = described(name), bundle.load(model)
+    card, source = described(name), averaged(model)
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     words = [f"{option}={value}" for option, value in more.items()]
     asked = compose("evaluate", [f"corpus={corpus}"] * bool(corpus) + words).corpus

@@ -22,7 +22,7 @@ def ship(model, tmp_path, monkeypatch):
     (tmp_path / "scripts" / "ships" / "piano.yaml").write_text(yaml.safe_dump(card))
     corpus = write_songs(tmp_path / "midi", range(6), notes=30)
     where = {"corpus.path": corpus, "corpus.shards": tmp_path / "s", "corpus.workers": 1}
-    return partial(shipping.main, model, "piano", out=tmp_path / "models", **where)
+    return partial(shipping.main, [model], "piano", out=tmp_path / "models", **where)
 
 
 def test_a_shipped_model_states_its_numbers_and_nothing_private(ship, tmp_path):
@@ -57,6 +57,21 @@ def test_bytes_and_divided_logits(ship, model, tmp_path):
         before, after = bundle.load(model).model(ids), made.model(ids)
     assert (1.25 * after - before).norm() < 0.05 * before.norm()  # rounded to bytes
     assert (after - before).norm() > 0.1 * before.norm()
+
+
+def test_several_models_are_averaged_and_must_be_of_one_shape(model, tmp_path):
+    other = bundle.load(model)
+    with torch.no_grad():
+        for weight in other.model.parameters():
+            weight += torch.randn_like(weight)
+    bundle.save(tmp_path / "other", other.model, other.tokenizer, other.card)
+    mean = shipping.averaged([model, tmp_path / "other", tmp_path / "other"])
+    old, new = bundle.load(model).model.state_dict(), other.model.state_dict()
+    for name, weight in mean.model.state_dict().items():
+        torch.testing.assert_close(weight, (old[name] + 2 * new[name]) / 3)
+    assert len(mean.card["averaged from"]) == 3
+    with pytest.raises(UserError, match="settings differ"):
+        shipping.averaged([model, "chorale"])
 
 
 @pytest.mark.parametrize("wrong", [0.0, float("nan")])
