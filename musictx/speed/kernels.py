@@ -61,12 +61,10 @@ def twice(ctx: Any, *upstream: Any) -> Any:
 
 def one_axis(job: Job) -> Iterator[Case]:
     """For implementations of one axis without labels, by the order of tokens."""
-    axes = f"it computes one axis of distance without labels for keys, not {job.axes}"
-    yield job.axes > 1, axes
-    yield (
-        job.further,
-        "it measures the order of tokens only, not further coordinates without labels",
-    )
+    several = f"it computes one axis of distance without labels for keys, not {job.axes}"
+    further = "it measures the order of tokens only, not further coordinates without labels"
+    yield job.axes > 1, several
+    yield job.further, further
 
 
 def computes_in(job: Job, *dtypes: torch.dtype) -> Iterator[Case]:
