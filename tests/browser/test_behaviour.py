@@ -270,8 +270,9 @@ FRAME = """async () => {
   const { data, width } = back.getContext("2d").getImageData(0, 0, back.width, back.height);
   const notes = roll.index.between(view.left, view.right - 3 / view.scale);
   const grey = notes.filter((note) => {
-    const at = 4 * (Math.floor(view.y(note.pitch) + view.row / 2) * width + Math.floor(view.x(note.start)) + 1);
-    return Math.max(...data.slice(at, at + 3)) - Math.min(...data.slice(at, at + 3)) < 25;
+    const [x, y] = [view.x(note.start) + 1, view.y(note.pitch) + view.row / 2].map(Math.floor);
+    const colour = data.slice(4 * (y * width + x), 4 * (y * width + x) + 3);
+    return Math.max(...colour) - Math.min(...colour) < 25;
   });
   return [notes.length, shapes, grey.length];
 }"""
