@@ -35,8 +35,8 @@ _SNARE = 38
 
 
 class Instrument(NamedTuple):
-    """What ``<midi-instrument>`` says: General MIDI program, and its drum key, -1 for one on channel
-    10 that gives none; and the names of the instrument and of its part."""
+    """What ``<midi-instrument>`` says: General MIDI program, and the drum key, -1 on channel 10
+    where it gives none; and the names of the instrument and of its part."""
 
     program: int = 0
     drum_pitch: int | None = None
