@@ -59,6 +59,10 @@ ATTENTION = _present(
         "chunked": "musictx.speed.chunked",
     }
 )
+#: The implementation that computes a single query over earlier keys for those above.
+DECODING = _present({"decode": "musictx.speed.decode"})
+#: What takes a group of ids as one step of the layers (``model.transformer``).
+GROUPS = _present({"cascade": "musictx.songs.grouped:Cascade"})
 #: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
 STEPS = _present({"native": "musictx.speed.step:NativeStep"})
 #: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).

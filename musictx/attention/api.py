@@ -15,8 +15,8 @@ import from its modules, such as ``musictx.attention.terms``, and not from itsel
 one, it computes a few tokens and their gradients, once a process; if that raises an error, auto
 leaves it out and prints one line.
 
-A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto and for the optional ones.
+A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
+auto and for the optional ones.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ import torch
 from torch import Tensor
 
 from musictx import registry
-from musictx.attention import decode, reference, sdpa, skew
+from musictx.attention import reference, sdpa, skew
 from musictx.attention.operators import constant, has_tangents
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
-_CORE: dict[str, Any] = {
-    "reference": reference,
-    "skew": skew,
-    "sdpa": sdpa,
-    "decode": decode,
-}
-MODULES = _CORE | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
-_OPTIONAL = [name for name in MODULES if name not in _CORE]
+MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
+for _name, _path in (registry.ATTENTION | registry.DECODING).items():
+    MODULES[_name] = registry.load(_path)
+
+#: What computes a single query.
+_DECODE = next(iter(registry.DECODING), "reference")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
@@ -147,16 +145,16 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
         reason = MODULES[implementation].supports(job)
-        by_decode = job.single_query and implementation not in ("reference", "skew", "sdpa")
-        return "decode" if by_decode else implementation, reason
+        by_decode = job.single_query and implementation in registry.ATTENTION
+        return _DECODE if by_decode else implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
     if plain and not sdpa.supports(job):
         return "sdpa", None
     if job.single_query:
-        return "decode", None
+        return _DECODE, None
     if exported:
         return "reference", None
-    for name in _OPTIONAL:
+    for name in registry.ATTENTION:
         supported = job.device is not None and not MODULES[name].supports(job)
         if supported and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None

@@ -45,7 +45,7 @@ class NetworkConfig:
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix in the first layer's values
-    group        ids that the layers take as one step (:mod:`musictx.model.grouped`)
+    group        ids that the layers take as one step (:mod:`musictx.songs.grouped`)
     features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``)
 

@@ -75,7 +75,7 @@ def computes_in(job: Job, *dtypes: torch.dtype) -> Iterator[Case]:
 
 def kernel(job: Job) -> Iterator[Case]:
     """For kernels of causal attention of the last of the keys, with a table and a bias by order,
-    labels, packed pieces and dropout; attention/decode.py computes single queries for them."""
+    labels, packed pieces and dropout; speed/decode.py computes single queries for them."""
     yield not job.causal, CAUSAL_ONLY
     yield job.tangents, NO_TANGENTS
     yield from one_axis(job)
