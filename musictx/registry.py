@@ -78,6 +78,8 @@ PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 CHARTS = _present({"chords": "musictx.songs.infill:under_chords"})
 #: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
 ARRANGED = _present({"notes": "musictx.songs.bar_tasks:BarTasks"})
+#: Score -> the beats of music that keeps to none of its file (``grid.in_time``).
+TRACKERS = _present({"beats": "musictx.songs.tracking:tracked"})
 #: What compare measures of music on a grid: a table of measures, and one of distributions.
 IN_BARS = _present(
     {

@@ -1,5 +1,4 @@
-"""Parts of a file in another order, or fewer: every message of the others stays, as mido reads;
-controllers of parts, as mido reads and plays them."""
+"""Parts of a file in another order, or fewer: every message of the others stays, as mido reads."""
 
 from __future__ import annotations
 
@@ -7,14 +6,12 @@ import io
 from collections import Counter
 
 import mido
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import midi
 from musictx.midi.document import Document
-from musictx.midi.parts import beginning, controllers, with_parts
-from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
+from musictx.midi.parts import with_parts
+from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages
 from tests.midi.test_edit import files
 
 TIMING = ("set_tempo", "time_signature", "key_signature", "smpte_offset")
@@ -79,43 +76,3 @@ def test_a_part_comes_to_another_channel_with_all_its_messages() -> None:
     data = file(f"{NOTE_ON_OFF} 00 99 40 40 10 40 00 {END}", kind=0)
     made = with_parts(data, [0, 9], channels={0: 9})
     assert [[row[1].channel for row in rows] for rows in messages(made)] == [[], [9, 9], [9, 9]]
-
-
-def moving_controllers() -> bytes:
-    """Two parts: the second's volume stands in a track without notes, at first and later."""
-    cc = lambda **more: mido.Message("control_change", **more)  # noqa: E731
-    note = lambda kind, **more: mido.Message(kind, note=60, **more)  # noqa: E731
-    volumes = [(0, cc(channel=1, control=7, value=90)), (960, cc(channel=1, control=7, value=50))]
-    first = [
-        (10, cc(channel=0, control=7, value=70)),
-        (10, cc(channel=0, control=1, value=5)),
-        (480, note("note_on", channel=0)),
-        (960, note("note_off", channel=0)),
-        (960, cc(channel=0, control=7, value=99)),
-    ]
-    return saved(
-        volumes, first, [(0, note("note_on", channel=1)), (480, note("note_off", channel=1))]
-    )
-
-
-def test_controllers_are_those_of_the_parts_that_they_move():
-    """Volume of the second part stands in another track; seconds at 120 quarters a minute."""
-    assert controllers(moving_controllers()) == {
-        (0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)],
-        (0, 1): [(pytest.approx(10 / 960), 5)],
-        (1, 7): [(0.0, 90), (1.0, 50)],
-    }
-
-
-def test_controllers_at_the_beginning_take_the_place_of_what_stood_there():
-    data = moving_controllers()
-    score = midi.read(data)
-    again = beginning(data, {0: {7: 33, 91: 60}})
-    found = controllers(again)
-    assert [value for _, value in found[0, 7]] == [33, 99]  # what comes later stays
-    assert found[0, 7][0][0] == 0
-    assert found[0, 91] == [(0.0, 60)]
-    assert found[0, 1] == controllers(data)[0, 1]
-    assert found[1, 7] == controllers(data)[1, 7]
-    assert midi.read(again) == score
-    assert beginning(data, {}) == data
