@@ -1,4 +1,4 @@
-"""The schemes: what each one learns, what it adds, and what positions add to embeddings with any."""
+"""The schemes: what each one learns, what it adds, and what positions add to any embeddings."""
 
 from __future__ import annotations
 

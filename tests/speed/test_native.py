@@ -1,4 +1,4 @@
-"""The compiled operator: its own panels, precision and bits, products of bfloat16 matrices, and what
+"""The compiled operator: its own panels, precision, bits, products of bfloat16 matrices, and what
 torch must know of it. That it computes what the specification says: test_conformance.py."""
 
 from __future__ import annotations

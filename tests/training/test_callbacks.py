@@ -1,4 +1,4 @@
-"""What a run writes: which checkpoints are kept, with which weights, whole or not at all; its table."""
+"""What a run writes: which checkpoints are kept, with which weights, and whole; its table."""
 
 import csv
 import pickle
