@@ -19,7 +19,7 @@ from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
 from musictx.model.block import Block, Where
 from musictx.model.cache import Cache, KVCache
-from musictx.model.config import FeatureConfig, NetworkConfig
+from musictx.model.config import NetworkConfig
 from musictx.model.features import Feature, kind_of
 
 
@@ -61,12 +61,13 @@ class MusicTransformer(nn.Module):
         self._initialise()
         self._features = [self._add_feature(one) for one in self.config.features]
 
-    def _add_feature(self, config: FeatureConfig) -> str:
+    def _add_feature(self, config: dict[str, Any]) -> str:
         """Build a feature and register it under its name, which is returned."""
-        kind = kind_of(config.name)
+        arguments = dict(config)
+        kind = kind_of(arguments.pop("name"))
         if hasattr(self, kind.name):
             raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
-        feature = kind(self.config.vocab_size, self.config.width, **config.arguments)
+        feature = kind(self.config.vocab_size, self.config.width, **arguments)
         self.add_module(kind.name, feature)
         return kind.name
 

@@ -10,8 +10,9 @@ import torch
 from torch.nn import functional as F
 
 from musictx.attention.terms import Span
+from musictx.model.block import attention_weights
 from musictx.model.features import with_tokens
-from musictx.model.transformer import MusicTransformer, attention_weights
+from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests import compiler
 from tests.model.models import (
