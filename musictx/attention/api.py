@@ -11,9 +11,8 @@ auto        the fastest that can do the job and is at hand on this machine: with
 Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
-import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
-one, it computes a few tokens and their gradients, once a process; if that raises an error, auto
-leaves it out and prints one line.
+import from its modules, such as ``musictx.attention.terms``, and not from itself. Auto takes one
+only where its ``runs(device, dtype, size, labels)`` says that it works on this machine.
 
 A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
 auto and for the optional ones.
@@ -21,7 +20,6 @@ auto and for the optional ones.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,9 +28,9 @@ from torch import Tensor
 
 from musictx import registry
 from musictx.attention import reference, sdpa, skew
-from musictx.attention.operators import constant, has_tangents
+from musictx.attention.operators import has_tangents
 from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Axis, Positions, Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
 MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
@@ -44,8 +42,6 @@ _DECODE = next(iter(registry.DECODING), "reference")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
-#: The answers of :func:`_runs` by its arguments.
-_RUNS: dict[tuple[Any, ...], bool] = {}
 
 
 def attend(
@@ -155,37 +151,11 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
     if exported:
         return "reference", None
     for name in registry.ATTENTION:
-        supported = job.device is not None and not MODULES[name].supports(job)
-        if supported and _runs(name, job.device, job.dtype, job.size, job.labels):
+        module = MODULES[name]
+        supported = job.device is not None and not module.supports(job)
+        if supported and module.runs(job.device, job.dtype, job.size, job.labels):
             return name, None
     return "reference", None
-
-
-@constant
-def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
-    """Whether the implementation computes a few tokens and their gradients without an error; asked
-    once a process. The error goes to stderr in one line."""
-    key = name, device, dtype, size, labels
-    if key not in _RUNS:
-        try:
-            with torch.inference_mode(False), torch.enable_grad():
-                x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
-                q, table = x.requires_grad_(), x[0].detach().requires_grad_()
-                axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2
-                if labels:
-                    named = torch.arange(labels, device=device)
-                    axes.append(Axis(table, high=39, coordinate=1, labels=named))
-                terms = Terms(size**-0.5, tuple(axes))
-                out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
-                gradients = torch.autograd.grad(out.sum(), (q, table))
-                if not all(bool(x.isfinite().all()) for x in gradients):
-                    raise ArithmeticError("its gradients are not finite")
-            _RUNS[key] = True
-        except Exception as error:  # whatever a compiler or a driver raises
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
-            _RUNS[key] = False
-    return _RUNS[key]
 
 
 def _check_name(implementation: str) -> None:
