@@ -231,6 +231,7 @@ class NativeStep:
         self._next = cache.length
         self._ids[:, : self._next] = cache.ids
         cascade, row, state = self._model.cascade, cache.row, cache.state
+        assert cascade is not None
         whole = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
         self._states[:] = cascade(state[:, None], whole[:, None])[:, 0, row.shape[1] - 1]
         self._sums[:] = row[:, 1:].sum(1)
