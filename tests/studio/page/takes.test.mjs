@@ -113,7 +113,9 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("vary", none).ready, false);
   assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
   assert.match(say("vary", bars).sentence, /50 % of the notes of bars 2 to 3/);
-  assert.match(say("continue", none).sentence, /4 bars after bar 3/);
+  assert.match(say("continue", none).sentence, /4 bars after bar 3, where the piece ends/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. What stands there is replaced/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 6 } }).sentence, /where the piece ends/, "what is selected may be all of it");
   assert.match(say("accompany", none).sentence, /the whole piece/);
   assert.equal(say("harmonise", none).ready, false, "no model here can");
   assert.equal(say("continue", none, pieceOf([])).ready, false);

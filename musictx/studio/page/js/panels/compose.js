@@ -211,7 +211,7 @@ export function mountCompose(app, panel) {
   app.on("opened", (piece) => {
     if (!piece) return;
     // Each piece has its settings, also after a reload.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : "new" }, remembered(`wish.${piece.id}`, {}));
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, remembered(`wish.${piece.id}`, {}));
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));
