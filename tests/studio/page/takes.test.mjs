@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { frontier, isRunning, leaving, placeOf, play, returning, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
-import { cleanName, sentence } from "../../../musictx/studio/page/js/document/words.js";
+import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
@@ -168,10 +168,6 @@ test("key strokes have one name each", () => {
   assert.deepEqual(chordLabels("Ctrl+ArrowLeft"), ["Ctrl", "←"]);
   assert.deepEqual(chordLabels("Alt++"), ["Alt", "+"]);
   assert.deepEqual(chordLabels("+"), ["+"]);
-});
-
-test("a name is shown as the server keeps it", () => {
-  assert.equal(cleanName(" \u202ea\u0000b\n\n c😀\u200b"), "a b c😀");
 });
 
 test("what the server says is a sentence, in which names stay as they are", () => {
