@@ -101,10 +101,7 @@ def test_velocities_are_drawn_in_the_lane(desk):
     left, right = (box["x"] + desk._x(before[i][1]) for i in (0, 7))
 
     def stroke(first, last):
-        desk.page.mouse.move(left + 1, box["y"] + first)
-        desk.page.mouse.down()
-        desk.page.mouse.move(right, box["y"] + last, steps=6)
-        desk.page.mouse.up()
+        desk.drag((left + 1, box["y"] + first), (right, box["y"] + last))
         return desk.notes()
 
     after = stroke(70, 12)
