@@ -209,7 +209,8 @@ def test_controllers_are_seen_a_track_is_named_and_an_export_says_what_it_loses(
     page.keyboard.press("k")  # black keys instead of the scale
     assert drawn("canvas.back") != in_the_key
     page.locator("button[aria-label^='Name and instrument of']").click()
-    page.get_by_label("Name", exact=True).fill("Left hand")
+    page.keyboard.press("Control+a")  # its name has the focus
+    page.keyboard.type("Left hand")
     page.keyboard.press("Tab")
     page.get_by_role("combobox", name="Instrument").select_option("42")
     (stored,) = desk.server()["tracks"]

@@ -151,7 +151,7 @@ export function mountTracks(app, panel) {
     editing = open ? id : null;
     refresh();
     const place = app.piece.tracks.findIndex((track) => track.id === id);
-    /** @type {HTMLElement} */ (list.children[place]?.querySelector(open ? "input" : "[aria-expanded]"))?.focus();
+    /** @type {HTMLElement} */ (list.children[place]?.querySelector(open ? ".edit input" : "[aria-expanded]"))?.focus();
   }
 
   function pick(id, more) {
