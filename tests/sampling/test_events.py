@@ -105,14 +105,7 @@ def test_an_error_in_the_callback_stops_at_once_and_leaves_the_model_as_it_was(p
         continue_each(model, piano, [NOTHING], on_event=stop, **asked)
     assert model.training
     assert len(told) == 3
-    before = len(calls)
-    model.eval()
-    again = []
-    continue_each(
-        model, piano, [NOTHING], seconds=1.0, seeds=[(0, 0)], on_event=lambda _, e: again.append(e)
-    )
-    assert again[:3] == told
-    assert before < 60
+    assert len(calls) < 60
 
 
 KEPT = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(15)])

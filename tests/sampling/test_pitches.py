@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.sampling import pitches
+from musictx.sampling import idiom, pitches
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.tokens.build import build
 from tests.pieces import of
@@ -46,8 +47,8 @@ def test_the_range_is_kept(piano):
     assert struck(kept) <= set(range(60, 72))
     (free,) = continue_music(make(piano), piano, seconds=4.0)
     assert struck(free) - set(range(60, 72))
-    inside = pitches.pitch_sets(SamplingConfig(**asked), [NOTHING])
-    costs = pitches.PitchSet(piano.pitch_of, inside[0])(None, np.empty(0))
+    of_rows = [NOTHING], [piano.grammar()], SamplingConfig(**asked), CorpusStats(), [{}], []
+    costs = idiom.of(piano).penalties(*of_rows)[0]([None], np.empty((1, 0)))[0]
     for token in range(piano.size):
         kind, pitch = piano.vocabulary.token(token)
         expected = np.inf if kind == "note_on" and not 60 <= pitch <= 71 else 0.0

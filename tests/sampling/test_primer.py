@@ -16,17 +16,14 @@ from tests.pieces import of
 from tests.sampling.pieces import TUNE, continue_each, continue_music, make, rows
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14])
+@pytest.mark.parametrize("seconds", [0.01, 0.2, 1.0, 2.5, 3.14, 1e6])
 def test_a_primer_in_seconds_keeps_no_event_after_them(piano, seconds):
     primer = encode_primer(piano, TUNE, seconds=seconds)
     assert primer.seconds <= seconds + 1e-9
+    assert seconds < 1e6 or len(primer.ids) == len(piano.encode(TUNE))
     kept = piano.decode(primer.ids).notes
     assert rows(kept) == rows(piano.quantise(TUNE).notes[TUNE.notes["start"] <= seconds])
     assert piano.encode(TUNE)[: len(primer.ids)].tolist() == primer.ids.tolist()
-
-
-def test_a_primer_shorter_than_the_seconds_is_whole(piano):
-    assert encode_primer(piano, TUNE, seconds=1e6).ids.tolist() == piano.encode(TUNE).tolist()
 
 
 def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
@@ -124,18 +121,6 @@ def test_a_primer_keeps_its_marks_tracks_and_notes_and_new_notes_keep_its_bars(p
         make(piano), piano, primer, seconds=None, bars=2, quantise="16", include_primer=False
     )
     assert np.allclose(new_only.score.notes["start"] + 6 * quarter, new["start"])
-
-
-def test_instruments_of_the_primer_keep_their_notes(monkeypatch):
-    """A continuation has no others, and the primer's notes are still known as old."""
-    ensemble = build(name="performance", tracks="programs", low=48, high=84)
-    notes = TUNE.notes.copy()
-    notes["program"] = 40
-    primer = encode_primer(ensemble, Score(notes=notes), seconds=2.0)
-    (sample,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0, include_primer=False)
-    (whole,) = continue_music(make(ensemble), ensemble, primer, seconds=3.0)
-    assert set(whole.score.notes["program"].tolist()) == {40}
-    assert len(whole.score) == len(sample.score) + len(ensemble.decode(primer.ids))
 
 
 @pytest.mark.parametrize("name", ["performance", "notes"])

@@ -106,20 +106,6 @@ def test_a_return_begins_as_it_did_and_is_a_variation_up_to_its_end(songs, verse
     assert again[0] == first[0]
 
 
-def test_a_return_is_a_variation(songs):
-    (sample,) = musictx.generate(songs, form="AAB", bars=4, seed=1)
-    lines = [at for at, name in sample.score.markers if name in ("A", "B")]
-    first, again = (
-        {
-            (round(float(n["start"]) - begin, 2), int(n["pitch"]))
-            for n in sample.score.notes
-            if begin - 1e-3 <= n["start"] < begin + lines[1] - lines[0] - 1e-3
-        }
-        for begin in lines[:2]
-    )
-    assert 0.5 < alike(first, again) < 1
-
-
 def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_its_bar_line(songs):
     rows = [((1 + n) / 2, (2 + n) / 2, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(-1, 12)]
     verse = Score(

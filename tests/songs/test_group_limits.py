@@ -14,7 +14,6 @@ from musictx.sampling import idiom
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART
-from tests.sampling.pieces import BARS, line_ids, note_ids
 
 TOKENS = build("notes", low=60, high=66, velocity_bins=2)
 TABLE = TOKENS.vocabulary
@@ -148,7 +147,3 @@ def test_the_last_note_is_not_written_again(begun, again):
         state.advance(TABLE.id(*token))
     found = np.flatnonzero(state.allowed()[slice(*TABLE.range("pitch"))]) + 60
     assert found.tolist() == ([*range(62, 67)] if again else [*range(60, 67)])
-
-
-def test_what_is_read_may_hold_a_note_twice():
-    assert BARS.grammar([*line_ids(), *note_ids(0, 0), *note_ids(0, 0)]).notes == 2
