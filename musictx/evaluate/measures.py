@@ -18,7 +18,7 @@ pieces of the same number and length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,18 +112,15 @@ def returning_runs(score: Score) -> float:
     top = score.notes[top_line(score)]
     if len(top) <= RUN_INTERVALS:
         return np.nan
-    runs: dict[tuple[int, ...], list[int]] = {}
-    for i, run in enumerate(_runs(top["pitch"])):
-        if any(run):  # a pitch repeated nine times returns to nothing
-            runs.setdefault(run, []).append(i)
-    returns = np.zeros(len(top), bool)
-    for places in runs.values():
-        times = top["start"][places]
-        if times[-1] - times[0] > RETURN_SECONDS:
-            for i, time in zip(places, times):
-                if np.abs(times - time).max() > RETURN_SECONDS:
-                    returns[i : i + RUN_INTERVALS + 1] = True
-    return float(returns.mean())
+    times: dict[tuple[int, ...], list[float]] = {}
+    runs = _runs(top["pitch"])
+    for run, start in zip(runs, top["start"].tolist()):
+        times.setdefault(run, []).append(start)
+    return _share_in_runs(
+        any(run)  # a pitch repeated nine times returns to nothing
+        and max(start - times[run][0], times[run][-1] - start) > RETURN_SECONDS
+        for run, start in zip(runs, top["start"].tolist())
+    )
 
 
 def shared_runs(score: Score, others: Sequence[Score]) -> float:
@@ -134,11 +131,14 @@ def shared_runs(score: Score, others: Sequence[Score]) -> float:
     there = {run for one in others for run in _runs(one.notes[top_line(one)]["pitch"]) if any(run)}
     if len(top) <= RUN_INTERVALS or not there:
         return np.nan
-    shared = np.zeros(len(top), bool)
-    for i, run in enumerate(_runs(top["pitch"])):
-        if run in there:
-            shared[i : i + RUN_INTERVALS + 1] = True
-    return float(shared.mean())
+    return _share_in_runs(run in there for run in _runs(top["pitch"]))
+
+
+def _share_in_runs(counts: Iterable[bool]) -> float:
+    """The share of notes that lie in a run that counts, of the run that begins with each note but
+    the last :data:`RUN_INTERVALS`."""
+    counted = np.array(list(counts))
+    return float(np.convolve(counted, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
 
 def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:

@@ -59,13 +59,13 @@ class CadencePlanner:
         low: int | None = None,
     ) -> None:
         events = tokenizer.note_events
-        self.releases = events is not None and events.longest_wait is not None
+        self.releases = events is not None
         self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
         self.key = key
         first = LOWEST_BASS_PITCH if low is None else low
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
         if events is not None:
-            self.events, self.waits = events, events.wait * (events.longest_wait or 0.0)
+            self.events, self.waits = events, events.wait * events.longest_wait
             #: Ids that strike, drums too, or lead to a strike.
             self.strikes = (events.release < 0) & (events.wait == 0)
             self.strikes[: len(SPECIALS)] = False

@@ -66,7 +66,7 @@ class Idiom:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
         little more; ``state`` is after the ids that came out so far."""
         events = self.tokenizer.note_events
-        if events is None or events.longest_wait is None:
+        if events is None:
             return
         table = self.tokenizer.vocabulary
         longest = int(table.values("time_shift").max())
@@ -96,8 +96,7 @@ class Idiom:
             inside = pitches.pitch_sets(sampling, primers)
             penalties.insert(0, EachRow([never((of >= 0) & ~row[of]) for row in inside]))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
-        events = self.tokenizer.note_events
-        if sampling.habits and events is not None and events.longest_wait:
+        if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
             if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
                 penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))

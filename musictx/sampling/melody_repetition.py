@@ -45,7 +45,7 @@ class MelodyRepetition:
         strike = self.events.strike[ids]
         struck = np.flatnonzero(strike >= 0)
         pitch = strike[struck]
-        at = (np.cumsum(self.events.wait[ids]) * (self.events.longest_wait or 0.0))[struck]
+        at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
         nats: list[np.ndarray | None] = []
         for joins in (False, True):
             goes_on, intervals = _continuation(pitch, at, joins)

@@ -53,7 +53,7 @@ class Silence:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         if len(state.sounding):
             return None
-        waits = self.events.wait * (self.events.longest_wait or 0.0)
+        waits = self.events.wait * self.events.longest_wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
         silence = waits[ids[last:]].sum() + waits
         return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
@@ -93,7 +93,7 @@ def programs(tokenizer: Tokenizer) -> np.ndarray:
     events, table = tokenizer.note_events, tokenizer.vocabulary
     if events is not None:
         program = events.program.copy()
-    elif table is not None and "program" in table.kinds:
+    elif "program" in table.kinds:
         program = table.values("program").copy()
     else:
         return np.full(tokenizer.size, -1)

@@ -22,10 +22,7 @@ from musictx.sampling import feedback, note_limits
 from musictx.sampling.constraints import EachRow, apply_penalties
 from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import Primer
-from musictx.sampling.strengths import (
-    ASKED_GAIN,
-    USUAL_GAIN,
-)
+from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
 

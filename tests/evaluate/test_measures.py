@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.data.statistics import excerpt, restruck
@@ -30,6 +30,7 @@ def test_overlap_against_a_loop(p, q, times):
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
+@settings(max_examples=30)
 @given(pieces=st.lists(scores(), max_size=4))
 def test_histograms_against_loops(name, pieces):
     values_of, edges = DISTRIBUTIONS[name]

@@ -18,13 +18,7 @@ from musictx.sampling.sample import Ended, Sample
 from musictx.tokens.build import build
 from musictx.tokens.vocab import EOS
 from tests.pieces import of
-from tests.sampling.pieces import (
-    TUNE,
-    continuations,
-    continue_music,
-    make,
-    rows,
-)
+from tests.sampling.pieces import TUNE, continuations, continue_music, make, rows
 
 torch.set_num_threads(1)
 
@@ -216,16 +210,6 @@ def test_a_model_that_never_lets_time_pass_comes_to_an_end(piano, monkeypatch):
 def test_a_piece_beyond_a_day_is_refused_before_it_is_made(asked, piano):
     with pytest.raises(UserError, match="expected at most 86400 s, a day"):
         continue_music(make(piano), piano, encode_primer(piano, TUNE), **asked)
-
-
-def test_progress_is_told_in_tokens_and_seconds(piano):
-    steps = []
-    samples = continue_music(
-        make(piano), piano, seconds=2.0, samples=3, progress=lambda n, s: steps.append((n, s))
-    )
-    assert sum(n for n, _ in steps) == sum(len(s.ids) for s in samples)
-    assert [s for _, s in steps] == sorted(s for _, s in steps)
-    assert steps[-1][1] >= 2.0 - 1e-6
 
 
 @pytest.mark.parametrize("seconds", [None, 2.3])

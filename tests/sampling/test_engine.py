@@ -194,6 +194,10 @@ def test_generation_uses_evaluation_mode_and_gives_the_mode_back():
     assert set(modes) == {(False, False)}
     assert model.training
     assert run(model.eval(), [BOS], max_tokens=10) == first, "dropout was on"
+    steps = engine.generate(model.train(), [BOS], max_tokens=10, seeds=[0])
+    next(steps)
+    steps.close()
+    assert model.training
 
 
 def test_a_broken_model_is_told_and_not_sampled():

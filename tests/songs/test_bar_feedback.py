@@ -13,17 +13,12 @@ from musictx import bundle
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
-from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.sampling import idiom
-from musictx.sampling.strengths import (
-    ASKED_GAIN,
-    FEWEST_NOTES,
-    LOUDNESS_GAIN,
-    REGISTER_GAIN,
-)
+from musictx.sampling.strengths import ASKED_GAIN, FEWEST_NOTES, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_feedback import BarFeedback
 from musictx.songs.strengths import CROWD_GAIN, LENGTH_GAIN, PART_GAIN, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import Velocities
+from tests.pieces import score
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.untrained import saved
@@ -176,16 +171,10 @@ def test_a_part_that_the_model_would_drop_goes_on(tmp_path, habits):
     model = bundle.load(where)
     rows = [(n / 2, n / 2 + 0.5, 72, 80, 73, False, 0) for n in range(32)]
     rows += [(n, n + 1.0, 48, 80, 48, False, 1) for n in range(16)]
-    score = Score(
-        np.array(sorted(rows), NOTE),
-        ticks_per_quarter=480,
-        tempos=np.array([(0.0, 120.0)], TEMPO),
-        meters=np.array([(0.0, 4, 4)], METER),
-    )
     costs = np.zeros((1, model.tokenizer.size))
     costs[0, model.tokenizer.vocabulary.id("program", 48)] = 8.0
     (made,) = generate(
-        model, primer=score, bars=16, seed=1, constraints=[lambda states, past: costs],
+        model, primer=score(rows), bars=16, seed=1, constraints=[lambda states, past: costs],
         sampling={"habits": habits},
     )  # fmt: skip
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]

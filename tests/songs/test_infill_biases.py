@@ -15,10 +15,7 @@ from musictx.songs import drummers, infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import Drummer
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import (
-    CLASH,
-    OVERHANG,
-)
+from musictx.songs.strengths import CLASH, OVERHANG
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, as_counts, gap, versions
