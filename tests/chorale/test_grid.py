@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from musictx.chorale import grid as four
 from musictx.chorale.grid import RANGES, Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.notes import NOTE, TEMPO, Score
-from musictx.tokens import build
 from musictx.tokens.vocab import BOS, EOS
 
 
@@ -208,15 +207,6 @@ def test_a_voice_already_outside_may_come_nearer():
     assert tokenizer.augment(ids, semitones=1) is None
     assert tokenizer.augment(ids, semitones=-1) is not None
     assert np.array_equal(tokenizer.augment(ids, stretch=1.05), ids)
-
-
-def test_it_is_a_tokenizer_that_can_be_built_again():
-    tokenizer = ChoraleTokenizer(low=36, high=81, ties=True)
-    again = build.build(**tokenizer.to_config())
-    assert again.fingerprint == tokenizer.fingerprint
-    assert again.fingerprint != build.build("chorale", low=36, high=81).fingerprint
-    with pytest.raises(ConfigError, match="low"):
-        ChoraleTokenizer(low=90, high=80)
 
 
 def test_pitches_out_of_range_are_silence_and_counted():

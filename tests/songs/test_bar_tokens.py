@@ -173,16 +173,6 @@ def test_windows_begin_at_bar_lines_and_chords_are_transposed():
     assert [name for _, name in up] == ["D:min7", "N", "N"]
 
 
-def test_what_is_no_group_is_passed_over():
-    tokenizer = TOKENIZERS[0]
-    ids = tokenizer.encode(on_ticks([(0, 480, 60, 64, 0, False, 0)])).tolist()
-    assert tokenizer.decode([1, *ids, 2]) == tokenizer.decode(ids)
-    assert tokenizer.decode(ids[5:]) == Score()
-    assert len(tokenizer.decode([*ids, *ids[-5:][::-1]])) == 1
-    with pytest.raises(ValueError, match="expected 0 to"):
-        tokenizer.decode([tokenizer.size])
-
-
 def test_meters_that_cannot_be_written_are_reduced_or_common_time():
     def of(numerator, denominator):
         return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
