@@ -15,7 +15,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
 from musictx.tokens.vocab import CUT, SPECIALS
-from tests.model.test_grouped import song
+from tests.songs.test_grouped import song
 from tests.tokens.grids import gridded
 
 TOKENS = build("notes", low=40, high=90, controls=True)
