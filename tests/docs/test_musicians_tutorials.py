@@ -83,7 +83,7 @@ def test_your_first_song_in_the_studio(tmp_path, monkeypatch):
         exec(BLOCK.findall((ROOT / "docs" / "http.md").read_text("utf-8"))[0], names)
         ask = names["ask"]
         piece = f"/api/sessions/{ask('POST', '/api/sessions?name=First')['id']}"
-        wishes = {"task": "new", "bars": 8, "model": "song", "samples": 3, "seed": 1}
+        wishes = {"task": "new", "bars": 2, "model": "song", "samples": 3, "seed": 1}
         ask("POST", f"{piece}/takes", wishes)
         while (take := ask("GET", piece)["takes"][0])["state"] not in ("done", "failed"):
             time.sleep(0.05)

@@ -1,5 +1,5 @@
 """docs/tutorials: the files are saved and the commands typed as the page says, and they print what
-it shows, numbers apart."""
+it shows, numbers apart; with fewer steps of training."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, caps
     commands = lines_shown = 0
     for lines, shown in TYPED.findall(page):
         for line in lines.splitlines():
-            assert run(shlex.split(line.removeprefix("$ ")), monkeypatch) == 0, line
+            line = line.removeprefix("$ ").replace("max_steps=40", "max_steps=2")
+            assert run(shlex.split(line), monkeypatch) == 0, line
             commands += 1
         printed = {without_numbers(line) for line in capsys.readouterr().out.splitlines()}
         for line in shown.splitlines():
