@@ -20,7 +20,7 @@ from musictx.apps import generate as generating
 from musictx.bundle import Bundle, load
 from musictx.chords import is_chart
 from musictx.compose import compose
-from musictx.config import GenerateConfig, TrainConfig
+from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
 from musictx.formats import read
 from musictx.grid import grid_of
@@ -232,8 +232,7 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    config: TrainConfig = compose("train", texts("train", words))
-    trained = training.run(config)
+    trained = training.run(compose(texts("train", words)))
     if trained.model is None:
         raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
     return trained.model

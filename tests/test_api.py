@@ -15,8 +15,7 @@ import pytest
 import torch
 
 import musictx
-from musictx import shipped
-from musictx.compose import compose
+from musictx import options, shipped
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
@@ -91,7 +90,8 @@ def test_sampling_is_a_preset_a_dict_or_a_dataclass():
     """As on the command line, and no two presets are the same."""
     names = ("free", "safe", "wild", "greedy")
     made = [request("generate", {"sampling": name}).sampling for name in names]
-    assert made == [compose("generate", [f"sampling={name}"]).sampling for name in names]
+    typed = [options.parse("generate", [f"sampling={name}"]) for name in names]
+    assert made == [request("generate", one).sampling for one in typed]
     assert all(one not in made[:place] for place, one in enumerate(made))
     assert made[-1].temperature == 0
     given = request("generate", {"sampling": {"temperatures": {"note_on": 0.5}}}).sampling

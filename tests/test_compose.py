@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import compose as c
-from musictx import midi, shipped
+from musictx import midi, options, shipped
 from musictx.cli import help
 from musictx.commands import COMMANDS, groups
 from musictx.compose import finetuning, words
@@ -30,12 +30,13 @@ def files_of_conf():
 
 @pytest.mark.parametrize("named", files_of_conf(), ids=" ".join)
 def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
-    c.compose("train", named)
+    c.compose(named)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_the_defaults_that_a_command_takes(command):
-    made, spoken = c.compose(command), COMMANDS[command].aliases()
+    made = c.compose() if command == "train" else COMMANDS[command].config()
+    spoken = COMMANDS[command].aliases()
     for shown, field in help._options(command, "huang"):
         # A choice of files, which help lists; what help says in words, since it hangs on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):
@@ -51,7 +52,7 @@ def test_help_shows_the_defaults_that_a_command_takes(command):
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name
-    assert c.compose("train", [f"out={prefixed}"]).out == prefixed
+    assert c.compose([f"out={prefixed}"]).out == prefixed
     assert words.normalise([f"out={prefixed}"], sweep=True) == [
         f"out={','.join(map(words.quote, words.split(prefixed)))}"
     ]
@@ -59,8 +60,8 @@ def test_any_printable_file_name_survives(name):
 
 def test_an_error_leaves_hydra_ready_for_the_next_call():
     with pytest.raises(ConfigError):
-        c.compose("train", ["seed=abc"])
-    assert c.compose("train", ["seed=5"]).seed == 5
+        c.compose(["seed=abc"])
+    assert c.compose(["seed=5"]).seed == 5
 
 
 def corpus(folder, *programs, beats=False):
@@ -74,33 +75,41 @@ def corpus(folder, *programs, beats=False):
     return str(folder)
 
 
+def prepared(word):
+    """The tokens in which ``musictx prepare WORD`` writes."""
+    given, _ = finetuning.prepare_options(options.parse("prepare", [word]))
+    return options.request("prepare", given).tokenizer
+
+
 def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     path = f"corpus.path={corpus(tmp_path, 0, 1, 7, 0, 56)}"  # four of five are pianos'
     words = [path, "data.batch_size=3"]
-    made = c.compose("train", words)
+    made = c.compose(words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
-    assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
+    assert made == c.compose([*words, "experiment=own", "init=piano"])
     assert "piano" in finetuning.train_words(words)[1]
-    assert c.compose("prepare", [path]).tokenizer.low == 21
-    nothing = c.compose("train", [*words, "init=null"])
+    assert prepared(path).low == 21
+    nothing = c.compose([*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
                     "position=rotary", "corpus=maestro"):  # fmt: skip
         assert finetuning.train_words([*words, decided]) == ([*words, decided], None)
-    assert c.compose("train", ["corpus=bach"]).init is None
+    assert c.compose(["corpus=bach"]).init is None
 
 
 def test_music_on_beats_begins_with_the_song_model(tmp_path):
     songs = corpus(tmp_path / "songs", 0, None, 24, 24, beats=True)
-    assert c.compose("train", [f"corpus.path={songs}"]).init == "song"
+    assert c.compose([f"corpus.path={songs}"]).init == "song"
     assert "song" in finetuning.train_words([f"corpus.path={songs}"])[1]
-    prepared = c.compose("prepare", [f"corpus.path={songs}"]).tokenizer
+    tokens = prepared(f"corpus.path={songs}")
     stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
-    tokens = build(**stored["config"]).events
-    assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
+    assert (
+        build(**dataclasses.asdict(tokens)).fingerprint
+        == build(**stored["config"]).events.fingerprint
+    )
     for several in ([songs], f"[{songs}]"):
-        assert c.compose("prepare", [f"corpus.path=[{songs}]"]).tokenizer == prepared
+        assert prepared(f"corpus.path=[{songs}]") == tokens
         assert finetuning.prepare_options({"corpus.path": several})[1] is not None
     asked = {"corpus.path": songs, "tokenizer": "performance"}
     assert finetuning.prepare_options(asked) == (asked, None)
@@ -110,7 +119,7 @@ def test_other_music_begins_with_nothing_and_a_line_gives_the_reason(tmp_path):
     band, piano = corpus(tmp_path / "a", 0, None, 24, 24), corpus(tmp_path / "b, c", 0)
     (tmp_path / "a/broken.mid").write_bytes(b"MThd")
     words = [f"corpus.path={band}"]
-    assert c.compose("train", words).init is None
+    assert c.compose(words).init is None
     given, line = finetuning.train_words(words)
     assert given == words
     assert "75 % of the notes in 4 files" in line
