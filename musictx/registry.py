@@ -52,7 +52,13 @@ FEATURES = _present(
     }
 )
 #: Modules for ``model.attention``, the fastest first (``attention/api.py`` says what they have).
-ATTENTION = _present({"native": "musictx.speed.native", "fused": "musictx.speed.fused"})
+ATTENTION = _present(
+    {
+        "native": "musictx.speed.native",
+        "fused": "musictx.speed.fused",
+        "chunked": "musictx.speed.chunked",
+    }
+)
 #: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
 STEPS = _present({"native": "musictx.speed.step:NativeStep"})
 #: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).

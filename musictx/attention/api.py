@@ -3,12 +3,10 @@
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
-chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
-            such as pitch (attention/chunked/)
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what optional components add, chunked, reference. ``torch.export`` records
-            reference, whose operations every compiler knows
+            sdpa, else what optional components add (speed/), else reference. ``torch.export``
+            records reference, whose operations every compiler knows
 
 Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
@@ -18,7 +16,7 @@ one, it computes a few tokens and their gradients, once a process; if that raise
 leaves it out and prints one line.
 
 A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked and for the optional ones.
+for auto and for the optional ones.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ import torch
 from torch import Tensor
 
 from musictx import registry
-from musictx.attention import chunked, decode, reference, sdpa, skew
+from musictx.attention import decode, reference, sdpa, skew
 from musictx.attention.operators import constant, has_tangents
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Positions, Span, Terms
@@ -40,14 +38,11 @@ from musictx.config.model import IMPLEMENTATIONS
 _CORE: dict[str, Any] = {
     "reference": reference,
     "skew": skew,
-    "chunked": chunked,
     "sdpa": sdpa,
     "decode": decode,
 }
 MODULES = _CORE | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
 _OPTIONAL = [name for name in MODULES if name not in _CORE]
-#: The buffers that chunked reads in two ways are untried on other kinds of device.
-_CHUNKED_DEVICES = ("cpu", "cuda")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
@@ -165,8 +160,6 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         supported = job.device is not None and not MODULES[name].supports(job)
         if supported and _runs(name, job.device, job.dtype, job.size, job.labels):
             return name, None
-    if job.device in _CHUNKED_DEVICES and not chunked.supports(job):
-        return "chunked", None
     return "reference", None
 
 

@@ -1,7 +1,7 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
 It supports the same as attention in C++: causal attention with a table or a bias for each distance,
-labels, packed pieces and dropout. Other terms are computed by attention/chunked. The skew is one
+labels, packed pieces and dropout. Other terms are computed by speed/chunked. The skew is one
 gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
 Tiles, warps and stages are those of a :class:`~musictx.speed.fused.config.Config`.
 
@@ -19,13 +19,14 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from musictx.attention.labels import of_one_width
 from musictx.attention.operators import constant
-from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
+from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
+from musictx.speed.kernels import computes_in, kernel
+from musictx.speed.labels import of_one_width
 
 __all__ = ["attend", "supports"]
 

@@ -1,7 +1,7 @@
 """Causal relative attention on the CPU in C++, from a wheel or compiled on first use: what ``auto``
 takes there.
 
-The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
+The algorithm of speed/chunked (whose page explains the skew) without its passes over memory
 between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Without
 a prebuilt library and a compiler ``auto`` falls back to chunked, and the name ``native`` raises an
 error with the reason.
@@ -23,11 +23,12 @@ import sys
 import torch
 from torch import Tensor
 
-from musictx.attention.labels import of_one_width
 from musictx.attention.operators import constant
-from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
+from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
+from musictx.speed.kernels import computes_in, kernel
+from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library, op
 
 __all__ = ["attend", "supports"]

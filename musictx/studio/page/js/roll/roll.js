@@ -13,6 +13,7 @@ import { drawKeys, drawRuler } from "./margins.js";
 import { drawNotes } from "./notes.js";
 import * as over from "./overlay.js";
 import { Overview } from "./overview.js";
+import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
@@ -25,6 +26,7 @@ export class Roll {
   view = new View();
   index = new NoteIndex([]);
   colours = /** @type {any} */ ({});
+  #pixels = { back: new Pixels(), over: new Pixels() };
   /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
   dragged = [];
   /** The rubber band, in pixels of the roll. @type {{x1: number, y1: number, x2: number, y2: number} | null} */
@@ -231,7 +233,9 @@ export class Roll {
     const ctx = begin(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
     this.lane.draw(visible.filter((note) => !gone.has(note.id)));
-    drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
+    const pixels = this.#pixels.back.begin(view.width, view.height);
+    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
+    pixels.show(ctx);
   }
 
   #drawOver(piece, visible, shown, gone) {
@@ -240,17 +244,19 @@ export class Roll {
     const ctx = begin(this.contexts.over);
     ctx.clearRect(0, 0, view.width, view.height);
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
-    over.drawLocks(ctx, view, visible.filter((note) => piece.locked.has(note.id)), colours);
+    const pixels = this.#pixels.over.begin(view.width, view.height);
+    over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
+      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
       const till = frontier(proposal, app.place(take).begin);
-      over.drawGhosts(ctx, view, proposal.notes, till, proposal.state === "composing", colours);
+      over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, view, colours);
-    if (this.dragged.length) over.drawDragged(ctx, view, this.dragged, colours);
+    if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
+    pixels.show(ctx);
     if (this.band) over.drawBand(ctx, this.band, colours);
     const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);
