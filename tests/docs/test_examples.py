@@ -23,6 +23,7 @@ INSTEAD = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("short_examples")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_cells_of_a_notebook_run(notebook, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import musictx
-from musictx import cli, options, shipped
+from musictx import cli, options
 from musictx.config import SCHEMES
 from musictx.mcp.places import Places
 from tests.docs.blocks import BLOCK, execute
@@ -131,19 +131,8 @@ def shorter(words: list[str]) -> list[str]:
     return result + ["seed=1"] * (composing and "seed" not in names)
 
 
-@pytest.fixture
-def short_examples(tmp_path_factory, monkeypatch):
-    """The first seconds of each example in its place."""
-    folder, tunes = tmp_path_factory.mktemp("examples"), {}
-    for name, path in shipped.examples().items():
-        score = musictx.read(path)
-        beginning = score.with_notes(score.notes[score.notes["start"] < 5.0])
-        tunes[name] = musictx.write(beginning, folder / f"{name}.mid")
-    monkeypatch.setattr(shipped, "examples", lambda: tunes)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_examples")
+@pytest.mark.usefixtures("short_examples", "loaded_once")
 @pytest.mark.parametrize(("command", "grid"), TASKS.items())
 def test_the_command_of_each_task_writes_music(command, grid, here, capsys):
     words = shorter(shlex.split(command)[1:])
