@@ -20,6 +20,7 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.options import request
+from scripts import stub
 from tests.untrained import SMALL, saved
 
 PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
@@ -285,3 +286,8 @@ def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
     assert [one.score for one in both] == [one.score for one in alone]
     with pytest.raises(UserError, match="seed="):
         musictx.generate(model, seconds=1.0, seed=[1], primer=[tune, tune])
+
+
+def test_the_types_for_editors_are_what_the_dataclasses_make():
+    """Else: python -m scripts.stub. Mypy reads them in public_types.py."""
+    assert stub.STUB.read_text(encoding="utf-8") == stub.text()

@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 EVERY = {
     **TOKENIZERS,
     "notes": {"name": "notes", "tracks": "piano", "low": 48, "high": 84, "controls": True},
-    "remi": {"name": "tests.docs.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
+    "remi": {"name": "docs.examples.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
 }
 
 

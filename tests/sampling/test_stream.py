@@ -130,6 +130,6 @@ def test_streams_of_one_model_do_not_disturb_each_other(piano):
 
 def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
-    remi = build(name="tests.docs.remi:Remi")
+    remi = build(name="docs.examples.remi:Remi")
     with pytest.raises(UserError, match="Remi tokens write notes with their length"):
         Stream(make(remi), remi, NOTHING, seed=0)
