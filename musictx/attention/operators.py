@@ -1,8 +1,7 @@
-"""Questions to torch and requests of it: derivatives in forward mode, autocast, compilation."""
+"""Whether torch wants derivatives in forward mode, and attention without autocast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -26,10 +25,3 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
-
-
-def constant(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """``answer`` for ``torch.compile`` to call once and keep: what
-    ``torch.compiler.assume_constant_result`` does, without importing the compiler."""
-    answer._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return answer

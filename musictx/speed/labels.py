@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.decode import by_key
 from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, as_tensor
+from musictx.speed.decode import by_key
 
 
 class Wide(NamedTuple):

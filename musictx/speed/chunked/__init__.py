@@ -20,6 +20,8 @@ sums run in a fixed order: the same inputs give the same bits on the same machin
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -28,10 +30,10 @@ from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting
 from musictx.attention.terms import Terms
 from musictx.speed.chunked.passes import Chunked
 from musictx.speed.chunked.plan import Call, Local, Pieces, is_aligned
-from musictx.speed.kernels import one_axis
+from musictx.speed.kernels import constant, one_axis, trial
 from musictx.speed.labels import widened
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 def supports(job: Job) -> str | None:
@@ -44,6 +46,12 @@ def supports(job: Job) -> str | None:
         (job.layout == ANY, SPANS_ONLY),
         (elsewhere, f"it computes on cpu and cuda, not on {job.device}"),
     )
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("chunked", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

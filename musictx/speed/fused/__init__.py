@@ -15,20 +15,20 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import constant
 from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
-from musictx.speed.kernels import computes_in, kernel
+from musictx.speed.kernels import computes_in, constant, kernel, trial
 from musictx.speed.labels import of_one_width
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 @constant
@@ -53,6 +53,12 @@ def supports(job: Job) -> str | None:
         (not fits, f"it computes heads of {sizes} numbers, not {size}"),
     )
     return reason or (None if job.device is None else _missing())
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("fused", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -19,19 +19,19 @@ op.py          operators of torch with their gradients
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import constant
 from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
-from musictx.speed.kernels import computes_in, kernel
+from musictx.speed.kernels import computes_in, constant, kernel, trial
 from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library, op
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 #: What :func:`_missing` returns, under the key "", once it has been called.
@@ -73,6 +73,12 @@ def supports(job: Job) -> str | None:
         *computes_in(job, torch.float32, torch.bfloat16, torch.float16),
     )
     return reason or (None if job.device is None else _missing())
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("native", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -21,6 +21,8 @@ import { View } from "./view.js";
 
 export const RULER = 30; // pixels
 const EMPTY = new Set();
+const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
+const CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
 export class Roll {
   view = new View();
@@ -48,7 +50,7 @@ export class Roll {
     this.element = h("div#roll", {
       tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
     }, this.canvases.back, this.canvases.over);
-    this.empty = h("p.empty-roll", { hidden: true }, "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.");
+    this.empty = h("p.empty-roll", { hidden: true });
     this.element.append(this.empty);
     this.overview = new Overview(this);
     this.above = new Above(this);
@@ -70,6 +72,7 @@ export class Roll {
       this.index = new NoteIndex(piece.notes.values());
       this.#measure();
       this.overview.stale = true;
+      this.empty.textContent = piece.chords.length ? CHORDS : NOTHING;
       this.element.setAttribute("aria-label", `Piano roll of ${piece.name}, ${count(piece.notes.size, "note")}`);
       this.invalidate();
     });
@@ -139,7 +142,7 @@ export class Roll {
       high = Math.max(high, pitch);
     }
     if (low > high) [low, high] = [54, 76];
-    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.piece?.duration ?? 0, 24)));
+    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.end, 24)));
     this.view.fit(0, end, low, high);
     this.invalidate();
   }
@@ -148,7 +151,7 @@ export class Roll {
   fitAll() {
     const { app } = this;
     const { stretch } = app.selection.scope(app.piece);
-    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.piece.duration, app.beats.time(4))).end };
+    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
     const pitches = this.index.between(begin, end).map((note) => note.pitch);
     const span = (of, otherwise) => pitches.reduce((best, pitch) => of(best, pitch), pitches.length ? pitches[0] : otherwise);
     this.view.fit(begin, end, span(Math.min, 54), span(Math.max, 76));
@@ -187,8 +190,8 @@ export class Roll {
 
   /** How far one can scroll: some bars after the end, or after what is proposed. */
   #measure() {
-    const { piece, beats, proposal } = this.app;
-    const end = Math.max(piece?.duration ?? 0, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
+    const { beats, proposal } = this.app;
+    const end = Math.max(this.app.end, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
