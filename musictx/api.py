@@ -9,7 +9,6 @@ a :class:`~musictx.errors.UserError` of one sentence. Type checkers and editors 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from musictx import shipped
 from musictx.apps import generate as generating
+from musictx.apps.results import fresh_seed, say
 from musictx.bundle import Bundle, load
 from musictx.chords import is_chart
 from musictx.compose import compose
@@ -284,8 +284,8 @@ def music_of(music: Any, name: str) -> Score:
 def seed_of(seed: Any) -> int:
     """``seed``, or a new one, which is printed."""
     if seed is None:
-        seed = secrets.randbelow(2**31)
-        print(f"seed: {seed}", flush=True)
+        seed = fresh_seed()
+        say(f"seed: {seed}")
     config: GenerateConfig = request("generate", {"seed": seed})
     return config.seed or 0
 

@@ -53,7 +53,7 @@ def request(
     for name, value in sorted(options.items(), key=lambda one: one[0] not in nested):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for option, one in _single(command, name, value, folders):
+        for option, one in _flattened(command, name, value, folders):
             if option in free_form(command) and not isinstance(value, nested.get(name, ())):
                 # The other values of an option that holds several stay.
                 one = default_of(command, option) | values.get(option, {}) | one
@@ -281,7 +281,7 @@ def within(name: str, options: Collection[str]) -> bool:
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
-def _single(
+def _flattened(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
     """Yields (dotted name, converted value) of each single option that ``value`` sets: a group such
@@ -315,7 +315,7 @@ def _single(
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name}={shown(value)}: expected values by their names{presets}")
     for key, one in value.items():
-        yield from _single(command, f"{option}.{key}", one, folders)
+        yield from _flattened(command, f"{option}.{key}", one, folders)
 
 
 @cache

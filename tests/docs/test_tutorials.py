@@ -14,7 +14,6 @@ import urllib.request
 import warnings
 from pathlib import Path
 
-import matplotlib  # music21 of the extra bach brings it
 import pytest
 
 import musictx
@@ -30,6 +29,14 @@ NAMED = re.compile(r"# (\w+\.py)\n")
 #: Lines of a shell, and the output that the page shows below them, if any. Commands that stand
 #: indented instead need files of the reader's.
 TYPED = re.compile(r"```console\n(.*?)```\n(?:(?:(?!```).)*```text\n(.*?)```)?", re.DOTALL)
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+#: What is run instead: Jupyter brings IPython; a few steps and a second of music show the same.
+INSTEAD = {
+    "from IPython.display import Audio": "Audio = Path.read_bytes",
+    'Audio("piano.wav")': 'Audio(Path("piano.wav"))',
+    "STEPS = 60": "STEPS = 4",
+    "seconds=8": "seconds=1",
+}
 
 
 def without_numbers(line: str) -> str:
@@ -177,22 +184,13 @@ def test_the_tutorial_names_what_is_on_the_page():
     assert {name for name in names if f'"{name}' not in code} <= {"Bass"}
 
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
-#: What is run instead: Jupyter brings IPython; a few steps and a second of music show the same.
-INSTEAD = {
-    "from IPython.display import Audio": "Audio = Path.read_bytes",
-    'Audio("piano.wav")': 'Audio(Path("piano.wav"))',
-    "STEPS = 60": "STEPS = 4",
-    "seconds=8": "seconds=1",
-}
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_examples")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_cells_of_a_notebook_run(notebook, tmp_path, monkeypatch):
+    import matplotlib  # music21 of the extra bach brings it
+
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -211,7 +209,7 @@ def test_the_exported_network_makes_music(tmp_path, monkeypatch):
     small = musictx.load(untrained.saved(tmp_path / "small", layers=2, context=96))
     monkeypatch.setattr(musictx, "load", lambda name: small, raising=False)
     monkeypatch.chdir(tmp_path)
-    example = DOCS / "examples" / "export.py"
+    example = ROOT / "docs" / "examples" / "export.py"
     with warnings.catch_warnings(action="ignore"):
         exec(compile(example.read_text("utf-8"), str(example), "exec"), {})
     assert (tmp_path / "piano.pt2").is_file()

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import musictx
-from musictx import shipped
 from musictx.attention import RelativeAttention, attend
 from musictx.attention.terms import Terms
 from musictx.model import MusicTransformer, attention_weights
 from scripts.docs import movie
 from scripts.docs.docstrings import markdown
+from tests.pieces import line
 
 PUBLIC = [getattr(musictx, name) for name in sorted(musictx._WHERE)]
 PUBLIC += [RelativeAttention, RelativeAttention.forward, attend, Terms, MusicTransformer.forward]
@@ -62,7 +62,7 @@ Raises `UserError` for text. An example:
 
 def test_a_movie_is_as_long_as_its_music(tmp_path):
     ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
-    score = musictx.read(shipped.examples()["frere_jacques"])
+    score = line(60, 62, 64, 65)
     musictx.write(score, tmp_path / "short.mid")
     movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
     description = subprocess.run(
@@ -77,10 +77,8 @@ def test_a_movie_is_as_long_as_its_music(tmp_path):
     assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8
 
 
-pytest.importorskip("matplotlib")
-
-
 def test_pictures_of_a_model_and_their_numbers_are_written_here(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
     from scripts.docs import attention_pictures
 
     before = {path: path.stat().st_mtime_ns for path in attention_pictures.IMAGES.iterdir()}
