@@ -148,8 +148,14 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
             if score is not None and primer.score is not None:
                 _notices(work.bundle.tokenizer, score, primer.score, free, notice)
             with progress("generating", "seconds", length) as update:
-                more = {"seeds": [work.seed], "progress": lambda _, seconds: update(seconds)}
-                takes = pieces(work.bundle, [primer], [score], config, **more)
+                takes = pieces(
+                    work.bundle,
+                    [primer],
+                    [score],
+                    config,
+                    seeds=[work.seed],
+                    progress=lambda _, seconds: update(seconds),
+                )
                 for number, sample in takes:
                     result = work.write(number, sample, new_notes(sample), sample.remark)
                     yield replace(result, number=index * config.samples + number)

@@ -14,7 +14,7 @@ from musictx.config.sampling import SamplingConfig
 class ModelFolder(Options):
     """Which trained model to use."""
 
-    prefix: ClassVar[str] = "model"
+    prefix = "model"
 
     path: str | None = option(
         None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from musictx import registry
 from musictx.config.checks import Options, option, require
@@ -17,7 +16,7 @@ CORE = ("folder", "maestro")
 class AugmentConfig(Options):
     """Changes made to training windows as they are drawn; validation never sees them."""
 
-    prefix: ClassVar[str] = "corpus.augment"
+    prefix = "corpus.augment"
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -42,7 +41,7 @@ class CorpusConfig(Options):
     A file that passes one of ``limits`` is left out with the reason.
     """
 
-    prefix: ClassVar[str] = "corpus"
+    prefix = "corpus"
 
     name: str = option(
         "folder",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from musictx.config.checks import Options, option, require
 
@@ -17,7 +16,7 @@ TASKS = ("infill", "accompany", "vary", "steer")
 class DataConfig(Options):
     """Batches for training and validation."""
 
-    prefix: ClassVar[str] = "data"
+    prefix = "data"
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(

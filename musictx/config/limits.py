@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from musictx.config.checks import DAY, Options, option
 
@@ -24,7 +23,7 @@ class Limits(Options):
         musictx.read("song.mid", limits=musictx.Limits(notes=10_000, seconds=600))
     """
 
-    prefix: ClassVar[str] = "limits"
+    prefix = "limits"
 
     midi_mb: int = option(16, "size of a MIDI file, MB", low=1)
     xml_mb: int = option(100, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)

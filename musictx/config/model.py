@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from musictx import registry
 from musictx.config.checks import Options, option, require
@@ -20,7 +20,7 @@ class ModelConfig(Options):
     full.
     """
 
-    prefix: ClassVar[str] = "model"
+    prefix = "model"
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
     width: int = option(256, "channels of the residual stream", low=1, high=2**15)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from musictx.config.checks import Options, one_of, option, require
 
@@ -15,7 +15,7 @@ OPTIMIZERS = ("adamw", "muon")
 class OptimConfig(Options):
     """The optimizer and the course of its learning rate."""
 
-    prefix: ClassVar[str] = "optim"
+    prefix = "optim"
 
     name: str = option(
         "adamw",

@@ -25,7 +25,7 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 class PositionConfig(Options):
     """What every scheme has: its name, and what is added to the token embeddings."""
 
-    prefix: ClassVar[str] = "position"
+    prefix = "position"
 
     #: ``module:Class`` of the scheme.
     target: ClassVar[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from musictx.config import scales
 from musictx.config.checks import Options, option, require
@@ -14,7 +13,7 @@ from musictx.config.scales import SCALES
 class TokenSampling(Options):
     """How the next token is drawn from the model's probabilities."""
 
-    prefix: ClassVar[str] = "sampling"
+    prefix = "sampling"
 
     temperature: float = option(
         1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from musictx.config.checks import DAY, Options, option, require
 
@@ -12,7 +12,7 @@ from musictx.config.checks import DAY, Options, option, require
 class TokenizerConfig(Options):
     """How music becomes tokens."""
 
-    prefix: ClassVar[str] = "tokenizer"
+    prefix = "tokenizer"
 
     name: str = option(
         "performance",

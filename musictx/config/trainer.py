@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from musictx.config.checks import Options, option, require
 
@@ -59,7 +59,7 @@ NOT_OFFERED = {
 class TrainerConfig(Options):
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
 
-    prefix: ClassVar[str] = "trainer"
+    prefix = "trainer"
 
     max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
     max_time: str | None = option(

@@ -25,7 +25,7 @@ from musictx.tokens.tokenizer import Tokenizer
 class Options(checks.Options):
     """The options of a feature that has none; ``prefix`` is what errors call those of one."""
 
-    prefix: ClassVar[str] = "model.features"
+    prefix = "model.features"
 
 
 class NativeForm(NamedTuple):
