@@ -18,7 +18,7 @@ from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling import pitches
-from musictx.sampling.constraints import EachRow
+from musictx.sampling.constraints import EachRow, RowPenalty, never
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -141,9 +141,10 @@ class BarIdiom(Idiom):
     ) -> list[Penalty]:
         """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). New pieces
         keep to the meters of their plans, and none of the parts of these is silent."""
+        self.hold(states, primers, sampling, stats, targets)
         of, plans = self.tokenizer, [primer.plan for primer in primers]
         penalties = list(more)
-        meters = [plan.meter and OneMeter(of.vocabulary, plan.meter) for plan in plans]
+        meters = [one_meter(of.vocabulary, plan.meter) if plan.meter else None for plan in plans]
         if any(meters):
             penalties.append(EachRow(meters))
         if any(plan.parts for plan in plans):
@@ -187,15 +188,10 @@ class BarIdiom(Idiom):
         return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
 
 
-class OneMeter:
+def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
     """No bar of another meter than this (numerator, denominator)."""
-
-    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
-        other = np.zeros(len(table.value_of), bool)
-        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
-            other[slice(*table.range(kind))] = True
-            other[table.id(kind, value)] = False
-        self.nats = np.where(other, np.inf, 0.0)
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        return self.nats
+    other = np.zeros(table.size, bool)
+    for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+        other[slice(*table.range(kind))] = True
+        other[table.id(kind, value)] = False
+    return never(other)

@@ -1,4 +1,6 @@
-"""Chords searched for a melody: the likeliest sequence, in whatever key and tempo."""
+"""Chords that notes imply, and those searched for a melody: the likeliest sequence, in any key."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
@@ -10,14 +12,58 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx.apps.tasks import gap, under
-from musictx.chords import Chord, annotated
+from musictx.beats import Beats
+from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.grid import in_time
-from musictx.notes import Score
+from musictx.notes import METER, Score
 from musictx.shipped import examples
 from musictx.songs import chord_search
+from musictx.songs.chord_recognition import halves, recognised
 from musictx.songs.chord_search import STATES, search, table
 from musictx.songs.infill import with_chords
+
+quick = settings(deadline=None, max_examples=40)
+
+
+def of_chords(names: list[Chord], semitones: int = 0) -> Score:
+    """A bar of four quarters for each: the root in the bass, its tones above."""
+    notes = []
+    for bar, chord in enumerate(names):
+        tones = [36 + chord.root, *(60 + one for one in sorted(chord.classes))]
+        notes += [(2.0 * bar, 2.0 * bar + 2, p + semitones, 64, 0, False, 0) for p in tones]
+    return Score(notes)
+
+
+TRIADS = ("maj", "min", "sus2", "sus4", "dim")
+plain = st.sampled_from([chord for chord in CHORDS[1:] if NAMES[chord.quality] in TRIADS])
+
+
+@quick
+@given(st.lists(plain, min_size=1, max_size=8), st.integers(-5, 5))
+def test_plain_triads_are_recognised_in_every_key(names, semitones):
+    found = recognised(of_chords(names, semitones))
+    expected = [
+        (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
+        for n, chord in enumerate(names)
+        if n == 0 or names[n - 1] != chord
+    ]
+    assert found == expected
+
+
+def test_halves_of_bars_follow_the_meters():
+    meters = np.array([(0.0, 4, 4), (4.0, 3, 4), (7.0, 6, 8), (9.0, 4, 4)], METER)
+    lines = halves(Beats(Score(meters=meters)), 21.0)
+    assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
+
+
+def test_silence_has_no_chord():
+    assert recognised(Score()) == []
+    gap = [(0.0, 2.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
+    gap += [(12.0, 14.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
+    found = recognised(Score(gap))
+    assert [chord for _, chord in found] == [Chord(0, 1), NONE, Chord(0, 1)]
+
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
 
