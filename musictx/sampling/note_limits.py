@@ -13,7 +13,7 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.notes import DRUMS
-from musictx.sampling.constraints import EachRow
+from musictx.sampling.constraints import EachRow, never
 from musictx.sampling.feedback import among
 from musictx.sampling.primer import Primer
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
@@ -53,31 +53,23 @@ class Silence:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         if len(state.sounding):
             return None
-        waits = self.events.wait * (self.events.longest_wait or 0.0)
+        waits = self.events.wait * self.events.longest_wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
         silence = waits[ids[last:]].sum() + waits
         return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
 
 
-class Instruments:
-    """Only programs and drums of the corpus (``usual``) or the primer: a model also gives ids that
-    never occurred in training a little probability."""
-
-    def __init__(self, tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> None:
-        program, notes = programs(tokenizer), tokenizer.decode(primer.ids).notes
-        played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
-        foreign = (program >= 0) & ~np.isin(program, sorted(played))
-        self.nats = np.where(foreign, np.inf, 0.0)
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        return self.nats
-
-
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
-    """:class:`Instruments` of each row."""
+    """Only programs and drums of the corpus (``usual``) or the primer of a row: a model also gives
+    ids that never occurred in training a little probability."""
+    program = programs(tokenizer)
     different = {id(primer): primer for primer in primers}
-    made = {key: Instruments(tokenizer, usual, primer) for key, primer in different.items()}
-    return EachRow([made[id(primer)] for primer in primers])
+    rules = {}
+    for key, primer in different.items():
+        notes = tokenizer.decode(primer.ids).notes
+        played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+        rules[key] = never((program >= 0) & ~np.isin(program, sorted(played)))
+    return EachRow([rules[id(primer)] for primer in primers])
 
 
 class Opening:
@@ -101,7 +93,7 @@ def programs(tokenizer: Tokenizer) -> np.ndarray:
     events, table = tokenizer.note_events, tokenizer.vocabulary
     if events is not None:
         program = events.program.copy()
-    elif table is not None and "program" in table.kinds:
+    elif "program" in table.kinds:
         program = table.values("program").copy()
     else:
         return np.full(tokenizer.size, -1)

@@ -13,22 +13,6 @@ from musictx.errors import UserError
 from musictx.keys import best_scale
 from musictx.notes import pitched
 from musictx.sampling.primer import Primer
-from musictx.tokens.tokenizer import GrammarState
-
-
-class PitchSet:
-    """Pitches outside the set of a row are forbidden.
-
-    pitch_of  (V,) the pitch that each id strikes or sounds, -1 if none
-    inside    (128,) bool
-    """
-
-    def __init__(self, pitch_of: np.ndarray, inside: np.ndarray) -> None:
-        outside = ~inside[np.maximum(pitch_of, 0)] & (pitch_of >= 0)
-        self.nats = np.where(outside, np.inf, 0.0)
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        return self.nats
 
 
 def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarray:

@@ -53,7 +53,6 @@ def step_seconds(tokenizer: Tokenizer) -> float:
     """How long the shortest wait takes."""
     events = tokenizer.note_events
     assert events is not None
-    assert events.longest_wait is not None
     return events.longest_wait * float(events.wait[events.wait > 0].min())
 
 

@@ -30,10 +30,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import (
-    REPEAT_GAIN,
-    VARIED_GAIN,
-)
+from musictx.songs.strengths import REPEAT_GAIN, VARIED_GAIN
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT

@@ -3,9 +3,9 @@ whose root lies in the bass, by a hidden Markov model in which chords tend to st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,9 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
             for begin, stop in pairwise(lines)
         ]
     )
-    best = _likeliest(fits + np.log(_prior()))
+    common = [COMMON[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS]
+    follows = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAYS, 1 - STAYS))
+    best, _ = viterbi(fits + np.log(common), [follows] * (len(fits) - 1))
     changes = np.flatnonzero(np.diff(best, prepend=-1))
     return [(float(clock.seconds(lines[n])), CHORDS[best[n]]) for n in changes]
 
@@ -63,21 +65,14 @@ def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
         silence[0] = 0.0
         return silence
     weight = np.bincount(pitches[audible] % 12, sounds[audible], 12)
-    tones, lowest = _tones(), np.zeros(12)
-    lowest[int(pitches[audible].min()) % 12] = 1.0
-    log_likelihood: np.ndarray = NOTES * tones.log_classes @ (weight / weight.sum())
-    return log_likelihood + tones.log_bass @ lowest
-
-
-class _Tones(NamedTuple):
-    """(chords, 12) float64: logarithms of the likelihood of a pitch class; of the lowest one."""
-
-    log_classes: np.ndarray
-    log_bass: np.ndarray
+    log_classes, log_bass = _tones()
+    log_likelihood: np.ndarray = NOTES * log_classes @ (weight / weight.sum())
+    return log_likelihood + log_bass[:, int(pitches[audible].min()) % 12]
 
 
 @cache
-def _tones() -> _Tones:
+def _tones() -> tuple[np.ndarray, np.ndarray]:
+    """(chords, 12) logarithms of the likelihood of a pitch class, and of the lowest one."""
     classes = np.full((len(CHORDS), 12), 1 / 12)
     bass = np.full((len(CHORDS), 12), 1 / 12)
     for row, chord in enumerate(CHORDS[1:], 1):
@@ -87,25 +82,27 @@ def _tones() -> _Tones:
         rest = (1 - ROOT_IN_BASS - TONE_IN_BASS) / (12 - count)
         bass[row] = np.where(inside, TONE_IN_BASS / (count - 1), rest)
         bass[row, chord.root] = ROOT_IN_BASS
-    return _Tones(np.log(classes), np.log(bass))
+    return np.log(classes), np.log(bass)
 
 
-@cache
-def _prior() -> np.ndarray:
-    return np.array([COMMON[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS])
+def viterbi(
+    fits: np.ndarray, follows: Sequence[np.ndarray] | np.ndarray, last: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, float]:
+    """(n,) int64: the likeliest sequence of states, and the logarithm of its likelihood (Rabiner
+    1989, "A tutorial on hidden Markov models", part III.B). All arguments are logarithms.
 
-
-def _likeliest(fits: np.ndarray) -> np.ndarray:
-    """(n,) int64: the likeliest sequence (Viterbi) of chords that stay with :data:`STAYS`, else
-    are any; from logarithms (n, chords)."""
-    stay, leave = np.log(STAYS), np.log(1 - STAYS)
-    total, back = fits[0], np.zeros(fits.shape, np.int64)
-    for n in range(1, len(fits)):
-        other = int(np.argmax(total))
-        stays = total + stay > total[other] + leave
-        back[n] = np.where(stays, np.arange(len(total)), other)
-        total = np.where(stays, total + stay, total[other] + leave) + fits[n]
-    path = [int(np.argmax(total))]
-    for row in back[:0:-1]:
-        path.append(int(row[path[-1]]))
-    return np.array(path[::-1])
+    fits     (n, states) how likely each state is with what is observed; in the first row also how
+             likely a sequence begins with it
+    follows  (n - 1, states, states) how likely a state is followed by another one
+    last     (states,) how likely a sequence ends with each
+    """
+    total, back = fits[0], []
+    for fit, chances in zip(fits[1:], follows, strict=True):
+        routes = total[:, None] + chances
+        back.append(routes.argmax(0))
+        total = routes.max(0) + fit
+    total = total + last
+    path = [int(total.argmax())]
+    for best in reversed(back):
+        path.append(int(best[path[-1]]))
+    return np.array(path[::-1]), float(total.max())

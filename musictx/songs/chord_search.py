@@ -3,8 +3,8 @@
 A hidden Markov model over the halves of bars: a state is a major or minor triad relative to the
 key, how triads follow each other and which tones of a melody lie over them was counted in songs
 (``scripts/reproduce/chord_table.py`` writes ``chord_table.json``), and the likeliest sequence in
-the likeliest of twelve keys is found by Viterbi's algorithm (Rabiner 1989, "A tutorial on hidden
-Markov models", part III.B). A key is a major scale or its relative minor, whose tonic is vi.
+the likeliest of twelve keys is found by Viterbi's algorithm. A key is a major scale or its relative
+minor, whose tonic is vi.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from musictx.chords import NAMES, Chord
 from musictx.notes import Score
-from musictx.songs.chord_recognition import halves
+from musictx.songs.chord_recognition import halves, viterbi
 
 #: How many independent observations a quarter note of melody counts as.
 PER_QUARTER = 2.0
@@ -68,10 +68,13 @@ def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
     """(n,) int64 triads, root + 12 * quality: the likeliest sequence in the likeliest key, from
     what sounds in each half bar (n, 2, 12), whether a bar begins there (n,), and the pitch class
     of the last note."""
-    best, value = np.zeros(0, np.int64), -np.inf
+    best, value, chances = np.zeros(0, np.int64), -np.inf, table()
+    follows = chances["follows"][at_bar[1:].astype(int)]
     for key in range(12):
-        path, likelihood = _viterbi(np.roll(sounds, -key, axis=2), at_bar)
-        likelihood += float(table()["final"][(final - key) % 12])
+        fits = log_likelihood(np.roll(sounds, -key, axis=2))
+        fits[0] += chances["first"]
+        path, likelihood = viterbi(fits, follows, chances["last"])
+        likelihood += float(chances["final"][(final - key) % 12])
         if likelihood > value:
             best, value = (path + key) % 12 + 12 * (path // 12), likelihood
     return best
@@ -82,21 +85,6 @@ def log_likelihood(sounds: np.ndarray) -> np.ndarray:
     tones = table()["tones"]
     rows = [np.roll(tones[state // 12], state % 12, axis=1) for state in range(STATES)]
     return PER_QUARTER * np.einsum("nsp,csp->nc", sounds, np.array(rows))
-
-
-def _viterbi(sounds: np.ndarray, at_bar: np.ndarray) -> tuple[np.ndarray, float]:
-    """The likeliest states in the key of C, and the logarithm of their likelihood."""
-    chances, fits = table(), log_likelihood(sounds)
-    total, back = chances["first"] + fits[0], np.zeros(fits.shape, np.int64)
-    for n in range(1, len(fits)):
-        routes = total[:, None] + chances["follows"][int(at_bar[n])]
-        back[n] = routes.argmax(0)
-        total = routes.max(0) + fits[n]
-    total = total + chances["last"]
-    path = [int(total.argmax())]
-    for row in back[:0:-1]:
-        path.append(int(row[path[-1]]))
-    return np.array(path[::-1]), float(total.max())
 
 
 @cache
