@@ -87,6 +87,8 @@ IN_BARS = _present(
         "distributions": "musictx.songs.measures:DISTRIBUTIONS",
     }
 )
+#: The class that reads many events of a MIDI track at once (``midi/scan.py``).
+SCANNERS = _present({"midi": "musictx.speed.stretches:Stretches"})
 #: Files that are no MIDI -> the module that reads them.
 READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.musicxml"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;
