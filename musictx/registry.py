@@ -71,7 +71,7 @@ IDIOMS = _present({"notes": "musictx.songs.idiom:BarIdiom"})
 FILLERS = _present(
     {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
 )
-#: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
+#: Tokenizer -> the function that composes pieces by a form, and loops (``apps.generate.pieces``).
 PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 #: What is accompanied besides melodies -> function (score, options) that says what is to be
 #: composed (``apps.tasks.Task``).
