@@ -7,13 +7,14 @@ possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from musictx import registry
 from musictx.bundle import Bundle
 from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import note_limits
@@ -41,10 +42,11 @@ class Idiom:
 
     # ---------------------------------------------------------------------- what is asked for
 
-    def plan(self, bundle: Bundle, request: GenerateConfig) -> Plan:
-        """What ``request`` asks of a new piece: tempo, meter and instruments. ``UserError`` where
-        these tokens cannot say them."""
-        for name, value in request.plan.items():
+    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
+        """The plan of a new piece with the options ``wanted``
+        (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` where these tokens cannot say
+        them."""
+        for name, value in wanted.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 

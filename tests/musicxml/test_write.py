@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import chords, midi, musicxml
+from musictx import midi, musicxml
 from musictx.errors import UserError
 from musictx.musicxml import write as w
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
@@ -200,16 +200,3 @@ def test_names_are_such_as_xml_and_midi_can_hold():
     assert midi.read(midi.to_bytes(made)).names == {0: name[:100]}
     zero = piece((0, 1, 60), names={0: "Piano\0"})
     assert musicxml.read(musicxml.to_bytes(zero)).names == {0: "Piano"}
-
-
-def test_chords_are_written_as_symbols_and_read_back():
-    notes = [(n * 0.5, n * 0.5 + 0.5, 60 + n, 80, 0, False, n % 2) for n in range(16)]
-    piece = Score(notes=notes, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    every = [(n / 14, str(chord)) for n, chord in enumerate(chords.CHORDS)]  # 111 chords in 8 s
-    piece = replace(piece, markers=tuple(sorted([*every, (1.5, "Verse")])))
-    again = musicxml.read(w.to_bytes(piece))
-    lines = {}
-    for at, chord in chords.annotated(piece):
-        lines[round(at * 2 * w.DIVISIONS)] = chord  # of two on one line the last counts
-    read = [(round(at * 2 * w.DIVISIONS), chord) for at, chord in chords.annotated(again)]
-    assert read == [*lines.items()]

@@ -1,3 +1,5 @@
+"""Documents of MusicXML: zips, encodings, forms; what is damaged, too large or meant to harm."""
+
 from __future__ import annotations
 
 import io
@@ -5,7 +7,6 @@ import tracemalloc
 import xml.etree.ElementTree as ET
 import zipfile
 from collections import Counter
-from itertools import product
 
 import numpy as np
 import pytest
@@ -13,192 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import musicxml
-from musictx.beats import Beats
 from musictx.config import Limits
 from musictx.errors import MusicXmlError, UserError
 from musictx.musicxml.document import tree_of
-
-PARTS = '<part-list><score-part id="P1"><part-name>x</part-name></score-part></part-list>'
-HEAD = "<attributes><divisions>{}</divisions></attributes>"
-C, D, E, G = (f"<pitch><step>{s}</step><octave>4</octave></pitch>" for s in "CDEG")
-CHORD, GRACE, CUE, REST = "<chord/>", "<grace/>", "<cue/>", "<rest/>"
-
-
-def note(pitch, duration, *, before="", ties=(), after=""):
-    """Children in the order of the MusicXML schema."""
-    length = f"<duration>{duration}</duration>" if duration is not None else ""
-    tied = "".join(f'<tie type="{t}"/>' for t in ties)
-    return f"<note>{before}{pitch}{length}{tied}{after}</note>"
-
-
-def backup(duration):
-    return f"<backup><duration>{duration}</duration></backup>"
-
-
-def forward(duration):
-    return f"<forward><duration>{duration}</duration></forward>"
-
-
-def document(*parts, part_list=PARTS):
-    """Each part is a list of measures, each measure a string of its contents."""
-    body = "".join(
-        f'<part id="P{i + 1}">'
-        + "".join(f'<measure number="{n}">{m}</measure>' for n, m in enumerate(measures))
-        + "</part>"
-        for i, measures in enumerate(parts)
-    )
-    xml = (
-        f'<?xml version="1.0" encoding="UTF-8"?><score-partwise>{part_list}{body}</score-partwise>'
-    )
-    return xml.encode()
-
-
-def read(*parts, bpm=60, **options):
-    """(start, end, pitch, track) of each note; at 60 a quarter is a second."""
-    score = musicxml.read(document(*parts, **options), bpm=bpm)
-    return [
-        (round(n["start"], 6), round(n["end"], 6), int(n["pitch"]), int(n["track"]))
-        for n in score.notes
-    ]
-
-
-def pitch(step, alter, octave):
-    return f"<pitch><step>{step}</step><alter>{alter}</alter><octave>{octave}</octave></pitch>"
-
-
-FLATS = (pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0))
-#: What test_musicxml_music21.py has not: what it is about -> the parts as lists of measures, and
-#: (start, end, pitch, track) of the notes.
-WRITTEN = {
-    "accidentals and octaves": (
-        [[HEAD.format(1) + "".join(note(p, 1) for p in FLATS)]],
-        [(0, 1, 60, 0), (1, 2, 59, 0), (2, 3, 79, 0), (3, 4, 21, 0)],
-    ),
-    "a tie into another voice, which the file writes after the first one": (
-        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
-          note(G, 2) + backup(2) + note(C, 2, ties=["stop"])]],
-        [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 67, 0)],
-    ),
-    "a tie that leads nowhere changes nothing": (
-        [[HEAD.format(1) + note(C, 1, ties=["start"]) + note(D, 1) + note(C, 1, ties=["stop"])]],
-        [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 60, 0)],
-    ),
-    "divisions may change and differ between parts": (
-        [[HEAD.format(1) + note(C, 1), HEAD.format(480) + note(D, 240) + note(E, 240)],
-         [HEAD.format(3) + note(G, 1) + note(G, 2), note(G, 3)]],
-        [(0, 1, 60, 0), (0, 0.333333, 67, 1), (0.333333, 1, 67, 1), (1, 1.5, 62, 0),
-         (1, 2, 67, 1), (1.5, 2, 64, 0)],
-    ),
-    "nothing goes back beyond the beginning of its measure": (
-        [[HEAD.format(1) + note(C, 1) + backup(2) + note(E, 1), forward(-2) + note(G, 1),
-          note(REST, -3) + note(D, 1)]],
-        [(0, 1, 60, 0), (0, 1, 64, 0), (1, 2, 67, 0), (2, 3, 62, 0)],
-    ),
-    "cue notes are left out, but take their time, and so are grace notes before the beginning": (
-        [[HEAD.format(1) + note(D, None, before=GRACE) + note(C, 1) + note(E, 1, before=CUE)
-          + note(G, 1)]],
-        [(0, 1, 60, 0), (2, 3, 67, 0)],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", WRITTEN)
-def test_notes_sound_as_they_are_written(what):
-    parts, notes = WRITTEN[what]
-    assert read(*parts) == notes
-
-
-def test_triplets_meet_exactly():
-    """Three triplet eighths end at the very moment at which the quarter in the other part does."""
-    score = musicxml.read(
-        document([HEAD.format(6) + note(C, 2) * 3 + note(C, 6)], [HEAD.format(7) + note(E, 7) * 2]),
-        bpm=97,
-    )
-    by_track = [score.notes[score.notes["track"] == t] for t in (0, 1)]
-    assert by_track[0]["start"][3] == by_track[1]["start"][1]
-
-
-def test_a_key_sounds_as_far_from_the_written_one_as_the_notes():
-    for fifths, chromatic in product(range(-7, 8), range(-12, 13)):
-        key = f"<key><fifths>{fifths}</fifths><mode>minor</mode></key>"
-        transposed = f"<transpose><chromatic>{chromatic}</chromatic></transpose>"
-        first = f"<attributes><divisions>1</divisions>{key}{transposed}</attributes>" + note(C, 1)
-        ((_, sharps, minor),) = musicxml.read(document([first])).keys.tolist()
-        assert -7 <= sharps <= 7
-        assert 7 * sharps % 12 == (7 * fifths + chromatic) % 12  # the keynotes
-        assert minor
-        assert chromatic % 12 or sharps == fifths
-
-
-SLOWER = '<direction><sound tempo="60"/></direction>'
-
-
-def test_the_file_s_tempo_is_followed_unless_one_is_given():
-    tempo = '<sound tempo="120"/>'
-    one = HEAD.format(1) + tempo + note(C, 2) + SLOWER + note(D, 1)
-    data = document([one, note(E, 1)])
-    assert musicxml.read(data).notes["start"].tolist() == [0, 1, 2]
-    assert musicxml.read(data).tempos.tolist() == [(0.0, 120.0), (1.0, 60.0)]
-    assert musicxml.read(data, bpm=30).notes["start"].tolist() == [0, 4, 6]
-    assert musicxml.read(data, bpm=30).tempos.tolist() == [(0.0, 30.0)]
-    unmarked = document([HEAD.format(1) + note(C, 1)])
-    assert musicxml.read(unmarked).notes["end"].tolist() == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("mark", "second"),
-    [
-        ('<direction><offset sound="yes">1</offset><sound tempo="60"/></direction>', 0.5),
-        ('<direction><offset>1</offset><sound tempo="60"/></direction>', 0.0),
-        ('<direction><sound tempo="60"><offset>1</offset></sound></direction>', 0.5),
-        ('<sound tempo="60"><offset>1</offset></sound>', 0.5),
-    ],
-)
-def test_the_offset_of_a_tempo_counts_where_it_is_one_of_sound(mark, second):
-    """As the reference of MusicXML 4.0 says under <offset> and <sound>."""
-    data = document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)])
-    assert musicxml.read(data).tempos[-1].tolist() == (second, 60.0)
-
-
-def test_meters_are_marked():
-    def time(beats, kind):
-        inside = f"<beats>{beats}</beats><beat-type>{kind}</beat-type>"
-        return f"<attributes><time>{inside}</time></attributes>"
-
-    one = HEAD.format(1) + time(3, 4) + note(C, 3)
-    score = musicxml.read(document([one, time("3+2", 8) + note(C, 2.5)]), bpm=60)
-    assert score.meters.tolist() == [(0.0, 3, 4), (3.0, 5, 8)]
-    several = "<beats>3</beats><beat-type>8</beat-type><beats>2</beats><beat-type>4</beat-type>"
-    staff = "<time><beats>2</beats><beat-type>4</beat-type></time>"  # of another one, passed over
-    first = f"<attributes><divisions>2</divisions><time>{several}</time>{staff}</attributes>"
-    score = musicxml.read(document([first + note(C, 7)]))
-    assert score.meters.tolist() == [(0.0, 7, 8)]
-
-
-def test_the_meter_is_said_again_where_a_measure_is_no_whole_bar():
-    """A pick-up; a bar that a repeat divides; the last one, after which nothing comes."""
-    four = "<attributes><time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
-    lengths = (1, 4, 4, 3, 1, 4, 3)
-    measures = [note(C, length) for length in lengths]
-    measures[0] = HEAD.format(1) + four + measures[0]
-    score = musicxml.read(document(measures), bpm=60)
-    assert score.meters["time"].tolist() == [0, 1, 12, 13]
-    lines = [Beats(score).bar(float(at)) for at in score.notes["start"]]
-    assert lines == [(number, 0.0) for number in range(1, len(lengths) + 1)]
-    again = musicxml.read(musicxml.to_bytes(score))
-    assert again.meters.tolist() == score.meters.tolist()
-
-
-def test_of_marks_at_one_moment_the_first_part_s_count_and_of_those_the_last():
-    def marks(bpm, fifths):
-        key = f"<attributes><key><fifths>{fifths}</fifths></key></attributes>"
-        return f'<sound tempo="{bpm}"/>{key}'
-
-    one = [HEAD.format(1) + note(C, 1) + marks(30, 1), marks(90, 2) + note(D, 1)]
-    two = [HEAD.format(1) + note(C, 1), marks(60, -1) + note(D, 1)]
-    score = musicxml.read(document(one, two))
-    assert score.tempos.tolist() == [(0.0, 120.0), (0.5, 90.0)]
-    assert score.keys.tolist() == [(0.5, 2, False)]
+from tests.musicxml.pages import FOUR, HEAD, C, D, E, G, document, note
 
 
 def mxl(files):
@@ -228,6 +47,32 @@ def test_zipped_scores_are_found_by_their_container(tmp_path):
     assert musicxml.read(path, bpm=60) == musicxml.read(str(path), bpm=60)
     without = mxl({"META-INF/manifest.xml": b"<x/>", "b.musicxml": right})
     assert musicxml.read(without, bpm=60).notes["pitch"].tolist() == [60]
+
+
+def test_measures_may_hold_their_parts():
+    """``score-timewise``, the other form of the format."""
+    parts = [[FOUR.format(1) + note(C, 4), note(D, 4)], [FOUR.format(1) + note(E, 4), note(G, 4)]]
+    root = ET.fromstring(document(*parts))
+    other = ET.Element("score-timewise")
+    other.append(root.find("part-list"))
+    for number, measures in enumerate(zip(*root.findall("part"))):
+        measure = ET.SubElement(other, "measure", number=str(number))
+        for name, content in zip(("P1", "P2"), measures):
+            ET.SubElement(measure, "part", id=name).extend(content)
+    assert musicxml.read(ET.tostring(other)) == musicxml.read(document(*parts))
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent"),
+    [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("ISO-8859-1", "utf-8"),
+     ("KLINGON", "utf-8"), ("US-ASCII", "latin-1")],
+)  # fmt: skip
+def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
+    text = document([HEAD.format(1) + note(C, 1)]).decode().replace("UTF-8", declared)
+    text = text.replace("<score-partwise>", "<score-partwise><movement-title>É</movement-title>")
+    score = musicxml.read(text.encode(sent), bpm=60)
+    assert len(score) == 1
+    assert score.title == ("É" if declared != "ISO-8859-1" else "Ã\x89")
 
 
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'

@@ -12,13 +12,23 @@ from hypothesis import strategies as st
 from musictx import musicxml
 from musictx.musicxml.dynamics import VELOCITY, Loudness, Mark
 from musictx.pedal import fold_sustain
-from tests.test_musicxml import CHORD, CUE, GRACE, HEAD, REST, C, D, E, G, backup, document, note
+from tests.musicxml.pages import (
+    CHORD,
+    CUE,
+    GRACE,
+    HEAD,
+    REST,
+    C,
+    D,
+    E,
+    G,
+    backup,
+    direction,
+    document,
+    note,
+)
 
 TWELFTH = 1 / 12  # of a quarter: a grace note
-
-
-def direction(inside, more=""):
-    return f"<direction><direction-type>{inside}</direction-type>{more}</direction>"
 
 
 def dynamics(name):

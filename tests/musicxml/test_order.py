@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
-from tests.test_musicxml_repeats import bar, document, measures, played, sound, words
+from tests.musicxml.pages import bar, document, measures, played, sound, words
 
 
 # A tree of music, as a page and as plain loops over it.

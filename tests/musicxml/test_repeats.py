@@ -11,79 +11,18 @@ from musictx import midi, musicxml
 from musictx.beats import Beats
 from musictx.config import Limits
 from musictx.errors import UserError
+from tests.musicxml.pages import (
+    ENDINGS,
+    bar,
+    document,
+    measures,
+    numbered,
+    played,
+    sign,
+    sound,
+    words,
+)
 
-STEPS = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"]
-FOUR = "<time><beats>4</beats><beat-type>4</beat-type></time>"
-
-
-def sound(**attributes):
-    return "<sound {}/>".format(" ".join(f'{k}="{v}"' for k, v in attributes.items()))
-
-
-def words(text, after=""):
-    inside = f"<direction-type><words>{text}</words></direction-type>{after}"
-    return f"<direction>{inside}</direction>"
-
-
-def sign(name, after=""):
-    return f"<direction><direction-type><{name}/></direction-type>{after}</direction>"
-
-
-def bar(
-    *, forward=False, backward=0, ending="", stop="", how="stop", before="", after="", again=False
-):
-    """What stands at a measure: repeats, an ending that begins and one that stops, other music."""
-    left = f'<ending number="{ending}" type="start"/>' if ending else ""
-    left += '<repeat direction="forward"/>' if forward else ""
-    right = f'<ending number="{stop}" type="{how}"/>' if stop else ""
-    times = f' times="{backward}"' if backward != 2 else ""
-    times += ' after-jump="yes"' if again else ""
-    right += f'<repeat direction="backward"{times}/>' if backward else ""
-    left = f'<barline location="left">{left}</barline>' if left else ""
-    right = f'<barline location="right">{right}</barline>' if right else ""
-    return left + before, after + right
-
-
-def note(number, length=4, more=""):
-    """A note whose pitch names its measure."""
-    pitch = 36 + number
-    step = STEPS[pitch % 12]
-    alter = "<alter>1</alter>" if step[1:] else ""
-    inside = f"<pitch><step>{step[0]}</step>{alter}<octave>{pitch // 12 - 1}</octave></pitch>"
-    return f"<note>{inside}<duration>{length}</duration>{more}</note>"
-
-
-def measures(bars, notes=note):
-    head = f"<attributes><divisions>1</divisions>{FOUR}</attributes>"
-    return [
-        f"{before}{'' if number else head}{notes(number)}{after}"
-        for number, (before, after) in enumerate(bars)
-    ]
-
-
-def document(*parts):
-    names = [f"P{number}" for number in range(len(parts))]
-    listed = "".join(f'<score-part id="{n}"><part-name>x</part-name></score-part>' for n in names)
-    body = "".join(
-        f'<part id="{name}">'
-        + "".join(f'<measure number="{n + 1}">{m}</measure>' for n, m in enumerate(contents))
-        + "</part>"
-        for name, contents in zip(names, parts)
-    )
-    return f"<score-partwise><part-list>{listed}</part-list>{body}</score-partwise>".encode()
-
-
-def played(bars, **options):
-    """The numbers of the measures as they sound, and that one follows the other at once."""
-    score = musicxml.read(document(measures(bars)), bpm=60, **options)
-    assert score.notes["start"].tolist() == [4.0 * n for n in range(len(score))]
-    return (score.notes["pitch"] - 36).tolist()
-
-
-ENDINGS = [
-    bar(ending="1", stop="1", backward=2),
-    bar(ending="2", stop="2", how="discontinue"),
-]
 #: A form -> its page, and the measures as a musician plays them.
 FORMS = {
     "back to the last repeat's end": (
@@ -173,8 +112,10 @@ def test_marks_in_one_part_count_for_all():
 
 def test_a_repeat_within_a_measure_divides_it_in_all_parts():
     middle = '<barline location="middle"><repeat direction="backward"/></barline>'
-    first = measures([bar()] * 2, lambda n: note(2 * n, 3) + middle * (n == 1) + note(2 * n + 1, 1))
-    second = measures([bar()] * 2, lambda n: note(10 + n, 3) + note(20 + n, 1))
+    first = measures(
+        [bar()] * 2, lambda n: numbered(2 * n, 3) + middle * (n == 1) + numbered(2 * n + 1, 1)
+    )
+    second = measures([bar()] * 2, lambda n: numbered(10 + n, 3) + numbered(20 + n, 1))
     score = musicxml.read(document(first, second), bpm=60)
     mine = score.notes[score.notes["track"] == 0]
     assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
@@ -187,8 +128,8 @@ def test_da_capo_begins_again_with_the_pick_up():
     """One quarter before the first bar line, which the last bar has less."""
     marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
     lengths = [1, 4, 4, 4, 3]
-    pages = [measures(marks, lambda n, by=by: note(n + by, lengths[n])) for by in (0, 12)]
-    data = document(*pages).replace(b'<measure number="1">', b'<measure number="0" implicit="yes">')
+    pages = [measures(marks, lambda n, by=by: numbered(n + by, lengths[n])) for by in (0, 12)]
+    data = document(*pages).replace(b'number="0"', b'number="0" implicit="yes"')
     score = musicxml.read(data, bpm=60)
     for track, by in enumerate((0, 12)):
         mine = score.notes[score.notes["track"] == track]
@@ -200,7 +141,7 @@ def test_a_pick_up_is_repeated_with_its_piece():
     """A quarter before the first bar, three in the last one: bars begin where they are written."""
     lengths = (1, 4, 3)
     bars = [bar(), bar(), bar(backward=2)]
-    score = musicxml.read(document(measures(bars, lambda n: note(n, lengths[n]))), bpm=60)
+    score = musicxml.read(document(measures(bars, lambda n: numbered(n, lengths[n]))), bpm=60)
     assert score.notes["start"].tolist() == [0, 1, 5, 8, 9, 13]
     lines = [Beats(score).bar(float(at))[1] for at in score.notes["start"]]
     assert lines == [0.0] * 6
@@ -220,7 +161,7 @@ def test_what_holds_at_a_place_holds_there_again():
         bar(backward=2, before=change + sound(tempo=60) + chord.replace(">C<", ">D<")),
     ]
     lengths = (4, 4, 3)
-    score = musicxml.read(document(measures(bars, lambda n: note(n, lengths[n]))))
+    score = musicxml.read(document(measures(bars, lambda n: numbered(n, lengths[n]))))
     assert score.notes["start"].tolist() == [0, 2, 4, 7, 9]
     assert score.tempos.tolist() == [(0, 120), (4, 60), (7, 120), (9, 60)]
     assert score.meters.tolist() == [(0, 4, 4), (4, 3, 4), (7, 4, 4), (9, 3, 4)]
@@ -233,7 +174,7 @@ def test_what_holds_at_a_place_holds_there_again():
 def test_each_pass_has_its_verse():
     def verses(number):
         texts = {0: ("one", "two"), 1: ("first",), 2: ("", "second"), 3: ("all",)}[number]
-        return note(number, 4, "".join(
+        return numbered(number, 4, "".join(
             f'<lyric number="{n + 1}"><text>{text}</text></lyric>' for n, text in enumerate(texts)
         ))  # fmt: skip
 
@@ -250,14 +191,14 @@ def test_a_note_tied_over_a_repeat_is_one_and_struck_again_where_it_is_no_more()
     bars = [bar(forward=True), *ENDINGS, bar()]
 
     def same(number):
-        return note(0 if number < 2 else number, 4, ties[number])
+        return numbered(0 if number < 2 else number, 4, ties[number])
 
     score = musicxml.read(document(measures(bars, same)), bpm=60)
     assert score.notes[["start", "end", "pitch"]].tolist() == [
         (0, 8, 36), (8, 12, 36), (12, 16, 38), (16, 20, 39)
     ]  # fmt: skip
     # The end of the tie stands in the first ending only; it leads to the second one, too.
-    score = musicxml.read(document(measures(bars, lambda n: note(0, 4, ties[n]))), bpm=60)
+    score = musicxml.read(document(measures(bars, lambda n: numbered(0, 4, ties[n]))), bpm=60)
     assert score.notes[["start", "end"]].tolist() == [(0, 8), (8, 16), (16, 20)]
 
 
