@@ -260,7 +260,8 @@ def horizon(document: Document) -> tuple[Any, ...]:
     """What :func:`beats` depends on: where it is equal before and after an operation, it is not
     sent again."""
     clock = _clock(document)
-    bar, _ = clock.bar(float(clock.quarters(document.duration)))
+    end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
+    bar, _ = clock.bar(float(clock.quarters(end)))
     bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
     return document.tempos, document.meters, bars
 
