@@ -35,7 +35,10 @@ TOKENIZERS = _present(
 )
 #: Classes for ``corpus.name``.
 CORPORA = _present(
-    {"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"}
+    {
+        "bach": "musictx.chorale.corpora:BachChorales",
+        "jsb": "musictx.chorale.corpora:Published",
+    }
 )
 #: Classes for the names in ``model.features``.
 FEATURES = _present(
@@ -71,7 +74,7 @@ IDIOMS = _present({"notes": "musictx.songs.idiom:BarIdiom"})
 FILLERS = _present(
     {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
 )
-#: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
+#: Tokenizer -> the function that composes pieces by a form, and loops (``apps.generate.pieces``).
 PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 #: What is accompanied besides melodies -> function (score, options) that says what is to be
 #: composed (``apps.tasks.Task``).

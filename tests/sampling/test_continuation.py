@@ -216,7 +216,7 @@ def test_a_piece_beyond_a_day_is_refused_before_it_is_made(asked, piano):
 def test_tokens_with_lengths_of_their_own_are_continued_too(seconds):
     """MidiTok's notes carry a duration: the music ends at the limit, the primer stays whole."""
     pytest.importorskip("miditok")
-    tokenizer = build(name="tests.docs.remi:Remi", low=48, high=84, velocity_bins=4)
+    tokenizer = build(name="docs.examples.remi:Remi", low=48, high=84, velocity_bins=4)
     torch.manual_seed(1)
     model = MusicTransformer(
         tokenizer.size, layers=1, width=8, heads=2, feedforward=16, context=32

@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 EVERY = {
     **TOKENIZERS,
     "notes": {"name": "notes", "tracks": "piano", "low": 48, "high": 84, "controls": True},
-    "remi": {"name": "tests.docs.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
+    "remi": {"name": "docs.examples.remi:Remi", "low": 48, "high": 84, "velocity_bins": 4},
 }
 
 
@@ -262,6 +262,6 @@ def test_streams_of_one_model_do_not_disturb_each_other(piano):
 
 def test_tokens_with_lengths_are_refused():
     pytest.importorskip("miditok")
-    remi = build(name="tests.docs.remi:Remi")
+    remi = build(name="docs.examples.remi:Remi")
     with pytest.raises(UserError, match="Remi tokens write notes with their length"):
         Stream(make(remi), remi, NOTHING, seed=0)
