@@ -99,7 +99,7 @@ EVERY = (
             "trainer.precision",
         ),
         takes=("models",),
-        spellings=("fit",),
+        spellings=("fit", "resume"),
     ),
     Command(
         name="generate",
@@ -114,7 +114,7 @@ EVERY = (
         positional="primer",
         important=_SAMPLED,
         takes=("models", "openings"),
-        spellings=("compose", "sample"),
+        spellings=("compose", "sample", "new"),
     ),
     Command(
         name="infill",
@@ -128,6 +128,7 @@ EVERY = (
         positional="file",
         important=_SAMPLED,
         takes=("models", "openings"),
+        spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
         name="accompany",
@@ -143,6 +144,7 @@ EVERY = (
         positional="melody",
         important=_SAMPLED,
         takes=("models", "melodies"),
+        spellings=("arrange", "add"),
     ),
     Command(
         name="chords",
@@ -196,7 +198,7 @@ EVERY = (
         about="Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
         examples=("musictx render song.mid", "musictx render *.mid out=rendered"),
         positional="files",
-        spellings=("convert",),
+        spellings=("convert", "export", "synthesize", "plot"),
     ),
     Command(
         name="studio",
@@ -206,7 +208,7 @@ EVERY = (
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
         important=("model.path",),
         takes=("models",),
-        spellings=("gui",),
+        spellings=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
         name="evaluate",
@@ -261,7 +263,8 @@ SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
     "info": "--version",
-    "models": "generate --help (it lists them)",
+    "version": "--version",
+    **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }
 SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spellings}
 #: Groups of ``train``, which Hydra composes, and those with presets for every other command.

@@ -35,7 +35,7 @@ class Composing:
     tokenizer: ClassVar[str | None] = None
 
     model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda or mps")
+    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps")
     seed: int | None = option(
         None,
         "seed of all random draws: the same seed gives the same music; default: a new one, printed",
@@ -55,7 +55,7 @@ class Written(Composing):
 
     samples: int = option(
         1,
-        "how many pieces to write",
+        "number of pieces to write",
         low=1,
         high=MOST_SAMPLES,
     )

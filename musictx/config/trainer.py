@@ -59,14 +59,16 @@ NOT_OFFERED = {
 class TrainerConfig:
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
 
-    max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
+    max_steps: int = option(
+        3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1
+    )
     max_time: str | None = option(
         None,
         "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the "
         "clock; the validation at the end comes on top",
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
-    devices: str = option("auto", "number of devices on each node, or auto")
+    devices: str = option("auto", "number of devices (GPUs) on each node, or auto")
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",
