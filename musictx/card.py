@@ -45,13 +45,9 @@ class Corpus:
 class NoteLimits:
     """What is usual in the corpus (:mod:`musictx.data.statistics`)."""
 
-    longest_note: list[tuple[Pitch, Number]]
     most_notes: Number
     density: Number
     restruck: Number
-    in_scale: Number
-    loudness: Number
-    register: Number
     polyphony: Number
     instruments: list[Program]
     parts: list[tuple[Program, Number, Pitch, Pitch, Number]]

@@ -52,7 +52,7 @@ _KINDS = {
     **dict.fromkeys(("aug", "+"), "aug"), **dict.fromkeys(("minor", "min", "mi", "m", "-"), "min"),
     **dict.fromkeys(("maj", "Maj", "ma", "Ma", "M"), "maj"), "dom": "7", "": "",
 }  # fmt: skip
-_PLAIN = str.maketrans("♭♯\u2212\u2013∆", "b#--Δ", "(), ")
+_PLAIN = str.maketrans("♭♯\u2212\u2013∆△", "b#--ΔΔ", "(), ")
 #: What may as well be the name of a section, or a word.
 _LETTER = re.compile(r"[A-G](o|[0-9]*)")
 _NAME = re.compile(r"([A-G])([#b]*):([a-z0-9]*)(?:\(([^)]*)\))?(?:/([#b]*)([0-9]+))?")

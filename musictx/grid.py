@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from musictx import registry
 from musictx.beats import Beats, straight
 from musictx.notes import Pulse, Score, once
 
@@ -95,7 +96,7 @@ def grid_of(score: Score) -> BeatFit:
 def in_time(score: Score, *, tracking: bool = True) -> Score:
     """``score`` with the beats that its music keeps to. If it keeps to its tempo marks, these are
     theirs, shifted or swung as its notes are. Otherwise, with ``tracking``, they are tracked in the
-    notes (:mod:`musictx.tracking`); if that fails, ``score`` is returned unchanged."""
+    notes (``registry.TRACKERS``); if that fails, ``score`` is returned unchanged."""
     grid = grid_of(score)
     if score.pulse is not None or grid.kind == "grid":
         return score
@@ -103,10 +104,8 @@ def in_time(score: Score, *, tracking: bool = True) -> Score:
         marks = score.beats
         return replace(score, pulse=Pulse(marks.tempos, score.meters, grid.shift, grid.swing))
     pulse = None
-    if tracking and grid.kind == "free":
-        from musictx.tracking import tracked  # most files keep to their marks
-
-        pulse = tracked(score)
+    if tracking and grid.kind == "free" and "beats" in registry.TRACKERS:
+        pulse = registry.load(registry.TRACKERS["beats"])(score)
     tracked_score = replace(score, pulse=pulse)
     sure = pulse is not None and strength(tracked_score.beats.quarters(_onsets(score))) >= SURE
     return tracked_score if sure else score

@@ -52,7 +52,17 @@ FEATURES = _present(
     }
 )
 #: Modules for ``model.attention``, the fastest first (``attention/api.py`` says what they have).
-ATTENTION = _present({"native": "musictx.speed.native", "fused": "musictx.speed.fused"})
+ATTENTION = _present(
+    {
+        "native": "musictx.speed.native",
+        "fused": "musictx.speed.fused",
+        "chunked": "musictx.speed.chunked",
+    }
+)
+#: The implementation that computes a single query over earlier keys for those above.
+DECODING = _present({"decode": "musictx.speed.decode"})
+#: What takes a group of ids as one step of the layers (``model.transformer``).
+GROUPS = _present({"cascade": "musictx.songs.grouped:Cascade"})
 #: Faster forms of a step of decoding, tried in this order (``sampling.engine.Step``).
 STEPS = _present({"native": "musictx.speed.step:NativeStep"})
 #: Tokenizer -> the class of its idiom, how music is composed in it (``sampling/idiom.py``).
@@ -68,6 +78,8 @@ PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 CHARTS = _present({"chords": "musictx.songs.infill:under_chords"})
 #: Tokenizer -> the class that arranges its training windows (``data.tasks.Tasks``).
 ARRANGED = _present({"notes": "musictx.songs.bar_tasks:BarTasks"})
+#: Score -> the beats of music that keeps to none of its file (``grid.in_time``).
+TRACKERS = _present({"beats": "musictx.songs.tracking:tracked"})
 #: What compare measures of music on a grid: a table of measures, and one of distributions.
 IN_BARS = _present(
     {

@@ -155,11 +155,11 @@ def _check_feature(feature: dict[str, Any], tokenizer: Tokenizer) -> None:
     value that follows from the vocabulary."""
     name = feature["name"]
     (of_tokens,) = with_tokens([{"name": name}], tokenizer)
-    expected = _plain(of_tokens.arguments)
+    expected = _plain(of_tokens)
     options = {key: value for key, value in feature.items() if expected.get(key, value) != value}
     (checked,) = with_tokens([{**options, "name": name}], tokenizer)
     for key, value in feature.items():
-        if key != "name" and _plain(checked.arguments.get(key)) != value:
+        if _plain(checked.get(key)) != value:
             raise UserError(f"model.features.{name}.{key}={shown(value)}: not that of the tokens")
 
 

@@ -11,7 +11,7 @@ taken out.
 
 The corpus is the one that the model's card names, unless given. For a rehearsal, ``windows`` takes
 only so many of each split and leaves the slow row out; the card says so. ``ahead`` softens what is
-given ahead to this share (``Conditions.soften``), ``temperature`` divides all logits
+given ahead to this share (``soften``), ``temperature`` divides all logits
 (scripts/LOG.md, 2026-11-25 and 26). The folder is whole before the first number is measured. For a
 model that takes controls the card says how well it follows them.
 """
@@ -80,6 +80,19 @@ def described(name: str) -> dict[str, Any]:
 
 
 @torch.no_grad()
+@torch.no_grad()
+def soften(feature: Conditions, share: float) -> None:
+    """Let ``feature`` embed given notes with this share of their strength; without given notes
+    nothing changes.
+
+    In training given notes are targets too, which makes them stronger than is good for the notes
+    around them (scripts/LOG.md)."""
+    times = feature.context[feature.first_time :]
+    times.lerp_(times[-1].clone(), 1 - share)  # the last one stands for no given notes
+    feature.coming.mul_(share)
+    feature.ending.mul_(share)
+
+
 def divide_logits(model: MusicTransformer, by: float) -> None:
     """Divide all logits by a number, through the last norm; ``UserError`` where they are not
     linear in what it gives."""
@@ -168,7 +181,7 @@ def main(
     network, folder = source.model, shipped.models()[name] if out is None else out / name
     for feature in network.features:
         if isinstance(feature, Conditions) and ahead != 1:
-            feature.soften(ahead)
+            soften(feature, ahead)
             card["known ahead, share of its strength"] = ahead
     if temperature != 1:
         divide_logits(network, temperature)

@@ -267,7 +267,6 @@ ENTRIES = {
     ("corpus", "name"): ("bach", "os:system", 5),
     ("corpus", "programs"): ({"x": 5}, "text", [1], {"x": "3"}, {"x": 10**30}, {"x": -1}),
     ("corpus", "tasks"): ({"melody": "73"}, "text", {"melody": 128}, {"melody": [5]}),
-    ("note_limits", "longest_note"): ([[0, 1.5]], "text", [[0, 1.0, 2]]),
     ("note_limits", "density"): (2.5, "b", float("nan"), True),
     ("note_limits", "parts"): ([[33, 1, 28, 60, 2.5]], [[33, 1, 28, 60]], [5]),
     ("drummers", "rock"): ([" ".join(["9" * 24] * 4)], "text", ["9" * 96], [5]),

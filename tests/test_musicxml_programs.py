@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from musictx import musicxml
-from musictx.chords import marked
+from musictx.chords import is_chart, marked
 from musictx.notes import Score
 from tests.test_musicxml import CHORD, HEAD, REST, C, D, E, G, backup, document, note, read
 
@@ -180,6 +180,39 @@ def test_chord_symbols_keep_their_bass_and_what_no_name_is_for():
     assert again.markers == score.markers
 
 
+IREAL = (
+    "<identification><encoding><software>iReal Pro (Android)</software></encoding></identification>"
+)
+
+
+@pytest.mark.parametrize(
+    ("bar", "program"),
+    [
+        ("", ""),
+        (note(REST, 4), ""),
+        (note(C, 4, after="<notehead>slash</notehead>"), ""),
+        (note(C, 4, after="<notehead>diamond</notehead>"), IREAL),
+    ],
+    ids=["nothing", "rests", "slashes", "iReal Pro"],
+)
+def test_sheets_without_notes_are_charts(bar, program):
+    """What stands under the symbols, if anything does, is no music; each symbol has its bar."""
+    bars = [harmony(step) + bar for step in "CDE"]
+    data = document([FOUR.format(1) + bars[0], *bars[1:]])
+    score = musicxml.read(data.replace(b"<part-list>", program.encode() + b"<part-list>"), bpm=60)
+    assert is_chart(score)
+    assert score.markers[:3] == ((0.0, "C:maj"), (4.0, "D:maj"), (8.0, "E:maj"))
+    diamond = document([FOUR.format(1) + note(C, 4, after="<notehead>diamond</notehead>")])
+    assert len(musicxml.read(diamond)) == 1
+
+
+def test_an_empty_measure_is_as_long_as_the_other_parts():
+    assert read([HEAD.format(1) + note(C, 1), note(D, 4)], ["", note(E, 4)])[1:] == [
+        (1, 5, 62, 0), (1, 5, 64, 1)
+    ]  # fmt: skip
+    assert read([FOUR.format(1) + note(C, 4), "", note(D, 4)])[1][0] == 8
+
+
 def test_chord_symbols_that_cannot_be_read_exactly_are_counted():
     """A kind without a name is the nearest triad, a symbol without a root none, never the chord
     before; each with a remark."""
@@ -273,7 +306,7 @@ def test_drums_without_a_key_sound_by_their_names_or_their_places():
     )
     inside += (
         '<midi-instrument id="I0"><midi-channel>10</midi-channel></midi-instrument>'
-        '<midi-instrument id="I2"><midi-channel>10</midi-channel>'
+        '<midi-instrument id="I2">'
         "<midi-unpitched>57</midi-unpitched></midi-instrument>"
     )
     part_list = (

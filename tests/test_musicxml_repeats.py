@@ -94,6 +94,13 @@ FORMS = {
     "a first ending for the verse that has none": (
         [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="3", stop="3")],
         [0, 1, 0, 1, 0, 2]),
+    "a first ending that is closed before its repeat": (
+        [bar(forward=True), bar(ending="1", stop="1"), bar(backward=2), bar(ending="2", stop="2")],
+        [0, 1, 2, 0, 3]),
+    "an ending that is closed before another repeat": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2", stop="2"), bar(),
+         bar(backward=2), bar(ending="1", stop="1"), bar()],
+        [0, 1, 0, 2, 3, 4, 3, 4, 5, 6]),
     "a last ending that never stops": (
         [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2"), bar()],
         [0, 1, 0, 2, 3]),
@@ -249,6 +256,9 @@ def test_a_note_tied_over_a_repeat_is_one_and_struck_again_where_it_is_no_more()
     assert score.notes[["start", "end", "pitch"]].tolist() == [
         (0, 8, 36), (8, 12, 36), (12, 16, 38), (16, 20, 39)
     ]  # fmt: skip
+    # The end of the tie stands in the first ending only; it leads to the second one, too.
+    score = musicxml.read(document(measures(bars, lambda n: note(0, 4, ties[n]))), bpm=60)
+    assert score.notes[["start", "end"]].tolist() == [(0, 8), (8, 16), (16, 20)]
 
 
 WRONG = {

@@ -3,27 +3,23 @@
 
 reference   dense, any terms and positions (attention/reference.py)
 skew        the formulation of Huang et al. (2018), to be read (attention/skew.py): causal, a table
-chunked     linear in memory: consecutive positions, one axis by order, and any with labels for keys
-            such as pitch (attention/chunked/)
 sdpa        torch's kernel: plain attention (attention/sdpa.py)
 auto        the fastest that can do the job and is at hand on this machine: without relative terms
-            sdpa, else what optional components add, chunked, reference. ``torch.export`` records
-            reference, whose operations every compiler knows
+            sdpa, else what optional components add (speed/), else reference. ``torch.export``
+            records reference, whose operations every compiler knows
 
 Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
 ``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
-import from its modules, such as ``musictx.attention.terms``, and not from itself. Before auto takes
-one, it computes a few tokens and their gradients, once a process; if that raises an error, auto
-leaves it out and prints one line.
+import from its modules, such as ``musictx.attention.terms``, and not from itself. Auto takes one
+only where its ``runs(device, dtype, size, labels)`` says that it works on this machine.
 
-A single query over earlier keys, as in generation, needs no skew: attention/decode.py computes it
-for auto, for chunked and for the optional ones.
+A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
+auto and for the optional ones.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,28 +27,21 @@ import torch
 from torch import Tensor
 
 from musictx import registry
-from musictx.attention import chunked, decode, reference, sdpa, skew
-from musictx.attention.operators import constant, has_tangents
+from musictx.attention import reference, sdpa, skew
+from musictx.attention.operators import has_tangents
 from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Axis, Positions, Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
 
-_CORE: dict[str, Any] = {
-    "reference": reference,
-    "skew": skew,
-    "chunked": chunked,
-    "sdpa": sdpa,
-    "decode": decode,
-}
-MODULES = _CORE | {name: registry.load(path) for name, path in registry.ATTENTION.items()}
-_OPTIONAL = [name for name in MODULES if name not in _CORE]
-#: The buffers that chunked reads in two ways are untried on other kinds of device.
-_CHUNKED_DEVICES = ("cpu", "cuda")
+MODULES: dict[str, Any] = {"reference": reference, "skew": skew, "sdpa": sdpa}
+for _name, _path in (registry.ATTENTION | registry.DECODING).items():
+    MODULES[_name] = registry.load(_path)
+
+#: What computes a single query.
+_DECODE = next(iter(registry.DECODING), "reference")
 
 #: The choice for a job by the requested name: (implementation, None) or ("", why not).
 _CHOSEN: dict[tuple[str, Job], tuple[str, str | None]] = {}
-#: The answers of :func:`_runs` by its arguments.
-_RUNS: dict[tuple[Any, ...], bool] = {}
 
 
 def attend(
@@ -152,49 +141,21 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         return "reference", None if implementation in ("auto", "reference") else reason
     if implementation != "auto":
         reason = MODULES[implementation].supports(job)
-        by_decode = job.single_query and implementation not in ("reference", "skew", "sdpa")
-        return "decode" if by_decode else implementation, reason
+        by_decode = job.single_query and implementation in registry.ATTENTION
+        return _DECODE if by_decode else implementation, reason
     plain = not (job.axes or job.labels or job.packed or job.dropout)
     if plain and not sdpa.supports(job):
         return "sdpa", None
     if job.single_query:
-        return "decode", None
+        return _DECODE, None
     if exported:
         return "reference", None
-    for name in _OPTIONAL:
-        supported = job.device is not None and not MODULES[name].supports(job)
-        if supported and _runs(name, job.device, job.dtype, job.size, job.labels):
+    for name in registry.ATTENTION:
+        module = MODULES[name]
+        supported = job.device is not None and not module.supports(job)
+        if supported and module.runs(job.device, job.dtype, job.size, job.labels):
             return name, None
-    if job.device in _CHUNKED_DEVICES and not chunked.supports(job):
-        return "chunked", None
     return "reference", None
-
-
-@constant
-def _runs(name: str, device: Any, dtype: Any, size: Any, labels: int) -> bool:
-    """Whether the implementation computes a few tokens and their gradients without an error; asked
-    once a process. The error goes to stderr in one line."""
-    key = name, device, dtype, size, labels
-    if key not in _RUNS:
-        try:
-            with torch.inference_mode(False), torch.enable_grad():
-                x = torch.linspace(-1, 1, 40 * size, device=device).view(1, 1, 40, size).to(dtype)
-                q, table = x.requires_grad_(), x[0].detach().requires_grad_()
-                axes, span = [Axis(table, high=39)], (Span(0, 40),) * 2
-                if labels:
-                    named = torch.arange(labels, device=device)
-                    axes.append(Axis(table, high=39, coordinate=1, labels=named))
-                terms = Terms(size**-0.5, tuple(axes))
-                out = MODULES[name].attend(q, q, q, terms, Setting(span, span))
-                gradients = torch.autograd.grad(out.sum(), (q, table))
-                if not all(bool(x.isfinite().all()) for x in gradients):
-                    raise ArithmeticError("its gradients are not finite")
-            _RUNS[key] = True
-        except Exception as error:  # whatever a compiler or a driver raises
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
-            _RUNS[key] = False
-    return _RUNS[key]
 
 
 def _check_name(implementation: str) -> None:

@@ -1,55 +1,13 @@
-"""Our kernels as operators of torch, so that autograd, compilation and autocast know them.
-
-``torch.library.custom_op`` would do the same and import the whole compiler (1.5 seconds) with the
-first call; these few lines do not.
-"""
+"""Whether torch wants derivatives in forward mode, and attention without autocast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch._C import _functorch
 from torch.autograd import forward_ad
-
-_LIBRARY = torch.library.Library("musictx", "FRAGMENT")
-
-
-def define(
-    name: str,
-    schema: str,
-    compute: Callable[..., Any],
-    shapes: Callable[..., Any],
-    *,
-    setup: Callable[..., None] | None = None,
-    backward: Callable[..., Any] | None = None,
-) -> Any:
-    """The operator ``torch.ops.musictx.NAME`` of this schema, "(Tensor q, ...) -> Tensor".
-
-    compute   what it does; it changes none of its inputs and returns none of them
-    shapes    what it returns as far as shape, dtype and device go
-    setup, backward   as of ``torch.library.register_autograd``; a backward that differentiates no
-        further is :func:`twice`
-    """
-    _LIBRARY.define(name + schema)
-    _LIBRARY.impl(name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"musictx::{name}", shapes, lib=_LIBRARY)
-    if backward is not None:
-        torch.library.register_autograd(
-            f"musictx::{name}", backward, setup_context=setup, lib=_LIBRARY
-        )
-    return getattr(torch.ops.musictx, name).default
-
-
-def twice(ctx: Any, *upstream: Any) -> Any:
-    """The backward pass of a backward pass: refused. Since the gradients hang on all that they were
-    computed from, it is called wherever a second derivative would need it."""
-    raise RuntimeError(
-        "attention: this implementation cannot be differentiated twice; use "
-        "implementation=reference (model.attention=reference), which can"
-    )
 
 
 def has_tangents(*tensors: torch.Tensor) -> bool:
@@ -67,10 +25,3 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
-
-
-def constant(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """``answer`` for ``torch.compile`` to call once and keep: what
-    ``torch.compiler.assume_constant_result`` does, without importing the compiler."""
-    answer._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return answer

@@ -145,19 +145,11 @@ Case = tuple[bool, str]
 CAUSAL_ONLY = "it computes causal attention only"
 NO_TANGENTS = "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
 SPANS_ONLY = "it needs consecutive positions (Span)"
-_ONE_AXIS = "it computes one axis of distance without labels for keys, not {}"
-_BY_ORDER = "it measures the order of tokens only, not further coordinates without labels"
 
 
 def refusal(*cases: Case) -> str | None:
     """The sentence of the first case that holds, or None."""
     return next((sentence for holds, sentence in cases if holds), None)
-
-
-def one_axis(job: Job) -> Iterator[Case]:
-    """For implementations of one axis without labels, by the order of tokens."""
-    yield job.axes > 1, _ONE_AXIS.format(job.axes)
-    yield job.further, _BY_ORDER
 
 
 def no_extras(job: Job) -> Iterator[Case]:
@@ -170,20 +162,3 @@ def last_of_keys(job: Job) -> Iterator[Case]:
     """For implementations whose queries are the last of the keys."""
     yield job.layout == ANY, SPANS_ONLY
     yield job.layout == CONSECUTIVE, "the queries must be the last of the keys"
-
-
-def computes_in(job: Job, *dtypes: torch.dtype) -> Iterator[Case]:
-    """For implementations with these dtypes only."""
-    names = ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    yield job.dtype not in (None, *dtypes), f"it computes in {names}, not {job.dtype}"
-
-
-def kernel(job: Job) -> Iterator[Case]:
-    """For kernels of causal attention of the last of the keys, with a table and a bias by order,
-    labels, packed pieces and dropout; attention/decode.py computes single queries for them."""
-    yield not job.causal, CAUSAL_ONLY
-    yield job.tangents, NO_TANGENTS
-    yield from one_axis(job)
-    yield from no_extras(job)
-    if not job.single_query:
-        yield from last_of_keys(job)

@@ -14,7 +14,7 @@ They only stand in the wrong place, and three moves put them right:
                                               c2  c1  c0          c2  c1  c0
 
 (a2 is query a with distance 2.) What stands above the diagonal is of no use and masked. Memory is
-L x L still, as of plain attention: attention/chunked/ does the same a few rows at a time.
+L x L still, as of plain attention: speed/chunked/ does the same a few rows at a time.
 """
 
 from __future__ import annotations

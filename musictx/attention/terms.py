@@ -97,7 +97,7 @@ class Axis:
     labels      (K,) int64, or None. With it the coordinate of a key is a label, such as a pitch or
                 a voice: one of these K different values. A key with any other value is not
                 measured: the axis adds nothing. What has few labels is computed in linear memory,
-                attention/labels.py
+                speed/labels.py
     """
 
     table: Tensor | None = None

@@ -9,10 +9,7 @@ from musictx import registry
 from musictx.config.checks import check, option, require
 
 #: Of attention: those of the core, then those of optional components.
-IMPLEMENTATIONS = (
-    *("auto", "reference", "skew", "chunked", "sdpa"),
-    *registry.ATTENTION,
-)
+IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
 
 
 @dataclass

@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 
 from musictx.data.shards import Shards
-from musictx.keys import scale_consistency
 from musictx.notes import DRUMS, Score, pitched
-from musictx.tokens.controls import CONTROLS, measured
+from musictx.tokens.controls import measured
 from musictx.tokens.tokenizer import Tokenizer
 
 #: The share of notes that lie within a limit; the rest count as exceptions.
 SHARE_WITHIN = 0.95
-#: A register is an octave from C to C, extended by further octaves until it has this many notes.
-NOTES_OF_A_REGISTER = 100
-#: Seconds of the excerpt from the middle of each piece in which its scale is measured.
+#: Seconds of the excerpt from the middle of each piece in which its polyphony is measured.
 MIDDLE = 30.0
 #: A note is re-struck if its pitch was struck less than this many seconds before.
 RESTRUCK_SECONDS = 0.5
@@ -43,26 +40,20 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
     """The note limits of ``scores``; empty without a pitched note. Drums count only in
     ``instruments`` and ``parts``.
 
-    longest_note  [[lowest pitch, seconds], ...] for each register, from pitch 0 upwards; a share of
-                  :data:`SHARE_WITHIN` of the register's notes are no longer than that
     most_notes    the number of notes that sound when a note is struck, including that note, which
                   is not exceeded at a share of :data:`SHARE_WITHIN` of the notes
     density       notes a second, the median of the pieces; left out where nothing has a length
     restruck      the share of notes whose pitch was struck less than half a second before
-    in_scale      the scale consistency (:func:`musictx.keys.scale_consistency`) of 30 seconds from
-                  the middle of each piece, the median of the pieces
-    loudness, register, polyphony  the values that the controls of these names measure in the same
-                  30 seconds, the median of the pieces
+    polyphony     the value that the control of this name measures in 30 seconds from the middle of
+                  each piece, the median of the pieces
     instruments   the General MIDI programs that occur, 128 for drums
     parts         [[program, notes at once, lowest pitch, highest pitch, notes a second], ...] for
                   each program, 128 for drums: notes at once as in ``most_notes``; all but one in
                   fifty notes lie between the two pitches; notes a second are the median of the
                   pieces in which the program occurs
     """
-    pitches, lengths, together = [np.empty(0, int)], [np.empty(0)], [np.empty(0, int)]
-    densities, again = [], 0.0
-    in_scale: list[float] = []
-    like: dict[str, list[float]] = {name: [] for name in CONTROLS if name != "density"}
+    together: list[np.ndarray] = []
+    densities, polyphony, again = [], [], 0.0
     parts: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
     for score in scores:
         for part, played in parts_of(score.notes).items():
@@ -71,34 +62,25 @@ def note_limits(scores: Iterable[Score]) -> dict[str, Any]:
         notes = score.notes[~score.notes["drum"]]
         if not len(notes):
             continue
-        pitches.append(notes["pitch"].astype(int))
-        lengths.append(notes["end"] - notes["start"])
         together.append(at_once(notes))
         span = float(notes["end"].max() - notes["start"].min())
         if span > 0:
             densities.append(len(notes) / span)
         again += restruck(score) * len(notes)
         middle = excerpt(score, max(0.0, (score.duration - MIDDLE) / 2), MIDDLE)
-        in_scale.append(scale_consistency(middle))
         levels = measured(middle.notes, middle.duration)
-        for name, values in like.items():
-            values += [levels[name]] if name in levels else []
-    pitch, length, struck = map(np.concatenate, (pitches, lengths, together))
-    if not len(pitch):
+        polyphony += [levels["polyphony"]] if "polyphony" in levels else []
+    if not together:
         return {}
+    struck = np.concatenate(together)
     limits: dict[str, Any] = {
-        "longest_note": [
-            [low, usual_length(length[(pitch >= low) & (pitch < high)])]
-            for low, high in registers(np.bincount(pitch, minlength=128))
-        ],
         "most_notes": max(1, int(np.quantile(struck, SHARE_WITHIN, method="higher"))),
-        "restruck": round(again / len(pitch), 4),
+        "restruck": round(again / len(struck), 4),
         "instruments": sorted(parts),
         "parts": [[part, *habit(*zip(*rows))] for part, rows in sorted(parts.items())],
     }
-    for name, values in {"in_scale": in_scale, **like}.items():
-        if np.isfinite(values).any():
-            limits[name] = round(float(np.nanmedian(values)), 3)
+    if np.isfinite(polyphony).any():
+        limits["polyphony"] = round(float(np.nanmedian(polyphony)), 3)
     if densities:
         limits["density"] = round(float(np.median(densities)), 3)
     return limits
@@ -133,19 +115,6 @@ def habit(
     most = max(1, int(np.quantile(np.concatenate(together), SHARE_WITHIN, method="higher")))
     low, high = (int(np.quantile(pitch, q, method="nearest")) for q in (0.01, 0.99))
     return [most, low, high, round(float(np.median(rates)), 3)]
-
-
-def registers(counts: np.ndarray) -> list[tuple[int, int]]:
-    """The ranges of the registers, (lowest pitch, highest pitch + 1), which together cover all
-    pitches; ``counts`` (128,) are the numbers of notes of each pitch. If the highest octaves have
-    too few notes for a register of their own, they belong to the last one."""
-    lows, notes = [0], 0
-    for octave in range(12, 128, 12):
-        notes += int(counts[octave - 12 : octave].sum())
-        if notes >= NOTES_OF_A_REGISTER and counts[octave:].sum() >= NOTES_OF_A_REGISTER:
-            lows.append(octave)
-            notes = 0
-    return list(zip(lows, [*lows[1:], 128]))
 
 
 def usual_length(lengths: np.ndarray) -> float:

@@ -9,11 +9,26 @@ scheme reads off them.
 from __future__ import annotations
 
 import copy
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from musictx.attention.terms import Positions, Span
+
+
+class Cache(Protocol):
+    """What a network holds of the ids so far, a row for each sequence."""
+
+    @property
+    def rows(self) -> int:
+        """How many sequences there are."""
+
+    def fork(self, rows: int) -> Cache:
+        """A new cache of ``rows`` rows, each a copy of this one's only row."""
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
 
 
 class KVCache:

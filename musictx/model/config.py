@@ -14,23 +14,6 @@ from musictx.attention.api import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True)
-class FeatureConfig:
-    """One of the features: its name or import path, and the arguments of its class."""
-
-    name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any]) -> FeatureConfig:
-        """From plain values, ``{"name": NAME, **arguments}``."""
-        arguments = dict(values)
-        return cls(arguments.pop("name"), arguments)
-
-    def plain(self) -> dict[str, Any]:
-        return {"name": self.name, **self.arguments}
-
-
-@dataclass(frozen=True)
 class NetworkConfig:
     """The shape of a :class:`~musictx.model.transformer.MusicTransformer`.
 
@@ -45,7 +28,7 @@ class NetworkConfig:
     attention    implementation of attention, by name (see ``attention/api.py``)
     gates        multiply the output of each head by a number computed from the token
     first_values let every layer mix in the first layer's values
-    group        ids that the layers take as one step (:mod:`musictx.model.grouped`)
+    group        ids that the layers take as one step (:mod:`musictx.songs.grouped`)
     features     inputs computed from the ids so far, in the order in which they are added: each
                  {"name": NAME, **arguments of its class} (``model/features``)
 
@@ -67,7 +50,7 @@ class NetworkConfig:
     gates: bool = False
     first_values: bool = False
     group: int = 1
-    features: tuple[FeatureConfig, ...] = ()
+    features: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.width % self.heads or self.head_dim % 2:
@@ -87,19 +70,12 @@ class NetworkConfig:
         vocab_size: int,
         *,
         position: Mapping[str, Any] | None = None,
-        features: Sequence[Mapping[str, Any] | FeatureConfig] = (),
+        features: Sequence[Mapping[str, Any]] = (),
         **shape: Any,
     ) -> NetworkConfig:
         """From plain values, as :meth:`plain` gives them; missing options of the position scheme
         get their defaults."""
-        config = cls(
-            vocab_size,
-            features=tuple(
-                one if isinstance(one, FeatureConfig) else FeatureConfig.read(one)
-                for one in features
-            ),
-            **shape,
-        )
+        config = cls(vocab_size, features=tuple(map(dict, features)), **shape)
         scheme = schemes.complete(position or {}, context=config.steps, width=config.width)
         return replace(config, position=scheme)
 
@@ -118,10 +94,10 @@ class NetworkConfig:
         network. What is not used is left out."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["position"] = dict(self.position)
-        values["features"] = [feature.plain() for feature in self.features]
+        values["features"] = [dict(feature) for feature in self.features]
         unused = {"gates": False, "first_values": False, "features": [], "group": 1}
         return {n: value for n, value in values.items() if n not in unused or value != unused[n]}
 
-    def feature(self, name: str) -> FeatureConfig | None:
+    def feature(self, name: str) -> dict[str, Any] | None:
         """The feature of this name, ``None`` if the network has none."""
-        return next((one for one in self.features if one.name == name), None)
+        return next((one for one in self.features if one["name"] == name), None)

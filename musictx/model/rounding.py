@@ -11,8 +11,6 @@ from torch import Tensor
 LARGEST = 127
 #: The scales of a matrix are stored under its name and this.
 SCALES = ".scales"
-#: How far a row may be from whole multiples of its scale, in scales, to count as made of them.
-CLOSE = 1e-3
 
 
 def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,15 +23,6 @@ def rounded(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def restored(whole: Tensor, scales: Tensor) -> Tensor:
     """What :func:`rounded` has given, as float32 (..., inputs)."""
     return whole.float() * scales.float()[..., None]
-
-
-def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-    """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
-    else the matrix, and None."""
-    whole, scales = rounded(matrix)
-    lost = (restored(whole, scales) - matrix.float()).abs()
-    fits = bool((lost <= CLOSE * scales[..., None]).all())
-    return (whole, scales) if fits else (matrix, None)
 
 
 def as_bytes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

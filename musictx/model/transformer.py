@@ -11,17 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from musictx import registry
 from musictx.attention import positions as schemes
 from musictx.attention.api import why_not
 from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.terms import FURTHER, Positions, Span, as_tensor
 from musictx.errors import ConfigError
-from musictx.model import grouped
 from musictx.model.block import Block, Where
-from musictx.model.cache import KVCache
-from musictx.model.config import FeatureConfig, NetworkConfig
+from musictx.model.cache import Cache, KVCache
+from musictx.model.config import NetworkConfig
 from musictx.model.features import Feature, kind_of
-from musictx.model.grouped import Cascade, GroupCache
 
 
 class MusicTransformer(nn.Module):
@@ -54,19 +53,21 @@ class MusicTransformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.layers))
         self.norm = nn.LayerNorm(config.width)
-        self.cascade = Cascade(config.group, config.width) if config.group > 1 else None
+        #: What takes a group of ids as one step of the layers.
+        self.cascade = _cascade(config.group, config.width) if config.group > 1 else None
         self.output = (
             None if config.tied else nn.Linear(config.width, config.vocab_size, bias=False)
         )
         self._initialise()
         self._features = [self._add_feature(one) for one in self.config.features]
 
-    def _add_feature(self, config: FeatureConfig) -> str:
+    def _add_feature(self, config: dict[str, Any]) -> str:
         """Build a feature and register it under its name, which is returned."""
-        kind = kind_of(config.name)
+        arguments = dict(config)
+        kind = kind_of(arguments.pop("name"))
         if hasattr(self, kind.name):
             raise ConfigError(f"model.features: {kind.name} stands twice, or is no name for a part")
-        feature = kind(self.config.vocab_size, self.config.width, **config.arguments)
+        feature = kind(self.config.vocab_size, self.config.width, **arguments)
         self.add_module(kind.name, feature)
         return kind.name
 
@@ -110,11 +111,11 @@ class MusicTransformer(nn.Module):
         if isinstance(self.position.added, AddedPositions):
             self.position.added.initialise()
 
-    def new_cache(self, rows: int, capacity: int) -> KVCache | GroupCache:
+    def new_cache(self, rows: int, capacity: int) -> Cache:
         """An empty cache for ``rows`` sequences of up to ``capacity`` tokens."""
         if self.cascade is not None:
-            size = self.cascade.size
-            return GroupCache(self._cache(rows, capacity // size + 1), size, capacity)
+            steps = self._cache(rows, capacity // self.config.group + 1)
+            return cast(Cache, self.cascade.new_cache(steps, capacity))
         return self._cache(rows, capacity)
 
     def _cache(self, rows: int, capacity: int) -> KVCache:
@@ -137,7 +138,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: KVCache | GroupCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab) in float32 of the token after each of ``ids`` (B, T) int64.
 
@@ -165,7 +166,7 @@ class MusicTransformer(nn.Module):
         *,
         positions: Positions | None = None,
         piece_ids: Tensor | None = None,
-        cache: KVCache | GroupCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
         """What the output matrix reads, (B, T, width): embeddings of the music up to each token.
 
@@ -178,12 +179,13 @@ class MusicTransformer(nn.Module):
         ids: Tensor,
         positions: Positions | None,
         piece_ids: Tensor | None,
-        cache: KVCache | GroupCache | None,
+        cache: Cache | None,
     ) -> tuple[Tensor, list[Any]]:
         """The normed output of the last layer (B, T, width), and what each feature has read."""
         if self.cascade is not None:
-            return self._grouped(ids, piece_ids, cache)
-        assert not isinstance(cache, GroupCache)
+            grouped: tuple[Tensor, list[Any]] = self.cascade.run(self, ids, piece_ids, cache)
+            return grouped
+        assert cache is None or isinstance(cache, KVCache)
         self._check(ids, positions, piece_ids, cache)
         features = self.features
         # What precedes ids, before the cache appends them.
@@ -191,7 +193,7 @@ class MusicTransformer(nn.Module):
         clean = ids
         for feature in features:
             ids = feature.disturb(ids)
-        where = self._where(ids, positions, piece_ids, cache)
+        where = self.where(ids, positions, piece_ids, cache)
         places = where.queries[1]
         x = self.position.embed(self.embedding(ids), places)
         if self.position.added is not None:
@@ -201,12 +203,12 @@ class MusicTransformer(nn.Module):
             place = as_tensor(places, ids.device).expand_as(ids)
             seen.append(feature.read(ids if feature.noisy else clean, before, place))
             x = feature.embed(x, seen[-1])
-        x = self._through(x, where, cache)
+        x = self.through(x, where, cache)
         for feature, its in zip(features, seen):
             x = feature.finish(x, its)
         return self.norm(x), seen
 
-    def _through(self, x: Tensor, where: Where, cache: KVCache | None) -> Tensor:
+    def through(self, x: Tensor, where: Where, cache: KVCache | None) -> Tensor:
         """``x`` (B, T, width) after the last layer."""
         x = self.dropout(x)
         first: list[Tensor] = []
@@ -214,32 +216,7 @@ class MusicTransformer(nn.Module):
             x = block(x, self.position, layer, where, cache, first)
         return x
 
-    def _grouped(
-        self, ids: Tensor, piece_ids: Tensor | None, cache: KVCache | GroupCache | None
-    ) -> tuple[Tensor, list[Any]]:
-        """As :meth:`_pass`, for a network that takes a group of ids as one step."""
-        assert self.cascade is not None
-
-        def layers(
-            x: Tensor, firsts: Tensor, pieces: Tensor | None, steps: KVCache | None
-        ) -> Tensor:
-            where = self._where(firsts, None, pieces, steps)
-            x = self.position.embed(x, where.queries[1])
-            return self.norm(self._through(x, where, steps))
-
-        parts: dict[str, Any] = {
-            "embedding": self.embedding,
-            "features": self.features,
-            "layers": layers,
-            "cascade": self.cascade,
-        }
-        if isinstance(cache, GroupCache):
-            return grouped.step(ids, cache, **parts)
-        index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        places = index if piece_ids is None else _positions_in_piece(piece_ids)
-        return grouped.run(ids, places, piece_ids, **parts)
-
-    def _where(
+    def where(
         self,
         ids: Tensor,
         positions: Positions | None,
@@ -258,7 +235,7 @@ class MusicTransformer(nn.Module):
             reach = _reach(order)
         places = order
         if piece_ids is not None and positions is None:
-            places = _positions_in_piece(piece_ids)
+            places = positions_in_piece(piece_ids)
         queries: tuple[Positions, ...] = (order, places)
         keys: tuple[Positions, ...] = (over, places if cache is None else over)
         as_query = as_key = ids[:, None][:, :0]  # no coordinates (rows, 0, count)
@@ -296,6 +273,15 @@ class MusicTransformer(nn.Module):
                 )
 
 
+def _cascade(group: int, width: int) -> Any:
+    """The part of a network that takes ``group`` ids as one step; ``ConfigError`` where there is
+    none."""
+    path = registry.GROUPS.get("cascade")
+    if path is None:
+        raise ConfigError(f"model.group={group}: the folder musictx/songs is missing")
+    return registry.load(path)(group, width)
+
+
 def _earlier(feature: Feature, ids: Tensor, cache: KVCache | None) -> Tensor:
     """The ids before ``ids`` that ``feature`` looks at, (B, N)."""
     if cache is None:
@@ -312,7 +298,7 @@ def _reach(keys: Positions) -> int:
     return int((keys.amax(-1) - keys.amin(-1)).max())
 
 
-def _positions_in_piece(piece_ids: Tensor) -> Tensor:
+def positions_in_piece(piece_ids: Tensor) -> Tensor:
     """Positions (B, T) that begin at 0 wherever the id changes along a row."""
     index = torch.arange(piece_ids.shape[1], device=piece_ids.device).expand_as(piece_ids)
     new = torch.ones_like(piece_ids, dtype=torch.bool)

@@ -63,6 +63,16 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
     return f"{_spelling(*root)}:{quality}{f'({more})' if more else ''}{below}"
 
 
+def heads_of_chords(root: ET.Element) -> frozenset[str]:
+    """The note heads of a document that stand for its chord symbols, to be played ad libitum:
+    slashes, and the diamonds under the symbols of iReal Pro."""
+    if next(root.iter("harmony"), None) is None:
+        return frozenset()
+    programs = root.iterfind("identification/encoding/software")
+    ireal = any((program.text or "").startswith("iReal") for program in programs)
+    return frozenset({"slash", "diamond"} if ireal else {"slash"})
+
+
 def _note(element: ET.Element, name: str) -> tuple[int, int] | None:
     """(number of the step from C, semitones up) of a root or a bass."""
     step = (element.findtext(f"{name}/{name}-step") or "").strip()

@@ -7,21 +7,14 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import NamedTuple
 
+from musictx.musicxml.instruments import Instrument
+
 #: Articulations -> the share of its length for which a note sounds; the shortest counts.
 SHARES = {
     "staccatissimo": 0.25, "spiccato": 0.25, "staccato": 0.5, "detached-legato": 0.75
 }  # fmt: skip
 #: The same -> how much louder it is.
 LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
-
-
-class Instrument(NamedTuple):
-    """What ``<midi-instrument>`` says: General MIDI program, and the drum key if on channel 10, -1
-    where it gives none; and the names of the instrument and of its part."""
-
-    program: int = 0
-    drum_pitch: int | None = None
-    names: tuple[str, ...] = ()
 
 
 class NoteHead(NamedTuple):
@@ -61,29 +54,26 @@ def graces(count: int) -> list[tuple[Fraction, Fraction]]:
     return [(length * n, length * (n - 1)) for n in range(count, 0, -1)]
 
 
-def continued(heads: list[NoteHead]) -> list[NoteHead]:
-    """The same with ties that only begin: the next note head of that pitch, if it stands where the
-    first one ends and no tie leads to it, is where they end."""
-    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
-    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
-    whole = []
-    for head in heads:
-        if not head.tie_in and head.grace is None and begun[head.pitch, head.start] > 0:
-            begun[head.pitch, head.start] -= 1
-            head = head._replace(tie_in=True)
-        whole.append(head)
-    return whole
-
-
 def tied(heads: list[NoteHead]) -> list[NoteHead]:
-    """Note heads joined by ties into one sounding note each.
+    """Note heads, in the order in which they are played, joined by ties into one sounding note
+    each.
 
     A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
+    One that only begins ends in the next note head of its pitch, if that stands where the first one
+    ends and no other tie does: so do those of programs that leave out the end, and those that lead
+    to a second ending.
     """
+    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
+    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
     sounding: list[NoteHead] = []
     waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head in sorted(heads, key=lambda head: head.start):
-        held = waiting[head.pitch, head.start] if head.tie_in else []
+        place = head.pitch, head.start
+        tie_in = head.tie_in
+        if not tie_in and head.grace is None and begun[place] > 0:
+            begun[place] -= 1
+            tie_in = True
+        held = waiting[place] if tie_in else []
         if held:
             index = held.pop()
             sounding[index] = sounding[index]._replace(end=head.end, taken=head.taken)

@@ -9,9 +9,10 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from musictx.musicxml import drums, dynamics, harmony, heads, signs
+from musictx.musicxml import dynamics, harmony, heads, signs
 from musictx.musicxml.document import Fault, number_or, parse_number
-from musictx.musicxml.heads import Instrument, NoteHead
+from musictx.musicxml.heads import NoteHead
+from musictx.musicxml.instruments import Instrument, drum_key, program_of
 
 #: Elements of <notations> that are not played -> what the report says about them.
 _PLAIN = {
@@ -30,35 +31,12 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 class Length(NamedTuple):
     """Ticks from the beginning of a measure to the end of all that is in it, and of its notes;
-    ``rest`` to the end of a bar's rest in a pick-up, which is as short as the other parts."""
+    ``rest`` to the end of an empty measure, and of a bar's rest in a pick-up, which are as short as
+    the other parts."""
 
     whole: int
     notes: int
     rest: int = 0
-
-
-def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
-    """part id -> instrument id -> what sounds; the key "" is the part's first instrument."""
-    table: dict[str, dict[str, Instrument]] = {}
-    for part in root.iterfind("part-list/score-part"):
-        named: dict[str, Instrument] = {}
-        title = part.findtext("part-name", "")
-        for one in part.iterfind("score-instrument"):
-            names = one.findtext("instrument-name", ""), title
-            named[one.get("id", "")] = Instrument(names=names)
-        first = next(iter(named.values()), Instrument(names=(title,)))
-        for midi in part.iterfind("midi-instrument"):
-            drum = None
-            if midi.findtext("midi-channel", "").strip() == "10":
-                key = midi.findtext("midi-unpitched")
-                drum = int(number_or(key, 0)) - 1
-            called = named.get(midi.get("id", ""), first).names
-            instrument = Instrument(_program(midi), drum, called)
-            named[midi.get("id", "")] = instrument
-            named.setdefault("", instrument)
-        named.setdefault("", first)
-        table[part.get("id", "")] = named
-    return table
 
 
 class _Chord(NamedTuple):
@@ -77,9 +55,14 @@ class XmlPart:
     """
 
     def __init__(
-        self, resolution: int, instruments: dict[str, Instrument], element: ET.Element
+        self,
+        resolution: int,
+        instruments: dict[str, Instrument],
+        element: ET.Element,
+        silent_heads: frozenset[str],
     ) -> None:
         self._resolution = resolution
+        self._silent_heads = silent_heads
         self._instruments = dict(instruments)
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
@@ -124,15 +107,20 @@ class XmlPart:
         """Read one measure; returns its length."""
         number = self._number
         length = position = onset = 0  # where the next note begins; where the last one did (chords)
-        notes = rest = 0  # where the last note ends; a bar's rest in a pick-up
+        notes = rest = 0  # where the last note ends; an empty measure, a bar's rest in a pick-up
         first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
         pickup = element.get("implicit") == "yes"
         for item in element:
             if item.tag == "note":
                 children = {child.tag: child for child in item}
                 voice = item.findtext("voice", "")
+                silent = "rest" in children
                 if "cue" in children:
+                    silent = True
                     self.plain["cue notes left out"] += 1
+                elif item.findtext("notehead", "").strip() in self._silent_heads:
+                    silent = True
+                    self.plain["slashes for chords left out"] += 1
                 elif "grace" in children:
                     self._grace(item, children)
                 if "grace" in children:
@@ -152,7 +140,7 @@ class XmlPart:
                 length = max(length, onset + duration)
                 if "rest" not in children:
                     notes = max(notes, onset + duration)
-                if "cue" not in children and "rest" not in children:
+                if not silent:
                     head = self._head(item, children, onset, duration)
                     if head is not None:
                         if "chord" not in children or voice not in self._latest:
@@ -190,6 +178,8 @@ class XmlPart:
             position = max(0, position)  # a <backup> too far stops at the beginning of the measure
             length = max(length, position)
         self._graces_at_end()
+        if not (length or pickup):  # nothing stands in it but chord symbols, for example
+            rest = max(rest, self._bar())
         return Length(length, notes, rest)
 
     def _duration(self, note: ET.Element) -> int:
@@ -206,12 +196,15 @@ class XmlPart:
             quarters *= float(normal / actual)
         return round(quarters * self._resolution)
 
-    def _fills(self, rest: ET.Element, duration: int) -> bool:
-        """Whether a rest fills a whole bar."""
+    def _bar(self) -> int:
+        """Ticks of a bar."""
         meters = self.marks["meter"]
         beats, kind = meters[-1][2] if meters else (4, 4)
-        bar = 4 * self._resolution * beats // kind
-        return duration >= bar or rest.find("rest[@measure='yes']") is not None
+        return 4 * self._resolution * beats // kind
+
+    def _fills(self, rest: ET.Element, duration: int) -> bool:
+        """Whether a rest fills a whole bar."""
+        return duration >= self._bar() or rest.find("rest[@measure='yes']") is not None
 
     def _grace(self, note: ET.Element, children: dict[str, ET.Element]) -> None:
         head = self._head(note, children, 0, 1)
@@ -286,7 +279,7 @@ class XmlPart:
                 written = children["unpitched"]
                 place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
                 head = (note.findtext("notehead") or "").strip()
-                pitch = drums.key_of(instrument.names, "".join(place).strip(), head)
+                pitch = drum_key(instrument.names, "".join(place).strip(), head)
                 instrument = instrument._replace(drum_pitch=pitch)
         else:
             return None
@@ -325,7 +318,7 @@ class XmlPart:
         """From here on instruments have the programs of the ``<midi-instrument>`` in a sound."""
         for midi in item.iter("midi-instrument"):
             old = self._instruments.get(midi.get("id", ""), self._instruments[""])
-            new = old._replace(program=_program(midi))
+            new = old._replace(program=program_of(midi))
             for key, instrument in self._instruments.items():
                 self._instruments[key] = new if instrument == old else instrument
 
@@ -343,11 +336,6 @@ class XmlPart:
             bpm = _metronome(item)
         if bpm > 0:
             self._mark(kind, max(0, position + self._offset(moved)), bpm)
-
-
-def _program(midi: ET.Element) -> int:
-    """The General MIDI program, from 0, of a ``<midi-instrument>``."""
-    return min(max(int(number_or(midi.findtext("midi-program"), 1)) - 1, 0), 127)
 
 
 def _metronome(direction: ET.Element) -> float:

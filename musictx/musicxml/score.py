@@ -18,8 +18,10 @@ import numpy as np
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
 from musictx.musicxml.dynamics import Loudness
-from musictx.musicxml.heads import Instrument, continued, span, tied
-from musictx.musicxml.part import Length, XmlPart, read_instruments
+from musictx.musicxml.harmony import heads_of_chords
+from musictx.musicxml.heads import span, tied
+from musictx.musicxml.instruments import Instrument, read_instruments
+from musictx.musicxml.part import Length, XmlPart
 from musictx.musicxml.repeats import NoOrder, order
 from musictx.musicxml.signs import sections
 from musictx.musicxml.unfold import Played
@@ -40,11 +42,13 @@ def to_score(
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
     default = {"": Instrument()}
+    silent_heads = heads_of_chords(root)
     parts: list[XmlPart] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise over(limits, "tracks", "parts")
-        parts.append(XmlPart(resolution, instruments.get(element.get("id", ""), default), element))
+        listed = instruments.get(element.get("id", ""), default)
+        parts.append(XmlPart(resolution, listed, element, silent_heads))
     if not parts:
         raise Fault("has no parts")
     if sum(len(part.notes) for part in parts) > limits.notes:
@@ -107,18 +111,15 @@ def _score(
     rows = []
     pedals: list[tuple[float, int, int]] = []
     for track, part in enumerate(parts):
-        page = [
-            head._replace(start=starts[measure] + head.start, end=starts[measure] + head.end)
-            for measure, head in part.notes
-        ]
         loudness = Loudness(_placed([part], "dynamics", starts), near=resolution)
-        page = [
-            head._replace(velocity=min(127, (head.velocity or loudness(head.start)) + head.louder))
-            for head in continued(page)
-        ]
+        page = []
+        for measure, head in part.notes:
+            start = starts[measure] + head.start
+            velocity = min(127, (head.velocity or loudness(start)) + head.louder)
+            page.append((start, head._replace(velocity=velocity)))
         heads = [
             head._replace(start=at, end=at + head.end - head.start)
-            for at, head, _ in played.events((head.start, head) for head in page)
+            for at, head, _ in played.events(page)
         ]
         for head in tied(heads):
             begin, end = span(head, resolution)

@@ -169,14 +169,21 @@ def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
 
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
     """Enter the numbers of endings in the marks of their sections. An ending lasts until it is
-    closed or a repeat goes back; one that is never closed lasts for one section."""
-    first: int | None = None
-    numbers: tuple[int, ...] = ()
+    closed or a repeat goes back; one that is never closed lasts for one section. One that is closed
+    too early, before the repeat after which the next one begins, lasts until that repeat."""
+    begin: int | None = None
+    stop = 0  # the section after the latest ending
+    numbers: tuple[int, ...] = (0,)
     for at, sign in sorted(pairs, key=lambda pair: (pair[0], pair[1].kind != "bracket")):
         if sign.kind == "bracket":
-            first, numbers = at, sign.value
+            gap = range(stop, at) if sign.value[0] > numbers[-1] > 0 else range(0)
+            goes_back = [i for i in gap if marks[i].forward or marks[i - 1].backward]
+            if gap and not goes_back and marks[at - 1].backward:
+                for inside in gap:
+                    marks[inside] = marks[inside]._replace(ending=numbers)
+            begin, stop, numbers = at, at + 1, sign.value
             marks[at] = marks[at]._replace(ending=numbers, opens=True)
-        elif sign.kind in ("close", "backward") and first is not None:
-            for inside in range(first + 1, at + 1):
+        elif sign.kind in ("close", "backward") and begin is not None:
+            for inside in range(begin + 1, at + 1):
                 marks[inside] = marks[inside]._replace(ending=numbers)
-            first = None
+            begin, stop = None, at + 1

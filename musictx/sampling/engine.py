@@ -17,8 +17,7 @@ from torch.nn import functional
 
 from musictx import registry
 from musictx.errors import NotNumbers
-from musictx.model.cache import KVCache
-from musictx.model.grouped import GroupCache
+from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer, evaluating
 from musictx.sampling.constraints import Constraint, apply_penalties
 from musictx.sampling.processors import Processor
@@ -42,7 +41,7 @@ class Step(Protocol):
     """
 
     def __init__(
-        self, model: MusicTransformer, cache: KVCache | GroupCache, *, rows: int, capacity: int
+        self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int
     ) -> None: ...
 
     @staticmethod
@@ -53,7 +52,7 @@ class Step(Protocol):
         """Logits (rows, vocab) after ``ids`` (rows,), one more each; in memory that the next call
         may write over."""
 
-    def load(self, cache: KVCache | GroupCache) -> None:
+    def load(self, cache: Cache) -> None:
         """Replace the state by that of ``cache``."""
 
     def select(self, rows: Tensor) -> None:
@@ -173,7 +172,7 @@ class Decoder:
                 self._cache.slide(max(self.capacity // SLIDE, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
 
-    def _read(self, ids: Tensor) -> tuple[KVCache | GroupCache, Tensor]:
+    def _read(self, ids: Tensor) -> tuple[Cache, Tensor]:
         """A new cache that holds ``ids``, and the logits (rows, V) after them."""
         self._filled = ids.shape[1]
         room = self._filled if self._stepped else self.capacity  # a step takes over what is held

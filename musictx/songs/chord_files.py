@@ -15,11 +15,12 @@ import numpy as np
 from musictx.chords import name_of, nearest
 from musictx.errors import ReadError
 from musictx.notes import KEY, METER, TEMPO, Score
-from musictx.songs.chord_sheet import MOST_BARS, bars_in
+from musictx.songs.chord_sheet import MOST_BARS, TIMES, bars_in, words_in
 from musictx.songs.ireal import LINK, Measure, chart
 
 DEFAULT_BPM, MOST_BYTES = 120.0, 1_000_000
 _DIRECTIVE = re.compile(r"\{\s*([a-z_]+)\s*:?\s*([^}]*)\}|(title|artist|key|tempo|time)\s*:\s*(.+)")
+_BRACKETED = re.compile(r"\[([^\]\[]+)\]")
 _SHORT = {"t": "title", "artist": "composer", "sot": "start_of_tab", "eot": "end_of_tab"}
 _OTHER_KIND = "chord symbols of other kinds read as the nearest triads"
 
@@ -46,7 +47,11 @@ def read(data: bytes, *, repeats: bool = True, repairs: Counter[str] | None = No
     else:
         measures = _measures(text, headings, remarks)
     if not any(map(any, (measure.chords for measure in measures))):
-        raise ReadError("the given bytes: no chords in this text", "no chords")
+        raise ReadError(
+            "the given bytes: no chords in this text; expected symbols such as C, F#m7 or Bbmaj7, "
+            "not numbers or degrees",
+            "no chords",
+        )
     remarks += Counter()  # without those that count nothing
     return _score(measures[:MOST_BARS], headings)
 
@@ -84,23 +89,20 @@ def _measures(text: str, headings: dict[str, str], remarks: Counter[str]) -> lis
             )
             tab = kind == "start_of_tab" or (tab and kind != "end_of_tab")
             continue
-        if tab or not line or line.startswith("#"):
+        if tab or not line or re.match(r"#|[A-Ge]b?[|:]+-", line):  # a remark; a string of a tab
             continue
-        words = re.sub(r"[|,:%./]", " ", line).split()
-        bracketed = [word for word in re.findall(r"\[([^\]\[]+)\]", line) if word[0] in "ABCDEFGN"]
-        bracketed = [word for word in bracketed if name_of(word) or nearest(word)]
-        symbols = [word for word in words if name_of(word) or re.fullmatch(r"x\d+", word)]
+        match = TIMES.search(line)
+        words = words_in(line[: match.start()] if match else line)
+        symbols = [word for word in words if name_of(word)]
+        bracketed = [word for word in _BRACKETED.findall(line) if name_of(word) or nearest(word)]
         if "|" in line and symbols and not bracketed:
             body.append(line)
             continue
         chords = bracketed or (words if len(symbols) == len(words) else [])
-        times = re.search(r"\bx(\d)$", line)
-        chords = [chord for chord in chords if name_of(chord) or nearest(chord)]
-        body.append("|".join(chords * max(int(times[1]), 1) if times else chords))
+        body.append("|".join(chords) + (f" {match[0]}" if match else ""))
         remarks["how long chords last, here a bar each"] += bool(chords)
-        if bracketed or not chords:
-            remarks["words"] += 1
-        if not any(body):
+        remarks["words"] += bool(words_in(_BRACKETED.sub(" ", line))) if bracketed else not chords
+        if not any(body) and not re.fullmatch(r"\[.*|.*:", line):
             headings.setdefault("title", line)
     match = re.match(r"(\d{1,2})/(\d{1,2})", headings.get("time", ""))
     meter = (int(match[1]) or 4, int(match[2]) or 4) if match else (4, 4)

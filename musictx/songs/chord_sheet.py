@@ -25,7 +25,14 @@ Bar = list[str]
 
 #: Bars in a sheet at most, repeats included.
 MOST_BARS = 2000
-_TOKENS = re.compile(r":?\|+:?|\n|[^\s|,]+?(?=:?\||[\s,]|$)")
+_STROKE = re.compile(r":?\|+:?")
+#: A comma divides words, but not within parentheses.
+_WORD = re.compile(r"(?:\([^()]*\)|[^\s,])+")
+#: How often a line is played, at its end.
+TIMES = re.compile(r"(?<![^\s|])\(?x\s?([1-9]\d?)\)?\s*$")
+_ENDING = re.compile(r"\[?([1-9])\.?")
+#: Words that hold the chord before; alone in a bar, "%" is the bar before once more.
+_HOLDS = ("%", ".", "/", "-")
 
 
 def sheet(text: str, option: str = "chords") -> list[Bar]:
@@ -51,27 +58,56 @@ def sheet(text: str, option: str = "chords") -> list[Bar]:
 
 
 def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
-    """The bars of a sheet, a new line being a stroke, with the ``name`` of each of its words."""
+    """The bars of a sheet, a new line being a stroke; ``x2`` at the end of a line plays it twice.
+    ``name`` gives the name of a word, "" for one that is no chord and is left out: alone between
+    two strokes it leaves a bar without a chord."""
     bars: list[Bar] = []
-    bar: Bar = []
+    repeated: list[Bar] = []
     begin = 0  # of a repeat
-    for token in [*_TOKENS.findall(text), "|"]:
-        if "|" not in token and token != "\n":
-            bar.append(token if token in ("%", ".", "/") else name(token))
-            continue
-        if bar:
-            again = bar == ["%"] and bool(bars)
-            bars.append(
-                bars[-1] if again else ["" if one in ("%", ".", "/") else one for one in bar]
-            )
-            bar = []
-        if token.startswith(":"):
-            bars += bars[begin : begin + MOST_BARS]
-        if ":" in token:
-            begin = len(bars)
+    ending: int | None = None  # where its first ending begins
+    for line in text.splitlines():
+        match = TIMES.search(line)
+        line = line[: match.start()].rstrip() if match else line
+        more = int(match[1]) - 1 if match else 0  # times that the line comes again
+        first = len(bars)
+        cells, strokes = _STROKE.split(line), [*_STROKE.findall(line), ""]
+        for place, (cell, stroke) in enumerate(zip(cells, strokes)):
+            written = _words(cell)
+            if len(written) > 1 and (number := _ENDING.fullmatch(written[0])):
+                ending = len(bars) if number[1] == "1" else ending
+                written = written[1:]
+            words = [word if word in _HOLDS else name(word) for word in written]
+            bar = ["" if word in _HOLDS else word for word in words if word]
+            if words == ["%"] and bars:
+                bars.append(bars[-1])
+            elif bar:
+                bars.append(bar)
+            elif words and 0 < place < len(cells) - 1:
+                bars.append(["N"])
+            if stroke.startswith(":"):
+                repeated = bars[begin:ending][:MOST_BARS]
+                bars += repeated
+                ending = None
+            if ":" in stroke:
+                begin = len(bars)
+        if line.endswith(":|"):
+            bars += repeated * (more - 1)
+        else:
+            bars += bars[first:] * more
         if len(bars) > 2 * MOST_BARS:
             break
     return bars
+
+
+def words_in(line: str) -> list[str]:
+    """The words of a line of a sheet, without strokes and the signs that hold a chord."""
+    return [word for word in _words(_STROKE.sub(" ", line)) if word not in _HOLDS]
+
+
+def _words(cell: str) -> list[str]:
+    """Words; of a chord in parentheses what stands in them."""
+    words = _WORD.findall(cell)
+    return [word[1:-1] if word[0] == "(" and word[-1] == ")" else word for word in words]
 
 
 def laid(bars: Sequence[Bar], clock: Beats, first: int, stop: int) -> tuple:

@@ -1,1 +1,1 @@
-"""The same music sooner: kernels in C++ and Triton, and a step of decoding as one call."""
+"""Faster attention, by blocks, in C++ and on GPUs, and a step of decoding as one call."""

@@ -21,13 +21,17 @@ from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.model.block import Block
 from musictx.model.features import NativeForm
-from musictx.model.rounding import in_bytes, rounded
+from musictx.model.rounding import restored, rounded
 from musictx.model.transformer import MusicTransformer
 
 #: Outputs of a panel; numbers in a vector; inputs of a word of bytes.
 LANES, WIDTH, BYTES = 64, 16, 4
 #: The coordinate of a key that its axis passes over.
 NOT_MEASURED = -(2**63)
+
+
+#: How far a row may be from whole multiples of its scale, in scales, to count as made of them.
+CLOSE = 1e-3
 
 
 def _struct(addresses: str, numbers: str = "", **inner: Any) -> Any:
@@ -68,6 +72,15 @@ def byte_panels(matrix: Tensor) -> Tensor:
     """(..., outputs, inputs) int8 -> (..., panels, inputs / 4, LANES, 4), filled up with zeros."""
     filled = F.pad(matrix, (0, -matrix.shape[-1] % BYTES, 0, -matrix.shape[-2] % LANES))
     return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
+
+
+def _in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+    """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
+    else the matrix, and None."""
+    whole, scales = rounded(matrix)
+    lost = (restored(whole, scales) - matrix.float()).abs()
+    fits = bool((lost <= CLOSE * scales[..., None]).all())
+    return (whole, scales) if fits else (matrix, None)
 
 
 class Packed:
@@ -143,7 +156,7 @@ class Packed:
         """Where the panels of ``matrix`` (..., outputs, inputs) lie and, of bytes, their scales."""
         if matrix is None:
             return None, None
-        whole, scales = in_bytes(matrix)
+        whole, scales = _in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
         return self._address(byte_panels(whole)), self._by_output(scales)

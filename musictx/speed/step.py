@@ -11,6 +11,7 @@ import ctypes
 import functools
 import sys
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,8 +23,7 @@ from musictx.attention.positions.absolute import AddedPositions, Learned, Sinuso
 from musictx.attention.positions.coordinates import Pitch, Time, Voice
 from musictx.attention.positions.rotary import Rotary
 from musictx.errors import UserError
-from musictx.model.cache import KVCache
-from musictx.model.grouped import GroupCache
+from musictx.model.cache import Cache, KVCache
 from musictx.model.transformer import MusicTransformer
 from musictx.speed import packed
 from musictx.speed.native import build
@@ -164,9 +164,7 @@ class NativeStep:
     Weights are read as they are now. Raises ``ValueError`` where :func:`why_not` has a reason.
     """
 
-    def __init__(
-        self, model: MusicTransformer, cache: KVCache | GroupCache, *, rows: int, capacity: int
-    ) -> None:
+    def __init__(self, model: MusicTransformer, cache: Cache, *, rows: int, capacity: int) -> None:
         if reason := why_not(model):
             raise ValueError(f"NativeStep: {reason}")
         group = 1 if model.cascade is None else model.cascade.size
@@ -207,9 +205,9 @@ class NativeStep:
         self.load(cache)
 
     @torch.no_grad()
-    def load(self, cache: KVCache | GroupCache) -> None:
+    def load(self, cache: Cache) -> None:
         """Go on after the ids of ``cache``; what was held is forgotten."""
-        steps = self._load_row(cache) if isinstance(cache, GroupCache) else cache
+        steps = cache if isinstance(cache, KVCache) else self._load_row(cache)
         held = min(steps.length, self.capacity)
         slots = torch.arange(steps.next_position - held, steps.next_position) % self.capacity
         for layer in range(steps.layers):
@@ -220,26 +218,25 @@ class NativeStep:
                 measured = torch.isin(coordinates[:, n], reader.labels)
                 coordinates[:, n][~measured] = packed.NOT_MEASURED
         self._coordinates[:, :, slots] = coordinates
-        if isinstance(cache, GroupCache):
-            self._next = cache.length
-            self._ids[:, : self._next] = cache.ids
-        else:
+        if isinstance(cache, KVCache):
             self._next = cache.next_position
             self._ids[:, slots] = cache.earlier(held)
         self._cache.held = held
         self._cache.shared = steps.next_position if steps.rows == 1 else 0
         self._first = -1
 
-    def _load_row(self, cache: GroupCache) -> KVCache:
-        """Take the row of ids that is being written; the cache of the layers comes back."""
+    def _load_row(self, cache: Any) -> KVCache:
+        """Take the ids of a cache of groups, and the row that is being written; the cache of the
+        layers comes back."""
+        self._next = cache.length
+        self._ids[:, : self._next] = cache.ids
         cascade, row, state = self._model.cascade, cache.row, cache.state
         assert cascade is not None
-        assert row is not None
-        assert state is not None
         whole = F.pad(row, (0, 0, 0, self._group - row.shape[1]))
         self._states[:] = cascade(state[:, None], whole[:, None])[:, 0, row.shape[1] - 1]
         self._sums[:] = row[:, 1:].sum(1)
-        return cache.steps
+        steps: KVCache = cache.steps
+        return steps
 
     @staticmethod
     def suits(model: MusicTransformer) -> bool:

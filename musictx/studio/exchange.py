@@ -15,9 +15,9 @@ from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exactness, grid_of
 from musictx.midi.document import ANY
 from musictx.midi.names import part_names
-from musictx.midi.parts import controllers
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
+from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 

@@ -14,10 +14,11 @@ from musictx.midi import losses_of
 from musictx.midi.document import ANY
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
-from musictx.midi.parts import beginning, controllers, free_channel, with_parts
+from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import DRUM_CHANNEL
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
+from musictx.studio.controllers import beginning, controllers
 from musictx.studio.document import Document
 from musictx.studio.exchange import document_of, in_order, score_of
 

@@ -55,22 +55,19 @@ def model_from_init(
     tokenizer = extended(loaded.tokenizer, config.tokenizer)
     old = loaded.model.config
     features = with_tokens(config.model.features, tokenizer)
-    further = [feature for feature in features if old.feature(feature.name) is None]
+    further = [feature for feature in features if old.feature(feature["name"]) is None]
     switches = [
         name
         for name in ("gates", "first_values")
         if getattr(config.model, name) and not getattr(old, name)
     ]
     added = [k for k in tokenizer.kinds if k not in loaded.tokenizer.kinds]
-    added += [feature.name for feature in further] + switches
+    added += [feature["name"] for feature in further] + switches
     dropout = old.dropout if config.model.dropout is None else config.model.dropout
     added += [f"dropout {dropout:g}"] if dropout != old.dropout else []
     if not added:
         return tokenizer, loaded.model.requires_grad_(True).train(), []
-    kept = [
-        replace(feature, arguments=feature.arguments | kind_of(feature.name).of_tokens(tokenizer))
-        for feature in old.features
-    ]
+    kept = [one | kind_of(one["name"]).of_tokens(tokenizer) for one in old.features]
     position = dict(old.position)
     if "coordinates" in position:
         position["coordinates"] = token_coordinates(tokenizer)

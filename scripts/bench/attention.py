@@ -9,7 +9,7 @@ Candidates (``only=`` chooses):
 
     textbook   the skew of Huang et al. (2018), every operation in the dtype of q (L x L)
     reference  attention/reference.py, the specification (L x L), on the CPU
-    chunked    attention/chunked, on the CPU
+    chunked    speed/chunked, on the CPU
     native     speed/native, in C++, on the CPU; left out where there is no compiler
     triton     speed/fused without speed/cuda, on CUDA
     cuda       speed/fused with speed/cuda, in CUDA C++, on CUDA

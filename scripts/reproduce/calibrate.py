@@ -32,7 +32,6 @@ from musictx.data.windows import UNSCORED, EvaluationWindows, collate
 from musictx.errors import UserError
 from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import check_split
-from musictx.model.config import FeatureConfig
 from musictx.model.transformer import MusicTransformer
 from scripts.harness import musictx, run
 
@@ -92,16 +91,16 @@ def main(
 def calibrated(model: MusicTransformer, fitted: dict[str, Tensor]) -> MusicTransformer:
     """``model`` with a calibration (in the place of the one that it has, if any) of the values that
     :func:`fit` found; weights are shared."""
-    arguments = {"voices": _voices(model), "phases": PHASES}
+    calibration = {"name": Calibration.name, "voices": _voices(model), "phases": PHASES}
     values = {f"{Calibration.name}.{name}": value for name, value in fitted.items()}
-    return _with(model, [FeatureConfig(Calibration.name, arguments)], values)
+    return _with(model, [calibration], values)
 
 
 def _with(
-    model: MusicTransformer, calibration: list[FeatureConfig], values: dict[str, Tensor]
+    model: MusicTransformer, calibration: list[dict[str, Any]], values: dict[str, Tensor]
 ) -> MusicTransformer:
     """A copy of ``model`` with this calibration, or none."""
-    others = [one for one in model.config.features if one.name != Calibration.name]
+    others = [one for one in model.config.features if one["name"] != Calibration.name]
     config = replace(model.config, features=(*others, *calibration))
     new = MusicTransformer(**config.plain())
     state = model.state_dict()
@@ -162,8 +161,8 @@ def _calibration(model: MusicTransformer) -> Calibration:
 
 def _voices(model: MusicTransformer) -> int:
     for feature in model.config.features:
-        if "voices" in feature.arguments:
-            return int(feature.arguments["voices"])
+        if "voices" in feature:
+            return int(feature["voices"])
     raise UserError("model: a calibration needs a feature of voices, such as ages or repeats")
 
 

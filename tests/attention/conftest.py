@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from musictx.attention.chunked import plan
+from musictx.speed.chunked import plan
 from musictx.speed.native import library
 from tests import compiler
 

@@ -12,7 +12,7 @@ from musictx.attention import api
 from musictx.attention.api import attend
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Axis, Span, Terms
-from musictx.speed import fused, native
+from musictx.speed import chunked, fused, kernels, native
 from tests.attention import cases
 
 
@@ -148,9 +148,9 @@ def test_terms_that_do_not_fit_are_named(make, name):
 )
 def test_auto_takes_the_fastest_of_this_machine(device, lacking, change, wanted, monkeypatch):
     monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(api, "_runs", lambda *_: True)
-    for module in (native, fused):
-        monkeypatch.setattr(module, "_missing", lambda: lacking)
+    for module in (native, fused, chunked):
+        monkeypatch.setattr(module, "runs", lambda *_: True)
+        monkeypatch.setattr(module, "_missing", lambda: lacking, raising=False)
     terms = Terms(0.1, (Axis(torch.zeros(1, 4, 64), high=3),))
     job = Job.of(terms, Setting((Span(0, 9),), (Span(0, 9),)), torch.zeros(1, 1, 9, 64))
     job = job._replace(**({"device": device} | change))
@@ -186,7 +186,7 @@ class Backward(torch.autograd.Function):
 )
 def test_a_kernel_that_raises_is_left_out_with_one_line(attend_, words, monkeypatch, capsys):
     monkeypatch.setattr(api, "_CHOSEN", {})
-    monkeypatch.setattr(api, "_RUNS", {})
+    monkeypatch.setattr(kernels, "_RUNS", {})
     monkeypatch.setattr(native, "_missing", lambda: None)
     monkeypatch.setattr(native, "attend", attend_)
     state = torch.get_rng_state()

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from musictx.attention import api
-from musictx.attention.chunked import plan
 from musictx.attention.setting import ANY, CONSECUTIVE, LAST, SQUARE
 from musictx.attention.setting import Job as Asked
 from musictx.attention.terms import Axis, Blocks, Terms
+from musictx.speed.chunked import plan
 from musictx.speed.native import op
 from tests.attention import cases
 from tests.attention.cases import Job, Named, computed, excess, results, table_job

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from musictx.attention import attend, chunked, decode
-from musictx.attention.chunked import plan
+from musictx.attention import attend
 from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.speed import chunked, decode
+from musictx.speed.chunked import plan
 from tests.attention import cases
 
 

@@ -6,8 +6,9 @@ import urllib.request
 
 import pytest
 
-from musictx import shipped
+from musictx import midi, shipped
 from tests.browser.desk import Desk, wait_for
+from tests.pieces import score
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -248,3 +249,48 @@ def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_
     new = desk.notes()[len(before) :]
     assert len(new) == 3
     assert min(note[1] for note in new) == pytest.approx(desk.bar(3), abs=1e-3)
+
+
+#: How many notes are in sight, how many shapes one frame draws, and how many of the notes have no
+#: colour in the middle (the grid is grey).
+FRAME = """async () => {
+  const { roll } = musictx;
+  const context = CanvasRenderingContext2D.prototype;
+  const names = ["fillRect", "rect", "roundRect"];
+  const usual = names.map((name) => context[name]);
+  let shapes = 0;
+  names.forEach((name, i) => {
+    context[name] = function (...box) { shapes++; return usual[i].apply(this, box); };
+  });
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  roll.invalidate();
+  await frame();
+  names.forEach((name, i) => { context[name] = usual[i]; });
+  const { view, canvases: { back } } = roll;
+  const { data, width } = back.getContext("2d").getImageData(0, 0, back.width, back.height);
+  const notes = roll.index.between(view.left, view.right - 3 / view.scale);
+  const grey = notes.filter((note) => {
+    const [x, y] = [view.x(note.start) + 1, view.y(note.pitch) + view.row / 2].map(Math.floor);
+    const colour = data.slice(4 * (y * width + x), 4 * (y * width + x) + 3);
+    return Math.max(...colour) - Math.min(...colour) < 25;
+  });
+  return [notes.length, shapes, grey.length];
+}"""
+
+
+def test_many_notes_take_no_more_shapes_than_few(desk, tmp_path):
+    """A canvas takes microseconds for each, so that a long piece would scroll in jerks."""
+    rows = [(n / 10, n / 10 + 0.08, 48 + n % 24, 40 + n % 80, 0, False, 0) for n in range(9000)]
+    midi.write(score(rows), tmp_path / "long.mid")
+    desk.open_file(tmp_path / "long.mid")
+    desk.until("window.musictx?.piece")
+    desk.page.evaluate("musictx.roll.fitAll()")
+    desk.select_all()
+    desk.page.keyboard.press("l")
+    assert len(desk.server()["locked"]) == 9000
+    if not desk.page.evaluate("musictx.roll.lane.shown"):
+        desk.page.keyboard.press("e")
+    notes, shapes, grey = desk.page.evaluate(FRAME)
+    assert notes > 8000
+    assert shapes < 1500
+    assert grey == 0

@@ -305,3 +305,16 @@ def test_two_proposals_are_compared_starred_mixed_and_printed(desk, tmp_path):
     assert 1 < height <= pages <= 1.25 * height + 1  # all lines, and room that whole lines leave
     undone(desk)
     assert desk.notes() == before
+
+
+def test_a_chart_is_seen_as_a_whole_and_opens_to_be_accompanied(desk, tmp_path):
+    (tmp_path / "chart.txt").write_text("C  Am  F  G\n" * 10)
+    desk.open_file(tmp_path / "chart.txt")
+    desk.until("window.musictx?.piece?.chords.length > 39")
+    assert desk.page.get_by_role("radio", name="Accompany").is_checked()
+    desk.page.get_by_text("Chords without notes. Accompany composes").wait_for()
+    desk.page.locator("#roll").focus()
+    desk.page.keyboard.press("End")
+    last = desk.bar(41)  # where its last chord ends
+    assert desk.page.evaluate("musictx.cursor.time") == pytest.approx(last)
+    desk.until("musictx.roll.view.left <= x && musictx.roll.view.right >= x", last)

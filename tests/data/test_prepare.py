@@ -18,6 +18,7 @@ from musictx.data.corpora import Item
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.errors import UserError
+from musictx.notes import Score
 from musictx.tokens.build import build
 from tests.data.helpers import TOKENIZER, contents, run, song, write_songs
 
@@ -272,3 +273,24 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(
         with pytest.raises(UserError, match=f"{tmp_path}/(file|corpus)"):
             run(corpus, place)
     assert sorted(os.listdir(tmp_path)) == ["corpus", "file"]
+
+
+def test_tracks_of_one_program_are_kept_apart_by_their_names(tmp_path):
+    notes = song(9, 12).notes.copy()
+    notes["track"] = np.arange(12) % 3
+    given = Score(notes=notes, names={0: "MELODY", 1: "Bridge", 2: "other"})
+    (tmp_path / "in").mkdir()
+    midi.write(given, tmp_path / "in" / "a.mid")
+    write_songs(tmp_path / "in", range(3))
+    tokenizer = build("performance", tracks="programs")
+    plain = run(tmp_path / "in", tmp_path / "plain", tokenizer=tokenizer)
+    programs = {"melody": 73, "BRIDGE": 48}
+    named = run(tmp_path / "in", tmp_path / "named", tokenizer=tokenizer, programs=programs)
+    assert named.left_out == plain.left_out
+    shards = Shards(tmp_path / "named")
+    assert shards.key != Shards(tmp_path / "plain").key
+    (number,) = [p.number for p in shards.pieces() if p.name == "a.mid"]
+    back = tokenizer.decode(shards.tokens(number)).notes
+    assert {int(p): int((back["program"] == p).sum()) for p in (0, 48, 73)} == {0: 4, 48: 4, 73: 4}
+    assert plain.lossy.get("tracks merged with another") == 2
+    assert "tracks merged with another" not in named.lossy

@@ -1,19 +1,24 @@
-"""MIDI files are read to the last note, at the right time, in the right part."""
+"""MIDI files are read to the last note, at the right time, in the right part; other programs read
+what was written, by mido (pretty_midi) and without it (symusic)."""
 
 from __future__ import annotations
 
 import io
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
 
 import mido
 import numpy as np
+import pretty_midi
 import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.notes import Score
 from musictx.pairing import match_note_offs
 from tests.midi.midi_bytes import END, file, raw, saved, table, tick
+from tests.strategies import scores
 
 
 def _paired_by_a_queue(key: list[int], struck: list[bool]) -> list[tuple[int, int]]:
@@ -162,3 +167,38 @@ def test_markers_are_read_from_any_track_and_written_again() -> None:
     score = midi.read(saved(*([*rows, *note] for rows in marks)))
     assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
     assert midi.read(midi.to_bytes(score)).markers == score.markers
+
+
+def _note_table(rows: Iterable[tuple]) -> list[tuple]:
+    """(start, end, pitch, velocity, program, drum) in whole milliseconds; drums have no program."""
+    return sorted(
+        (round(start * 1000), round(end * 1000), pitch, velocity, 0 if drum else program, drum)
+        for start, end, pitch, velocity, program, drum in rows
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(scores(overlaps=False, zero_lengths=False, meters=False))
+def test_other_readers_read_what_was_given(score: Score) -> None:
+    """By mido alone and by symusic, which has nothing of it."""
+    data = midi.to_bytes(score)
+    columns = ["start", "end", "pitch", "velocity", "program", "drum"]
+    given = _note_table(score.notes[columns].tolist())
+    pretty = pretty_midi.PrettyMIDI(io.BytesIO(data))
+    assert given == _note_table(
+        (note.start, note.end, note.pitch, note.velocity, instrument.program, instrument.is_drum)
+        for instrument in pretty.instruments
+        for note in instrument.notes
+    )
+    tracks = symusic.Score.from_midi(data).to("second").tracks
+    assert given == _note_table(
+        (note.start, note.end, note.pitch, note.velocity, track.program, track.is_drum)
+        for track in tracks
+        for note in track.notes
+    )
+    moved = Counter(
+        (round(message.time * 1000), message.number, message.value)
+        for instrument in pretty.instruments
+        for message in instrument.control_changes
+    )
+    assert moved == Counter((round(t * 1000), 64, value) for t, value, _ in score.pedals.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 from typing import Any
 
@@ -9,12 +10,38 @@ import pytest
 import torch
 from torch import Tensor
 
-from musictx.attention.positions import SCHEMES
+from musictx.config.position import SCHEMES
 from musictx.model.transformer import MusicTransformer
-from tests.model import schemes
 
 VOCAB = 40
-every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), schemes.GRID])
+GRID = "two_d on a grid"
+every_scheme = pytest.mark.parametrize("scheme", [*sorted(SCHEMES), GRID])
+
+
+def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
+    """``MusicTransformer(position=...)``; a quarter of the ids takes time, another has a pitch.
+
+    :data:`GRID`: ``two_d`` on a grid of voices, in every layer. Options that the scheme does not
+    have are left out.
+    """
+    known = {f.name for f in dataclasses.fields(SCHEMES["two_d" if name == GRID else name])}
+    more = {key: value for key, value in more.items() if key in known}
+    if name == GRID:
+        pitches = [[vocab // 4, vocab // 2, 60]]
+        grid = {"kind": "grid", "voices": 4, "size": vocab, "pitches": pitches}
+        more = {"coordinates": grid, "first_layers": 99} | more
+        return {"name": "two_d"} | more
+    found: dict[str, Any] = {"name": name} | more
+    if name == "two_d":
+        quarter = vocab // 4
+        found["coordinates"] = {
+            "kind": "tokens",
+            "size": vocab,
+            "steps": [[0, quarter, 1]],
+            "pitches": [[quarter, 2 * quarter, 60]],
+        }
+        found["max_time"] = 20
+    return found
 
 
 def build(
@@ -23,7 +50,7 @@ def build(
     """A model with this position scheme, by name or with its options."""
     torch.manual_seed(seed)
     named = isinstance(scheme, str)
-    position = schemes.position(scheme, VOCAB, shared=shared) if named else scheme
+    position = position_of(scheme, VOCAB, shared=shared) if named else scheme
     sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
     model = MusicTransformer(VOCAB, position=position, **(sizes | more))
     with torch.no_grad():  # logits that depend on everything, not nearly equal ones as at the start

@@ -14,8 +14,8 @@ from torch.nn.utils import parametrizations, prune
 from musictx import bundle, shipped
 from musictx.attention import RelativeAttention
 from musictx.attention.terms import Span
-from musictx.model import MusicTransformer
 from musictx.model.cache import KVCache
+from musictx.model.transformer import MusicTransformer
 from musictx.sampling import engine
 from musictx.speed import step
 from tests import compiler

@@ -20,9 +20,16 @@ from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
 from tests.chorale.features import test_grid, test_intervals
-from tests.model import schemes, test_grouped
 from tests.model.features import test_conditions, test_motif_memory, test_sounding
-from tests.model.models import build, close, every_scheme, in_parts, random_ids
+from tests.model.models import (
+    GRID,
+    build,
+    close,
+    every_scheme,
+    in_parts,
+    random_ids,
+)
+from tests.songs import test_grouped
 
 #: Of each feature: a model, and a piece of 60 ids for a seed.
 FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
@@ -35,7 +42,7 @@ FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor
     ),
     "grid": (test_grid.model, lambda seed: test_grid.music(1, seed)[:, :60]),
 }
-NETWORKS = [*sorted(SCHEMES), schemes.GRID, "added positions", *FEATURES, "groups"]
+NETWORKS = [*sorted(SCHEMES), GRID, "added positions", *FEATURES, "groups"]
 every_network = pytest.mark.parametrize("name", NETWORKS)
 every_feature = pytest.mark.parametrize("name", FEATURES)
 

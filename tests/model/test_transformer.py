@@ -1,4 +1,5 @@
-"""What the model learns and how it begins, dropout and precision; its laws: test_laws.py."""
+"""What the model learns and how it begins, dropout and precision, weights of attention; it is the
+same whichever implementation computes it. Its laws: test_laws.py."""
 
 from __future__ import annotations
 
@@ -9,9 +10,21 @@ import torch
 from torch.nn import functional as F
 
 from musictx.attention.terms import Span
+from musictx.model.block import attention_weights
+from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from tests.model import schemes
-from tests.model.models import build, close, every_scheme, in_parts, random_ids
+from musictx.tokens import build as tokens
+from tests import compiler
+from tests.model.models import (
+    GRID,
+    VOCAB,
+    build,
+    close,
+    every_scheme,
+    in_parts,
+    position_of,
+    random_ids,
+)
 
 
 @every_scheme
@@ -23,7 +36,7 @@ def test_positions_given_are_the_positions_used(scheme):
     shifted = model(ids, positions=Span(96, 20))  # blocks of huang_local begin at 96 too
     if scheme in ("sinusoidal", "learned"):
         assert not torch.allclose(shifted, model(ids), atol=1e-3)
-    elif scheme != schemes.GRID:  # there place 0 is what opens a piece
+    elif scheme != GRID:  # there place 0 is what opens a piece
         close(shifted, model(ids))  # only differences matter
 
 
@@ -56,7 +69,7 @@ def test_the_first_loss_is_near_that_of_a_uniform_guess(scheme):
         heads=4,
         feedforward=64,
         context=64,
-        position=schemes.position(scheme, 300),
+        position=position_of(scheme, 300),
     )
     ids = torch.randint(300, (4, 65))
     with torch.no_grad():
@@ -140,3 +153,68 @@ def test_arguments_that_do_not_fit_are_named(name, ids, more):
         more = more | {"cache": model.new_cache(*more["cache"])}
     with pytest.raises(ValueError, match=name):
         model(torch.zeros(ids).long(), **more)
+
+
+@pytest.mark.parametrize("scheme", ["huang", "transformer_xl", "rotary", "alibi", "none"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_values_weighed_with_them_are_what_attention_gives(scheme, layer):
+    torch.manual_seed(0)
+    sizes = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 24}
+    model = MusicTransformer(VOCAB, position={"name": scheme}, **sizes).double().eval()
+    ids, seen = random_ids(2, 9), {}
+    attention = model.blocks[layer].attention
+    attention.qkv.register_forward_hook(lambda _m, _i, out: seen.update(v=out[..., 32:]))
+    attention.out.register_forward_pre_hook(lambda _m, inputs: seen.update(mixed=inputs[0]))
+    weights = attention_weights(model, ids, layer)
+    values = seen["v"].unflatten(2, (2, 8)).transpose(1, 2)
+    mixed = (weights @ values).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(mixed, seen["mixed"], rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 9, dtype=torch.float64))
+    assert not weights.triu(1).any()
+    assert weights.requires_grad is False
+
+
+def test_a_layer_that_is_not_there_is_an_error():
+    model = MusicTransformer(VOCAB, layers=1, width=16, heads=2, feedforward=32, context=24)
+    with pytest.raises(IndexError):
+        attention_weights(model, random_ids(1, 4), 3)
+
+
+@compiler.needed
+def test_the_compiled_and_the_exported_model_give_the_same_logits():
+    torch._dynamo.reset()
+    model = build().requires_grad_(False)
+    ids = random_ids(2, 30)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    close(compiled(ids), model(ids))
+    program = torch.export.export(model, (ids,))
+    assert not [n for n in program.graph.nodes if "musictx" in str(n.target)], "torch alone runs it"
+    close(program.module()(ids), model(ids))
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+@pytest.mark.parametrize("name", ["sounding", "conditions", "echoes"])
+@torch.no_grad()
+def test_what_is_exported_can_be_saved_and_reads_other_ids(name, tmp_path):
+    """Features that read notes off the ids, too: nothing in it depends on the ids it was made with.
+    Dense attention, which every compiler of torch's knows."""
+    tokenizer = tokens.build(name="performance", controls=True)
+    model = MusicTransformer(
+        tokenizer.size, layers=1, width=16, heads=2, feedforward=16, context=32,
+        features=with_tokens([{"name": name}], tokenizer),
+    ).eval()  # fmt: skip
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.1)
+    ids = torch.randint(4, tokenizer.size, (1, 12), generator=torch.Generator().manual_seed(1))
+    program = torch.export.export(model, (torch.ones_like(ids),), strict=False)
+    assert not [n for n in program.graph.nodes if "as_strided" in str(n.target)]
+    torch.export.save(program, tmp_path / "network.pt2")
+    close(torch.export.load(tmp_path / "network.pt2").module()(ids), model(ids))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, about itself
+@torch.no_grad()
+def test_torch_s_default_compiler_takes_the_whole_model():
+    model, ids = build(), random_ids(2, 24)
+    close(torch.compile(model)(ids), model(ids))

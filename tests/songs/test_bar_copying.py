@@ -27,9 +27,9 @@ from musictx.songs.strengths import (
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, NoteStream
 from musictx.tokens.vocab import BOS
-from tests.model.test_grouped import song
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
+from tests.songs.test_grouped import song
 
 TABLE = BARS.vocabulary
 #: With more pitches, and of which a new section has some.

@@ -25,8 +25,8 @@ from musictx.songs.bar_constraint import FREE, BarRow
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
-from tests.model.test_grouped import song
 from tests.sampling.test_events import listed, told_of
+from tests.songs.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary

@@ -8,7 +8,7 @@ from musictx.songs import bar_layout
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
 from musictx.songs.bar_tasks import ALIKE, VARIED_BARS, BarTasks
 from musictx.tokens.build import build
-from tests.model.test_grouped import song
+from tests.songs.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary

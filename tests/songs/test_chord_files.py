@@ -96,6 +96,32 @@ def test_chordpro_and_chords_over_words():
     assert (score.title, score.tempos["bpm"][0]) == ("House", 80)
 
 
+#: Other texts -> what is played.
+TEXTS = {
+    "C - Am - F": "C | Am | F",
+    "Am  C/G\nthere is a house\nN.C.  (G)\nla la": "Am | C/G | N.C. | G",
+    "Am C\ne|----0--|\nA|-3-----|\nF": "Am | C | F",
+    "| C△7 | F#ø Bb-7 | A°7 | E7(b9,#11) |": "Cmaj7 | F#m7b5 Bbm7 | Adim7 | E7b9#11",
+    "4/4 | C | riff | G | D.C.": "C | N.C. | G",
+    "|: C | F :| x3\n| G | C | (x2)": "C | F | C | F | C | F | G | C | G | C",
+    "||: C | F |1. G :||2. A |": "C | F | G | C | F | A",
+    "[Chorus]\nC G x2": "C | G | C | G",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_sheets_as_musicians_type_them(text):
+    score = musictx.read(text.encode())
+    assert bars_of(score) == sheet(TEXTS[text])
+    assert score.title == ""
+
+
+def test_numbers_are_no_chords(tmp_path):
+    (tmp_path / "x.txt").write_text("| 1 | 5 | 6- | 4 |")
+    with pytest.raises(UserError, match=r"x\.txt: no chords .* not numbers"):
+        musictx.read(tmp_path / "x.txt")
+
+
 @pytest.mark.parametrize(
     "text", ["Read | me", "X:1\nK:G\nA2 B2|G4|", "A dog\nand a Cat", "C", "<html>C | F</html>"]
 )

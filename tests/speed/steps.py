@@ -11,7 +11,7 @@ from musictx import config
 from musictx.model import KVCache, MusicTransformer
 from musictx.model.rounding import restored, rounded
 from musictx.speed.step import NativeStep
-from tests.model.schemes import GRID, position
+from tests.model.models import GRID, position_of
 
 #: Relative to the norm of the logits: in float32; of bytes, whose inputs are rounded to 1 part in
 #: 65,000 of the largest, so that of the keys and values that they make one in a hundred numbers
@@ -32,7 +32,7 @@ INTERVALS = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 3], "pitches"
 def make(scheme: str = "huang", **more: Any) -> MusicTransformer:
     """A model with random numbers everywhere; ``more`` are other arguments than those here."""
     torch.manual_seed(0)
-    where = position(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
+    where = position_of(**{"name": scheme, "vocab": V} | SCHEMES.get(scheme, {}))
     shape = {"layers": 2, "width": 32, "heads": 4, "feedforward": 48, "context": 32, "dropout": 0.4}
     features = [INTERVALS] if scheme in ("none", GRID) else []
     model = MusicTransformer(

@@ -15,8 +15,8 @@ from torch import Tensor
 from musictx import chorale
 from musictx.model import KVCache, MusicTransformer
 from musictx.model.features import with_tokens
-from musictx.model.grouped import GroupCache
 from musictx.model.rounding import restored, rounded
+from musictx.songs.grouped import GroupCache
 from musictx.speed import step as step_room
 from musictx.speed.native import build
 from musictx.speed.packed import byte_panels

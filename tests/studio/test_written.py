@@ -15,8 +15,8 @@ from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
+from tests.midi.midi_bytes import messages
 from tests.midi.test_edit import files, is_within
-from tests.midi.test_parts import messages
 
 #: What a page does to tracks and texts, and to notes and the rest.
 KINDS = ["track", "order", "delete", "lyrics", "meter", "key", "marks", "notes", "new", "undo"]

@@ -1,12 +1,18 @@
-"""Which checkpoints are kept, and with which weights."""
+"""What a run writes: which checkpoints are kept, with which weights, and whole; its table."""
+
+import csv
+import pickle
 
 import pytest
 import torch
 
+from musictx.errors import UserError, WriteError
 from musictx.notes import Score
 from musictx.training import callbacks, checkpoint
 from musictx.training.callbacks import BestCheckpoint, Ema, Hooks, LastCheckpoint, Samples
+from musictx.training.checkpoint import AtomicCheckpoints
 from musictx.training.lit import LitMusicTransformer
+from musictx.training.loggers import MetricsTable
 from musictx.training.signals import Stopped, StopSignal
 from tests.training.fakes import FakeData, fake_batch, fake_training, fit
 
@@ -118,3 +124,120 @@ def test_a_sample_leaves_the_training_as_it_was(tmp_path):
         "step-000005.png",
     ]
     assert len(said) == 3
+
+
+STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}
+
+
+def write(path, state=STATE):
+    AtomicCheckpoints().save_checkpoint(state, path)
+    return path
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+    state = checkpoint.read(write(tmp_path / "last.ckpt"))
+    assert torch.equal(state.pop("state_dict")["w"], STATE["state_dict"]["w"])
+    assert state == {k: v for k, v in STATE.items() if k != "state_dict"}
+
+
+FULL = OSError(28, "No space left on device")
+#: What torch says when a disk is full in the middle of an archive.
+ENDED = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")
+ENDED.__context__ = FULL
+
+
+@pytest.mark.parametrize("error", [FULL, RuntimeError("file write failed"), ENDED])
+def test_a_failing_write_leaves_the_old_checkpoint_and_nothing_beside(error, tmp_path, monkeypatch):
+    path = write(tmp_path / "last.ckpt")
+
+    def full(state, file):
+        file.write(b"half a check")
+        raise error
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(
+        WriteError, match=r"last\.ckpt: cannot be written: (No space.*|file write.*)$"
+    ):
+        write(path, STATE | {"global_step": 8})
+    monkeypatch.undo()
+    assert checkpoint.read(path)["global_step"] == 7
+    assert [p.name for p in tmp_path.iterdir()] == ["last.ckpt"]
+
+
+class Trojan:
+    def __reduce__(self):
+        return print, ("I ran",)
+
+
+def test_a_file_that_would_run_something_is_refused(tmp_path, capsys):
+    path = tmp_path / "last.ckpt"
+    torch.save({"format": 1, "model": Trojan()}, path)
+    refused(path)
+    path.write_bytes(pickle.dumps(Trojan()))
+    refused(path)
+    assert capsys.readouterr().out == ""
+
+
+def refused(path):
+    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+        checkpoint.read(path)
+
+
+def test_a_damaged_or_missing_file_or_another_of_torch_s_is_one_sentence(tmp_path):
+    path = tmp_path / "last.ckpt"
+    whole = write(path).read_bytes()
+    for content in (b"", b"not a checkpoint at all", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        refused(path)
+    for other in (5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}):
+        torch.save(other, path)
+        refused(path)
+    path.unlink()
+    refused(path)
+
+
+def rows(folder) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_is_logged_at_one_step_is_one_row(tmp_path):
+    table = MetricsTable(tmp_path)
+    table.log_metrics({"train/loss": 2.0, "epoch": 0}, 0)
+    table.log_metrics({"train/loss": 1.5, "epoch": 0}, 1)
+    table.log_metrics({"val/loss": 1.75}, 1)
+    table.save()
+    assert rows(tmp_path) == [
+        {"step": "1", "train/loss": "2", "val/loss": ""},
+        {"step": "2", "train/loss": "1.5", "val/loss": "1.75"},
+    ]
+
+
+def test_rows_of_steps_that_were_lost_are_replaced(tmp_path):
+    killed = MetricsTable(tmp_path)
+    for step in range(5):
+        killed.log_metrics({"loss": float(step)}, step)
+    killed.save()
+    resumed = MetricsTable(tmp_path)
+    resumed.log_metrics({"loss": 9.0}, 2)
+    resumed.log_metrics({"lr": 0.5}, 2)
+    resumed.finalize("success")
+    assert [(r["step"], r["loss"], r["lr"]) for r in rows(tmp_path)] == [
+        ("1", "0", ""), ("2", "1", ""), ("3", "9", "0.5"),
+    ]  # fmt: skip
+
+
+def test_a_kill_loses_only_the_rows_since_the_last_flush(tmp_path):
+    table = MetricsTable(tmp_path, flush_logs_every_n_steps=4)
+    for step in range(7):
+        table.log_metrics({"loss": float(step)}, step)
+    assert [r["step"] for r in rows(tmp_path)] == ["1", "2", "3", "4"]
+
+
+def test_a_garbled_table_is_no_harm(tmp_path):
+    for content in (b"step,loss\n1,2\n3\n2,\xff,4,5\nx\n", b"\0\1 no table"):
+        (tmp_path / "metrics.csv").write_bytes(content)
+        table = MetricsTable(tmp_path)
+        table.log_metrics({"loss": 1.0}, 8)
+        table.save()
+        assert [r["step"] for r in rows(tmp_path)][-1] == "9"

@@ -1,14 +1,19 @@
-"""From options to a network."""
+"""The network to train: a new one, and one that is given more than it knew."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 import torch
 
-from musictx.config import ModelConfig, TrainConfig
+from musictx.bundle import Bundle
+from musictx.config import ModelConfig, TokenizerConfig, TrainConfig
 from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.training.network import build_model
+from musictx.training.network import build_model, freeze, model_from_init, rows
+from musictx.training.optimizer import parameter_groups
+from musictx.training.run_folder import identity
 
 SMALL = {"layers": 1, "width": 8, "heads": 1, "feedforward": 8, "context": 32}
 
@@ -71,3 +76,142 @@ def test_the_seed_decides_the_weights():
     told = [{"name": "intervals", "inputs": [1]}]
     one, two = (build_model(config(features=told), tokenizer).state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+SHAPE = {"layers": 2, "width": 16, "heads": 2, "feedforward": 16, "context": 32}
+
+
+def trained(tokens: dict, position: str = "huang", **model) -> Bundle:
+    tokenizer = build(**tokens)
+    config = TrainConfig(model=ModelConfig(**SHAPE, **model), position={"name": position})
+    net = build_model(config, tokenizer).eval()
+    torch.manual_seed(5)
+    for p in net.parameters():
+        torch.nn.init.normal_(p, std=0.2)
+    return Bundle(net, tokenizer, {}, Path())
+
+
+SOUNDING = {"features": [{"name": "sounding", "recent": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("position", "before", "asked", "features"),
+    [
+        ("huang", {}, {"controls": True}, SOUNDING),
+        ("two_d", {"low": 21, "high": 108}, {"tracks": "programs"}, {}),
+        ("sinusoidal", {"low": 40, "controls": True}, {"tracks": "programs"}, SOUNDING),
+        ("two_d", {}, {"tracks": "programs", "controls": True}, SOUNDING),
+        ("huang", {"low": 40, "controls": True}, {"tracks": "programs"}, {}),
+    ],
+)
+def test_old_ids_are_scored_as_before(position, before, asked, features):
+    loaded = trained(before, position, **features)
+    more = [{"name": "sounding", "chords": 2}]
+    further = {"features": more, "gates": True, "first_values": True}
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(velocity_bins=7, **asked), model=ModelConfig(**further)
+    )
+    tokenizer, model, added = model_from_init(loaded, config)
+    assert {"gates", "first_values"} <= set(added)
+    assert len(added) > 3
+    assert tokenizer.size == model.config.vocab_size > loaded.tokenizer.size
+    assert tokenizer.to_config()["velocity_bins"] == 32  # its own
+    moved = torch.from_numpy(rows(loaded.tokenizer, tokenizer))
+    for old, new in enumerate(moved.tolist()):
+        assert loaded.tokenizer.vocabulary.token(old) == tokenizer.vocabulary.token(new)
+    plain = [i for i in range(loaded.tokenizer.size) if i not in _reset(loaded.tokenizer)]
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.tensor(plain)[torch.randint(len(plain), (2, 30), generator=generator)]
+    before_, after = loaded.model(ids), model.eval()(moved[ids])
+    assert torch.allclose(after[..., moved], before_, atol=1e-5)
+
+
+def _reset(tokenizer) -> set[int]:
+    kinds = [tokenizer.kinds.index(k) for k in ("known", "stream") if k in tokenizer.kinds]
+    return {i for i in range(tokenizer.size) if tokenizer.kind_of[i] in kinds}
+
+
+def test_nothing_more_is_the_same_model():
+    loaded = trained({})
+    tokenizer, model, added = model_from_init(loaded, TrainConfig())
+    assert model is loaded.model
+    assert added == []
+    assert tokenizer.fingerprint == loaded.tokenizer.fingerprint
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_dropout_that_is_given_holds_and_weights_stay():
+    loaded = trained({}, dropout=0.0)
+    as_it, given = (
+        TrainConfig(init="piano", model=ModelConfig(dropout=share)) for share in (None, 0.25)
+    )
+    assert model_from_init(loaded, as_it)[1:] == (loaded.model, [])
+    _, model, added = model_from_init(loaded, given)
+    assert added == ["dropout 0.25"]
+    assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+    assert {block.attention.dropout for block in model.blocks} == {0.25} == {model.config.dropout}
+    before = loaded.model.state_dict()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert identity(given) == identity(as_it) | {"model.dropout": 0.25}
+    assert TrainConfig().model.dropout == 0.1
+
+
+def test_everything_that_is_new_can_learn():
+    loaded = trained({})
+    config = TrainConfig(
+        tokenizer=TokenizerConfig(controls=True),
+        model=ModelConfig(features=[{"name": "sounding", "recent": 2, "chords": 2}], gates=True),
+    )
+    _, model, _ = model_from_init(loaded, config)
+    ids = torch.randint(4, model.config.vocab_size, (4, 30))
+    model(ids).logsumexp(-1).sum().backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    # A product of two new ones: the first to move is the other.
+    assert still == ["sounding.interval_maps"]
+
+
+def test_chorales_have_no_controls():
+    loaded = trained({"name": "chorale"})
+    with pytest.raises(ConfigError, match=r"tokenizer\.controls=true: .*chorale"):
+        model_from_init(loaded, TrainConfig(tokenizer=TokenizerConfig(controls=True)))
+
+
+#: What each scheme learns for the first layer alone.
+OF_FIRST = {
+    "huang": ["tables.0"],
+    "transformer_xl": ["projections.0"],
+    "two_d": ["tables.0", "time_tables.0", "pitch_tables.0"],
+    "rotary": [],
+}
+
+
+@pytest.mark.parametrize("position", OF_FIRST)
+def test_frozen_layers_stay_bit_for_bit_and_all_else_learns(position):
+    model = model_from_init(trained({}, position), TrainConfig())[1]
+    freeze(model, 1)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    groups = parameter_groups(model, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(groups, lr=0.01)
+    for _ in range(2):
+        ids = torch.randint(4, model.config.vocab_size, (2, 30))
+        model(ids)[..., ::2].logsumexp(-1).sum().backward()
+        optimizer.step()
+    same = {name for name, p in model.named_parameters() if torch.equal(p, before[name])}
+    first = {f"position.{name}" for name in OF_FIRST[position]}
+    assert same == first | {name for name in before if name.startswith("blocks.0.")}
+
+
+def test_a_table_that_all_layers_share_is_learned():
+    tokenizer = build()
+    position = {"name": "huang", "shared": True}
+    model = build_model(TrainConfig(model=ModelConfig(**SHAPE), position=position), tokenizer)
+    freeze(model, 2)
+    assert all(p.requires_grad for p in model.position.parameters())
+
+
+def test_no_more_layers_can_stay_than_there_are():
+    model = trained({}).model
+    with pytest.raises(ConfigError, match=r"^freeze=3: expected at most 2"):
+        freeze(model, 3)
+    with pytest.raises(ConfigError, match=r"^freeze=1: expected init=MODEL with it"):
+        TrainConfig(freeze=1)

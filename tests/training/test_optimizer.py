@@ -1,19 +1,25 @@
-"""Which parameters decay, which Muon steps, and which learn at a rate of their own."""
+"""Which parameters decay, which Muon steps, how it steps, and the learning rates of a run."""
 
+import copy
 import dataclasses
+import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from musictx.compose import compose
 from musictx.config import OptimConfig
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.muon import Muon
+from musictx.training import muon
+from musictx.training.muon import Muon, orthogonal
 from musictx.training.optimizer import build_optimizer, parameter_groups, set_fused
-from tests.training.test_muon import model
+from musictx.training.schedule import multiplier, multiplier_by_time
 
 
 class Everything(nn.Module):
@@ -150,3 +156,123 @@ def test_what_is_no_optimizer_is_one_sentence(words, sentence):
     with pytest.raises(ConfigError) as caught:
         weights(replace(compose("train", words).optim, lr=1.0))
     assert str(caught.value).startswith(sentence)
+
+
+def model() -> MusicTransformer:
+    torch.manual_seed(0)
+    shape = {"layers": 2, "width": 16, "heads": 2, "feedforward": 32, "context": 8}
+    return MusicTransformer(20, **shape, tied=False)
+
+
+def losses(net, optimizer, steps: int) -> list[float]:
+    found = []
+    ids = torch.randint(4, 20, (3, 8), generator=torch.Generator().manual_seed(1))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    return found
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+def test_the_iteration_is_the_polynomial_of_the_singular_values(shape):
+    given = torch.randn(3, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    u, s, v = torch.linalg.svd(given, full_matrices=False)
+    s = s / (s.norm(dim=-1, keepdim=True) + 1e-7)
+    for _ in range(muon.STEPS):
+        s = muon.A * s + muon.B * s**3 + muon.C * s**5
+    torch.testing.assert_close(orthogonal(given), u @ torch.diag_embed(s) @ v, atol=1e-9, rtol=0)
+
+
+def test_the_result_is_nearly_orthogonal_and_a_zero_matrix_stays_zero():
+    given = torch.randn(1, 40, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    s = torch.linalg.svdvals(orthogonal(given))
+    assert 0.6 < s.min() <= s.max() < 1.3
+    assert not orthogonal(torch.zeros(1, 4, 3)).any()
+
+
+@pytest.mark.parametrize("faster", [True, False], ids=["bfloat16", "float32"])
+def test_float32_is_near_the_exact_result_on_every_device(faster, monkeypatch):
+    monkeypatch.setattr(muon, "multiplies_bfloat16", lambda device: faster)
+    given = torch.randn(2, 64, 48, generator=torch.Generator().manual_seed(4))
+    exact = orthogonal(given.double())
+    error = float((orthogonal(given).double() - exact).norm() / exact.norm())
+    assert error < (0.03 if faster else 1e-5)
+    assert error > (1e-4 if faster else 0), "bfloat16 was not used"
+
+
+def test_a_step_is_the_formula_written_out():
+    p = nn.Parameter(torch.randn(6, 4, dtype=torch.float64))
+    before = p.detach().clone()
+    optimizer = Muon(
+        [{"params": [p], "muon": True, "split": 3, "weight_decay": 0.1}], lr=0.01, momentum=0.9
+    )
+    total = torch.zeros_like(p)
+    for _ in range(2):
+        gradient = torch.randn_like(p)
+        p.grad = gradient.clone()
+        optimizer.step()
+        total = 0.9 * total + gradient
+        ahead = gradient + 0.9 * total
+        step = torch.cat([orthogonal(part[None])[0] for part in ahead.split(2)])
+        before = before * (1 - 0.01 * 0.1) - 0.01 * 0.2 * 4**0.5 * step
+    torch.testing.assert_close(p.detach(), before)
+
+
+def test_without_matrices_it_is_adamw():
+    one, other = model(), model()
+    mine, theirs = parameter_groups(one, 0.1), parameter_groups(other, 0.1)
+    assert losses(one, Muon(mine, lr=0.01), 4) == losses(
+        other, torch.optim.AdamW(theirs, lr=0.01), 4
+    )
+
+
+def test_it_learns_and_a_saved_state_goes_on_bit_for_bit():
+    net = model()
+    optimizer = Muon(parameter_groups(net, 0.01, muon=True), lr=0.02)
+    first = losses(net, optimizer, 10)
+    assert first[-1] < first[0] - 0.3
+    other = copy.deepcopy(net)
+    again = Muon(parameter_groups(other, 0.01, muon=True), lr=0.02)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert losses(net, optimizer, 3) == losses(other, again, 3)
+
+
+KINDS = ("cosine", "rsqrt", "constant")
+RUNS = st.tuples(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(RUNS)
+def test_the_rate_rises_then_never_rises_again_and_stays_between_0_and_1(run):
+    total, warmup, kind = run
+    rates = [multiplier(s, total=total, warmup=warmup, kind=kind) for s in range(total + 5)]
+    peak = max(warmup, 1) - 1
+    assert all(0 <= r <= 1 for r in rates)
+    assert all(a < b for a, b in pairwise(rates[: peak + 1]))
+    assert all(a >= b for a, b in pairwise(rates[peak:]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_step_is_not_wasted_and_the_peak_is_where_the_warmup_ends(kind):
+    rates = [multiplier(step, total=100, warmup=10, kind=kind) for step in (0, 8, 9)]
+    assert rates == pytest.approx([0.1, 0.9, 1.0])
+    assert multiplier(0, total=100, warmup=0, kind=kind) == 1.0
+
+
+def test_after_the_peak_the_rate_follows_its_formula():
+    for step in (10, 50, 99, 100, 10_000):
+        rate = multiplier(step, total=100, warmup=10, kind="cosine")
+        share = min((step - 9) / 91, 1.0)
+        assert rate == pytest.approx(0.5 + 0.5 * math.cos(math.pi * share))
+    assert multiplier(399, total=10**6, warmup=100, kind="rsqrt") == pytest.approx(0.5)
+
+
+def test_by_the_clock_the_rise_ends_after_its_steps_or_a_tenth_of_the_time():
+    assert multiplier_by_time(0, 0.0, warmup=100) == pytest.approx(0.01)
+    for step, share in ((99, 0.001), (3, 0.1)):
+        assert multiplier_by_time(step, share, warmup=100, kind="constant") == 1.0
+    for share, rate in ((0.5, 0.5), (1.0, 0.0), (7.0, 0.0)):
+        assert multiplier_by_time(500, share, warmup=10) == pytest.approx(rate)

@@ -5,7 +5,7 @@ minus the second.
 
     differences  lowest and highest difference with a row in the table, None if the scheme chooses
     labels       (K,) int64: all values that keys can have, None if there are too many. Axes with
-                 labels are computed in linear memory (attention/labels.py)
+                 labels are computed in linear memory (speed/labels.py)
 """
 
 from __future__ import annotations

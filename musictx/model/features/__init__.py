@@ -14,7 +14,6 @@ from typing import Any
 from musictx import registry
 from musictx.config.checks import check, imported
 from musictx.errors import ConfigError
-from musictx.model.config import FeatureConfig
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -45,7 +44,7 @@ def kind_of(name: str) -> type[Feature]:
 
 def with_tokens(
     chosen: Sequence[Mapping[str, Any]], tokenizer: Tokenizer
-) -> tuple[FeatureConfig, ...]:
+) -> tuple[dict[str, Any], ...]:
     """The features ``chosen`` by name and options, complete for the tokens of ``tokenizer``.
 
     Raises ``ConfigError`` for an unknown name, for an option that the feature does not have or a
@@ -54,7 +53,7 @@ def with_tokens(
     return tuple(_with_tokens(dict(one), tokenizer) for one in chosen)
 
 
-def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> FeatureConfig:
+def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
     name = str(options.pop("name"))
     kind = kind_of(name)
     names = [field.name for field in dataclasses.fields(kind.options)]
@@ -64,4 +63,4 @@ def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> FeatureConfig
             raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
     given = kind.options(**options)
     check(given, f"model.features.{name}")
-    return FeatureConfig(name, {**dataclasses.asdict(given), **kind.of_tokens(tokenizer)})
+    return {"name": name, **dataclasses.asdict(given), **kind.of_tokens(tokenizer)}

@@ -225,17 +225,6 @@ class Conditions(PitchFeature):
             x = x + F.embedding(state, hot.to(kind)).flatten(2) @ table.to(kind)
         return x
 
-    @torch.no_grad()
-    def soften(self, share: float) -> None:
-        """Embed given notes with this share of their strength; without given notes nothing changes.
-
-        In training given notes are targets too, which makes them stronger than is good for the
-        notes around them (scripts/LOG.md)."""
-        times = self.context[self.first_time :]
-        times.lerp_(times[-1].clone(), 1 - share)  # the last one stands for no given notes
-        self.coming.mul_(share)
-        self.ending.mul_(share)
-
     def score(self, logits: Tensor, x: Tensor, seen: ConditionState) -> Tensor:
         """``logits`` (B, T, vocab) plus the scores of given notes and of shifts to them."""
         starts = of_states(F.linear(x, self.start_scores).float(), seen.starts)

@@ -170,7 +170,7 @@ class GatedGroups(GroupFeature, Predicted):
 
 
 class Rows(NamedTuple):
-    """Ids laid out as in :mod:`musictx.model.grouped`.
+    """Ids laid out as in :mod:`musictx.songs.grouped`.
 
     ids     (B, n, 5): row k ends with the fourth id of group k;  number  (B, n): k
     begins  (B, n): the row with which the piece of each row begins;  new  those asked for, a slice

@@ -1,7 +1,7 @@
 """Relative attention as one kernel for NVIDIA GPUs, in Triton: linear in memory.
 
 It supports the same as attention in C++: causal attention with a table or a bias for each distance,
-labels, packed pieces and dropout. Other terms are computed by attention/chunked. The skew is one
+labels, packed pieces and dropout. Other terms are computed by speed/chunked. The skew is one
 gather in registers (skew.py); the forward pass costs 3 products where plain attention costs 2.
 Tiles, warps and stages are those of a :class:`~musictx.speed.fused.config.Config`.
 
@@ -15,19 +15,20 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.labels import of_one_width
-from musictx.attention.operators import constant
-from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
+from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
+from musictx.speed.kernels import computes_in, constant, kernel, trial
+from musictx.speed.labels import of_one_width
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 @constant
@@ -52,6 +53,12 @@ def supports(job: Job) -> str | None:
         (not fits, f"it computes heads of {sizes} numbers, not {size}"),
     )
     return reason or (None if job.device is None else _missing())
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("fused", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import define, twice
+from musictx.speed.kernels import define, twice
 
 _INPUTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, "

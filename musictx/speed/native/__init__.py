@@ -1,7 +1,7 @@
 """Causal relative attention on the CPU in C++, from a wheel or compiled on first use: what ``auto``
 takes there.
 
-The algorithm of attention/chunked (whose page explains the skew) without its passes over memory
+The algorithm of speed/chunked (whose page explains the skew) without its passes over memory
 between the products; a table, a bias, packed pieces and dropout, float32 and bfloat16. Without
 a prebuilt library and a compiler ``auto`` falls back to chunked, and the name ``native`` raises an
 error with the reason.
@@ -19,18 +19,19 @@ op.py          operators of torch with their gradients
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from musictx.attention.labels import of_one_width
-from musictx.attention.operators import constant
-from musictx.attention.setting import Job, Setting, computes_in, kernel, refusal
+from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
+from musictx.speed.kernels import computes_in, constant, kernel, trial
+from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library, op
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 #: What :func:`_missing` returns, under the key "", once it has been called.
@@ -72,6 +73,12 @@ def supports(job: Job) -> str | None:
         *computes_in(job, torch.float32, torch.bfloat16, torch.float16),
     )
     return reason or (None if job.device is None else _missing())
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("native", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

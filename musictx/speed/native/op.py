@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import define, twice
+from musictx.speed.kernels import define, twice
 from musictx.speed.native import library
 
 BLOCK, RUN = 128, 1024  # queries and keys at a time

@@ -8,6 +8,7 @@ import torch
 from musictx.model.features.conditions import END_STEPS, INTERVAL_KINDS, START_STEPS, Conditions
 from musictx.model.features.pitches import NEVER, TIMES
 from musictx.model.transformer import MusicTransformer
+from scripts.ship import soften
 from tests.model.features.test_sounding import time_class
 
 #: 1 opens; 3, 4, 5 are the marks; 6..8 and 9..10 two controls; 11..18 start pitches 60..67,
@@ -194,7 +195,7 @@ def test_softened_what_is_known_ahead_moves_embeddings_less_and_nothing_else():
         return feature.embed(x[:, : ids.shape[1]], seen._replace(rows=rows, starts=none, ends=none))
 
     plain, before, without = embedded(nothing), embedded(known), without_times(known)
-    feature.soften(0.25)
+    soften(feature, 0.25)
     assert torch.equal(embedded(nothing), plain)
     assert torch.allclose(embedded(known) - without, 0.25 * (before - without))
     assert not torch.allclose(before, without)

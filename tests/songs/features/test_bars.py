@@ -6,7 +6,7 @@ import torch
 from musictx.songs.bar_codec import REPEATS
 from musictx.songs.features.bars import AGREEMENT_NOTES, DISTANCES, Bars
 from musictx.songs.repeats import FARTHEST_BARS
-from tests.model.test_grouped import TOKENS, song
+from tests.songs.test_grouped import TOKENS, song
 
 TABLE = TOKENS.vocabulary
 PARTS = {"harmony": 0, "drums": 129}

@@ -8,7 +8,7 @@ from musictx.songs import bar_layout
 from musictx.songs.features.lookahead import Lookahead as Feature
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD
-from tests.model.test_grouped import song
+from tests.songs.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
 TABLE = TOKENS.vocabulary

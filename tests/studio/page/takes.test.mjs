@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { frontier, isRunning, leaving, placeOf, play, returning, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
-import { cleanName, sentence } from "../../../musictx/studio/page/js/document/words.js";
+import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
@@ -113,7 +113,9 @@ test("each task says what it will do, or what it needs", () => {
   assert.equal(say("vary", none).ready, false);
   assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
   assert.match(say("vary", bars).sentence, /50 % of the notes of bars 2 to 3/);
-  assert.match(say("continue", none).sentence, /4 bars after bar 3/);
+  assert.match(say("continue", none).sentence, /4 bars after bar 3, where the piece ends/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. What stands there is replaced/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 6 } }).sentence, /where the piece ends/, "what is selected may be all of it");
   assert.match(say("accompany", none).sentence, /the whole piece/);
   assert.equal(say("harmonise", none).ready, false, "no model here can");
   assert.equal(say("continue", none, pieceOf([])).ready, false);
@@ -166,10 +168,6 @@ test("key strokes have one name each", () => {
   assert.deepEqual(chordLabels("Ctrl+ArrowLeft"), ["Ctrl", "←"]);
   assert.deepEqual(chordLabels("Alt++"), ["Alt", "+"]);
   assert.deepEqual(chordLabels("+"), ["+"]);
-});
-
-test("a name is shown as the server keeps it", () => {
-  assert.equal(cleanName(" \u202ea\u0000b\n\n c😀\u200b"), "a b c😀");
 });
 
 test("what the server says is a sentence, in which names stay as they are", () => {

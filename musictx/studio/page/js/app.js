@@ -106,6 +106,11 @@ export class App extends Emitter {
     return this.mirror.piece;
   }
 
+  /** Where the piece ends: its last note, or the last chord or section above it. */
+  get end() {
+    return Math.max(0, this.piece?.duration ?? 0, ...(this.piece?.markers ?? []).map(([time]) => time));
+  }
+
   /** Shows a document of the server's. */
   open(document) {
     this.selection.clear();

@@ -87,6 +87,3 @@ export function when(iso, now = new Date()) {
 /** What the server says, as a sentence of the page: a capital, but not on a name such as "keep=2", and a full stop. */
 export const sentence = (text) =>
   text.replace(/^\p{Ll}[\p{L}'-]*(?=[\s,;:]|\.?$)/u, (word) => word[0].toUpperCase() + word.slice(1)) + (/[.!?…]["”)]?$/.test(text) ? "" : ".");
-
-/** A name as the server keeps it: one line, no control or direction marks. */
-export const cleanName = (text) => text.replace(/[\p{C}\p{Z}\s]+/gu, " ").trim();

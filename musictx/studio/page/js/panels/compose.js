@@ -11,7 +11,6 @@ import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel,
 
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
-const MOST_SEED = 2 ** 31 - 1;
 
 /** @param {import("../app.js").App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
@@ -140,13 +139,8 @@ export function mountCompose(app, panel) {
     const field = h("input", {
       type: "text", inputMode: "numeric", placeholder: "a new one each time", value: wish.seed ?? "", "aria-describedby": "seed-hint",
       onchange() {
-        const value = field.value.trim();
-        if (/^\d{1,10}$/.test(value) && Number(value) <= MOST_SEED) wish.seed = Number(value);
-        else {
-          if (value) app.fail(new RangeError(`The seed ${value} is no whole number from 0 to ${MOST_SEED}.`));
-          wish.seed = null;
-          field.value = "";
-        }
+        wish.seed = /^\d+$/.test(field.value.trim()) ? Number(field.value) : null;
+        if (wish.seed === null) field.value = "";
       },
     });
     return h("div", null, h("label.row", null, "Seed", field),
@@ -211,7 +205,7 @@ export function mountCompose(app, panel) {
   app.on("opened", (piece) => {
     if (!piece) return;
     // Each piece has its settings, also after a reload.
-    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : "new" }, remembered(`wish.${piece.id}`, {}));
+    Object.assign(wish, firstWish(), { task: piece.notes.size ? "continue" : piece.chords.length ? "accompany" : "new" }, remembered(`wish.${piece.id}`, {}));
     build();
   });
   for (const event of ["change", "click"]) panel.addEventListener(event, () => app.piece && remember(`wish.${app.piece.id}`, wish));

@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { barsOf, mixed } from "../document/mix.js";
-import { openDialog } from "../shell/dialog.js";
+import { openForm } from "../shell/dialog.js";
 
 /** @param {import("../app.js").App} app @param {import("../document/types.js").Take} take @param {import("../document/types.js").Proposal[]} pair */
 export function openMixing(app, take, pair) {
@@ -19,18 +19,13 @@ export function openMixing(app, take, pair) {
     choice[i] = place;
     cells[i].buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === place)));
   }
-  const form = h("form.mixing", {
-    onsubmit(event) {
-      event.preventDefault();
-      app.change(mixed(app.piece, take, pair, bars, choice));
-      dialog.close();
-      app.show(null);
-      app.done(`Proposals ${pair[0].number} and ${pair[1].number} are in the piece, bar by bar. Undo takes them out.`);
-      app.roll.focus();
-    },
-  }, h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one goes on."),
+  const both = `${pair[0].number} and ${pair[1].number}`;
+  openForm(app, `Mix proposals ${both}`, "mixing", () => {
+    app.change(mixed(app.piece, take, pair, bars, choice));
+    app.show(null);
+    app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
+  },
+  h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one goes on."),
   h("ol", null, ...cells.map((cell) => cell.element)),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
-  const dialog = openDialog(`Mix proposals ${pair[0].number} and ${pair[1].number}`, form);
-  dialog.classList.add("narrow");
 }

@@ -91,8 +91,9 @@ export function describe(wish, piece, beats, scope, model) {
     }
     case "continue": {
       if (!piece.notes.size) return empty;
-      const { number } = beats.bar(after(piece, scope, beats) - 1e-3);
-      return { ...has, sentence: `Goes on for ${bars} after bar ${number}${stretch ? ". What stands there is replaced" : ", where the piece ends"}.` };
+      const at = after(piece, scope, beats);
+      const last = beats.bar(at - 1e-3).number;
+      return { ...has, sentence: `Goes on for ${bars} after bar ${last}${at < piece.duration - 1e-3 ? ". What stands there is replaced" : ", where the piece ends"}.` };
     }
     case "replace":
       if (!piece.notes.size) return empty;

@@ -4,7 +4,7 @@ import { fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
 import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
 import { PROGRAMS } from "../document/programs.js";
-import { cleanName, count, instrument, trackName } from "../document/words.js";
+import { count, instrument, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
 /** @typedef {import("../document/types.js").Track} Track */
@@ -115,7 +115,7 @@ export function mountTracks(app, panel) {
   /** The form below a track's row. */
   function editor(id) {
     const now = () => app.piece.tracks.find((track) => track.id === id);
-    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: cleanName(name.value) }) });
+    const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: name.value.trim() }) });
     const sound = h("select", { onchange: () => save(now(), sound.value === "drums" ? { drum: true } : { drum: false, program: Number(sound.value) }) },
       ...PROGRAMS.map((label, i) => h("option", { value: String(i) }, label)), h("option", { value: "drums" }, "Drums"));
     const take = h("button.small", { type: "button", onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });

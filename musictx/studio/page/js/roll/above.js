@@ -3,7 +3,7 @@
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
 import { chordLabel, lineOf, setLyrics, setText, textAt } from "../document/harmony.js";
-import { openDialog } from "../shell/dialog.js";
+import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
 
@@ -92,23 +92,17 @@ export class Above {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
     const hint = h("p.hint", { role: "status" }, help);
-    const form = h("form.text-form", {
-      async onsubmit(event) {
-        event.preventDefault();
-        const operation = await write(field.value.trim()).catch((error) => sentence(error.message));
-        if (typeof operation === "string") {
-          hint.textContent = operation;
-          hint.classList.add("wrong");
-          return;
-        }
-        app.change(operation);
-        if (operation) app.say(operation.label);
-        dialog.close();
-        app.roll.focus();
-      },
-    }, field, h("button.gold", { type: "submit" }, "Write"));
-    const dialog = openDialog(`${what} ${where}`, form, hint);
-    dialog.classList.add("narrow");
+    openForm(app, `${what} ${where}`, "text-form", async () => {
+      const operation = await write(field.value.trim()).catch((error) => sentence(error.message));
+      if (typeof operation === "string") {
+        hint.textContent = operation;
+        hint.classList.add("wrong");
+        return false;
+      }
+      app.change(operation);
+      if (operation) app.say(operation.label);
+      return true;
+    }, field, h("button.gold", { type: "submit" }, "Write"), hint);
     field.select();
   }
 

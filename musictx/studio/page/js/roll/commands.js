@@ -58,7 +58,7 @@ function walking(app) {
     { keys: ["Ctrl+ArrowLeft", "Ctrl+ArrowRight"], group, what: "To the note before, after", run: ({ key }) => hop(key === "ArrowLeft" ? -1 : 1) },
     { keys: ["Ctrl+ArrowUp", "Ctrl+ArrowDown"], group, what: "One octave", run: ({ key }) => semitones(key === "ArrowUp" ? 12 : -12) },
     { keys: ["PageUp", "PageDown"], group, what: "One bar back, on", run: ({ key }) => go(bar(key === "PageUp" ? -1 : 1)) },
-    { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.piece.duration) },
+    { keys: ["Home", "End"], group, what: "Beginning, end of the piece", run: ({ key }) => go(key === "Home" ? 0 : app.end) },
     { keys: ["C"], group, what: "Write a chord above the bars here", run: () => app.roll.above.write("chord", app.beats.floor(app.cursor.time, 1)) },
     { keys: ["M"], group, what: "Write a section above the bars here", run: () => app.roll.above.write("section", app.beats.bar(app.cursor.time).begin) },
     { keys: ["W"], group, what: "Write words under the notes: of the selected bars, or from here on", run: () => app.roll.above.words() },

@@ -7,11 +7,11 @@ import { count, dynamicLabel } from "../document/words.js";
 import { remember, remembered } from "../core/storage.js";
 import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
-import { along, HEIGHT, heightOf, stems } from "./strokes.js";
+import { Pixels } from "./pixels.js";
+import { along, HEIGHT, heightOf } from "./strokes.js";
 
 /** @typedef {import("../document/types.js").Note} Note */
 
-const PICKED = 8192; // beyond the keys of all tracks and loudnesses
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
 export class Lane {
@@ -22,6 +22,7 @@ export class Lane {
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();
   #asked = "";
+  #pixels = new Pixels();
 
   /** @param {import("./roll.js").Roll} roll */
   constructor(roll) {
@@ -160,28 +161,32 @@ export class Lane {
     ctx.globalAlpha = 1;
   }
 
-  /** A stem for each note, those of one colour together, and of those in one column of pixels the longest. @param {Note[]} visible */
+  /** A stem for each note: first those that are faint, last those that are selected. @param {Note[]} visible */
   #velocities(ctx, visible) {
     const { app, view, colours } = this.roll;
-    const { tracks } = app.piece;
     const { notes: selected, tracks: meant } = app.selection;
-    const place = new Map(tracks.map((track, i) => [track.id, i]));
-    const groups = stems(visible, view, (note) => this.#drawn.get(note.id) ?? note.velocity, (note, velocity) => {
-      const picked = selected.has(note.id);
-      const faint = selected.size ? !picked : meant.size > 0 && !meant.has(note.track);
-      // In the order of drawing: what is faint, the others, what is selected.
-      return picked ? PICKED : (faint ? 0 : PICKED / 2) + (place.get(note.track) ?? 0) * 16 + level(velocity);
-    });
-    for (const [key, columns] of [...groups].sort(([a], [b]) => a - b)) {
-      const i = (key % (PICKED / 2)) >> 4;
-      ctx.globalAlpha = key < PICKED / 2 ? 0.3 : 1;
-      ctx.fillStyle = key === PICKED ? colours.ink : ramp(tracks[i], i, colours.dark)[key % 16];
-      for (const [x, heights] of columns) {
-        const top = Math.min(...heights);
-        ctx.fillRect(x, top, 2, HEIGHT - top);
-        for (const y of heights) ctx.fillRect(x - 2, y - 2, 5, 4);
+    const ramps = new Map(app.piece.tracks.map((track, i) => [track.id, ramp(track, i, colours.dark)]));
+    const order = (note) => {
+      if (selected.size) return selected.has(note.id) ? 2 : 0;
+      return meant.size && !meant.has(note.track) ? 0 : 1;
+    };
+    const pixels = this.#pixels.begin(view.width, HEIGHT);
+    const tops = new Uint8Array(Math.ceil(view.width));
+    for (const now of [0, 1, 2]) {
+      tops.fill(HEIGHT); // of the stems in each column: where one stands, a longer one is drawn above it
+      for (const note of visible) {
+        if (order(note) !== now) continue;
+        const velocity = this.#drawn.get(note.id) ?? note.velocity;
+        const [x, y] = [Math.round(view.x(note.start)), Math.round(heightOf(velocity))];
+        pixels.ink(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
+        if (y < tops[x]) {
+          pixels.fillRect(x, y, 2, tops[x] - y);
+          tops[x] = y;
+        }
+        pixels.fillRect(x - 2, y - 2, 5, 4);
       }
     }
+    pixels.show(ctx);
   }
 
   /** Each track's movements of a controller as steps. @param {number} number */

@@ -77,10 +77,9 @@ export function drawKeys(ctx, view, width, lit, colours) {
 
 /**
  * The whole piece as thin lines; drawn anew only when the piece changes.
- * @param {CanvasRenderingContext2D} ctx @param {import("../document/types.js").Piece} piece
+ * @param {import("./pixels.js").Pixels} pixels @param {import("../document/types.js").Piece} piece
  */
-export function drawPiece(ctx, piece, length, width, height, dark) {
-  ctx.clearRect(0, 0, width, height);
+export function drawPiece(pixels, piece, length, width, height, dark) {
   let low = 127;
   let high = 0;
   for (const { pitch } of piece.notes.values()) {
@@ -90,11 +89,11 @@ export function drawPiece(ctx, piece, length, width, height, dark) {
   const scale = width / length;
   const step = (height - 8) / Math.max(24, high - low + 1);
   piece.tracks.forEach((track, i) => {
-    ctx.fillStyle = ramp(track, i, dark)[9];
+    pixels.ink(ramp(track, i, dark)[9]);
     for (const note of piece.notes.values()) {
       if (note.track !== track.id) continue;
       const across = Math.max(1, (note.end - note.start) * scale);
-      ctx.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
+      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
     }
   });
 }

@@ -3,19 +3,21 @@
 import { level, ramp } from "./colours.js";
 
 /** @typedef {import("../document/types.js").Note} Note */
+/** @typedef {import("./pixels.js").Pixels} Pixels */
 /** @typedef {import("./view.js").View} View */
+/** @typedef {{start: number, end: number, pitch: number}} Extent */
 
-/** Least width and from which width corners are round: pixels. */
+/** Least width; and from which width a note has round corners: pixels. */
 const THIN = 2;
 const ROUND = 7;
 
 /**
- * Draws notes in few strokes: those of one colour together.
- * @param {CanvasRenderingContext2D} ctx @param {View} view @param {Note[]} notes
+ * Draws notes: the wide ones as shapes, all of one colour together, the others, which may be many thousands, as pixels.
+ * @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Note[]} notes
  * @param {{tracks: import("../document/types.js").Track[], tracksMeant: Set<number>, gone: Set<number>, dark: boolean}} look
  *   tracksMeant: tracks that stand out (empty: all); gone: notes that a shown proposal replaces
  */
-export function drawNotes(ctx, view, notes, { tracks, tracksMeant, gone, dark }) {
+export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, gone, dark }) {
   const place = new Map(tracks.map((track, i) => [track.id, i]));
   /** @type {Map<number, Note[]>} */
   const groups = new Map();
@@ -31,48 +33,49 @@ export function drawNotes(ctx, view, notes, { tracks, tracksMeant, gone, dark })
     const track = tracks[i];
     if (!track) continue;
     const meant = !tracksMeant.size || tracksMeant.has(track.id);
-    ctx.globalAlpha = key >= 4096 ? 0.16 : meant ? 1 : 0.28;
-    ctx.fillStyle = ramp(track, i, dark)[key % 16];
-    fillNotes(ctx, view, group);
+    fillNotes(ctx, pixels, view, group, ramp(track, i, dark)[key % 16], key >= 4096 ? 0.16 : meant ? 1 : 0.28);
   }
+}
+
+/** Fills the shapes of notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour */
+export function fillNotes(ctx, pixels, view, notes, colour, alpha = 1) {
+  const height = view.row - (view.row >= 8 ? 1 : 0);
+  pixels.ink(colour, alpha);
+  ctx.beginPath();
+  for (const note of notes) {
+    const x = leftOf(view, note);
+    const width = widthOf(view, note);
+    const y = view.y(note.pitch);
+    if (width < ROUND || height < 6) pixels.fillRect(x, y, width, height);
+    else ctx.roundRect(x, y, width, height, Math.min(3, height / 3));
+  }
+  ctx.fillStyle = colour;
+  ctx.globalAlpha = alpha;
+  ctx.fill();
   ctx.globalAlpha = 1;
 }
 
-/** Fills the shapes of notes with the colour that is set. @param {CanvasRenderingContext2D} ctx @param {View} view @param {{start: number, end: number, pitch: number}[]} notes */
-export function fillNotes(ctx, view, notes) {
-  const gap = view.row >= 8 ? 1 : 0;
-  const height = view.row - gap;
-  const round = Math.min(3, height / 3);
-  let rounded = false;
+/** Draws the outlines of notes. @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Extent[]} notes @param {string} colour @param {number} line  its width in pixels */
+export function outlineNotes(ctx, pixels, view, notes, colour, line, grow) {
+  const height = view.row - (view.row >= 8 ? 1 : 0) + 2 * grow;
+  pixels.ink(colour);
   ctx.beginPath();
   for (const note of notes) {
-    const { x, width } = extent(view, note);
-    const y = view.y(note.pitch);
-    // One rectangle after the other is painted far sooner than a path of thousands.
-    if (width < ROUND || height < 6) ctx.fillRect(x, y, width, height);
-    else {
-      ctx.roundRect(x, y, width, height, round);
-      rounded = true;
-    }
+    const x = leftOf(view, note);
+    const width = widthOf(view, note);
+    const box = [x - grow, view.y(note.pitch) - grow, width + 2 * grow, height];
+    if (width < ROUND || height < 6) pixels.strokeRect(...box);
+    else ctx.roundRect(...box, 3);
   }
-  if (rounded) ctx.fill();
-}
-
-/** Draws the outlines of notes with the line that is set. @param {View} view */
-export function outlineNotes(ctx, view, notes, grow = 0) {
-  const gap = view.row >= 8 ? 1 : 0;
-  ctx.beginPath();
-  for (const note of notes) {
-    const { x, width } = extent(view, note);
-    ctx.roundRect(x - grow, view.y(note.pitch) - grow, width + 2 * grow, view.row - gap + 2 * grow, 3);
-  }
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = line;
   ctx.stroke();
 }
 
-/** A note's left edge and width, one pixel short of its end so that repeated notes stay apart. */
-function extent(view, note) {
-  const left = Math.max(view.x(note.start), -8);
-  const right = Math.min(view.x(note.end), view.width + 8);
-  const width = Math.max(THIN, right - left - (right - left > 5 ? 1 : 0));
-  return { x: left, width };
+const leftOf = (view, note) => Math.max(view.x(note.start), -8);
+
+/** One pixel short of a note's end, so that repeated notes stay apart. */
+function widthOf(view, note) {
+  const long = Math.min(view.x(note.end), view.width + 8) - leftOf(view, note);
+  return Math.max(THIN, long > 5 ? long - 1 : long);
 }

@@ -3,6 +3,7 @@
 import { outlineNotes, fillNotes } from "./notes.js";
 import { pitchLabel } from "../document/words.js";
 
+/** @typedef {import("./pixels.js").Pixels} Pixels */
 /** @typedef {import("./view.js").View} View */
 /** @typedef {import("../document/types.js").Note} Note */
 
@@ -19,24 +20,21 @@ export function drawRange(ctx, view, range, colours) {
   ctx.globalAlpha = 1;
 }
 
-/** Outlines of selected notes. @param {View} view @param {Note[]} notes */
-export function drawSelected(ctx, view, notes, colours) {
-  ctx.lineWidth = 3;
-  ctx.strokeStyle = colours["row-white"];
-  outlineNotes(ctx, view, notes, 0.5);
-  ctx.lineWidth = 1.75;
-  ctx.strokeStyle = colours.ink;
-  outlineNotes(ctx, view, notes, 0.5);
+/** Outlines of selected notes. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+export function drawSelected(ctx, pixels, view, notes, colours) {
+  outlineNotes(ctx, pixels, view, notes, colours["row-white"], 3, 0.5);
+  outlineNotes(ctx, pixels, view, notes, colours.ink, 1.75, 0.5);
 }
 
-/** Locked notes carry a stripe along their lower edge and a padlock where there is room. @param {View} view @param {Note[]} notes */
-export function drawLocks(ctx, view, notes, colours) {
+/** Locked notes carry a stripe along their lower edge and a padlock where there is room. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+export function drawLocks(ctx, pixels, view, notes, colours) {
+  pixels.ink(colours.ink);
   ctx.fillStyle = colours.ink;
   for (const note of notes) {
     const x = view.x(note.start);
     const width = view.x(note.end) - x - 1;
     const y = view.y(note.pitch);
-    ctx.fillRect(x, y + view.row - 3, Math.max(2, width), 2);
+    pixels.fillRect(x, y + view.row - 3, Math.max(2, width), 2);
     if (width > 16 && view.row >= 12) {
       const middle = y + view.row / 2 - 2;
       ctx.fillRect(x + 4, middle - 0.5, 7, 5);
@@ -51,25 +49,17 @@ export function drawLocks(ctx, view, notes, colours) {
 
 /**
  * A proposal: gold, with the notes that sound while it is composed glowing at its frontier.
- * @param {View} view @param {import("../document/types.js").Ghost[]} ghosts @param {number} frontier seconds
+ * @param {Pixels} pixels @param {View} view @param {import("../document/types.js").Ghost[]} ghosts @param {number} frontier seconds
  */
-export function drawGhosts(ctx, view, ghosts, frontier, composing, colours) {
+export function drawGhosts(ctx, pixels, view, ghosts, frontier, composing, colours) {
   const visible = [];
   for (const { start, end, pitch, velocity } of ghosts) {
     const till = end ?? Math.max(frontier, start + 0.05);
     if (till > view.left && start < view.right) visible.push({ start, end: till, pitch, velocity });
   }
-  const soft = visible.filter((note) => note.velocity < 56);
-  const loud = visible.filter((note) => note.velocity >= 56);
-  ctx.fillStyle = colours.gold;
-  ctx.globalAlpha = 0.62;
-  fillNotes(ctx, view, soft);
-  ctx.globalAlpha = 0.95;
-  fillNotes(ctx, view, loud);
-  ctx.globalAlpha = 1;
-  ctx.lineWidth = 1;
-  ctx.strokeStyle = colours["gold-ink"];
-  outlineNotes(ctx, view, visible, -0.5);
+  fillNotes(ctx, pixels, view, visible.filter((note) => note.velocity < 56), colours.gold, 0.62);
+  fillNotes(ctx, pixels, view, visible.filter((note) => note.velocity >= 56), colours.gold, 0.95);
+  outlineNotes(ctx, pixels, view, visible, colours["gold-ink"], 1, -0.5);
   if (!composing) return;
   const x = view.x(frontier);
   const glow = ctx.createLinearGradient(x - 60, 0, x, 0);
@@ -99,12 +89,9 @@ export function drawCursor(ctx, view, cursor, width, focused, colours) {
   tag(ctx, pitchLabel(cursor.pitch), x, y - 4, colours.focus, colours["row-white"]);
 }
 
-/** Notes while they are dragged, with the pitch that they would get. @param {View} view @param {Note[]} notes */
-export function drawDragged(ctx, view, notes, colours) {
-  ctx.globalAlpha = 0.75;
-  ctx.fillStyle = colours.select;
-  fillNotes(ctx, view, notes);
-  ctx.globalAlpha = 1;
+/** Notes while they are dragged, with the pitch that they would get. @param {Pixels} pixels @param {View} view @param {Note[]} notes */
+export function drawDragged(ctx, pixels, view, notes, colours) {
+  fillNotes(ctx, pixels, view, notes, colours.select, 0.75);
   const first = notes[0];
   if (first) tag(ctx, pitchLabel(first.pitch), view.x(first.start), view.y(first.pitch) - 4, colours.ink, colours["row-white"]);
 }

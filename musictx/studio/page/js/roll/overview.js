@@ -2,6 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { drawPiece } from "./margins.js";
+import { Pixels } from "./pixels.js";
 import { begin, sizeCanvas } from "./roll.js";
 
 const HEIGHT = 44;
@@ -9,7 +10,7 @@ const HEIGHT = 44;
 export class Overview {
   /** The picture of the notes must be drawn anew. */
   stale = true;
-  #picture = document.createElement("canvas");
+  #pixels = new Pixels();
   #key = "";
 
   /** @param {import("./roll.js").Roll} roll */
@@ -41,7 +42,7 @@ export class Overview {
   resize() {
     const width = this.canvas.parentElement?.clientWidth ?? 0;
     if (!width) return;
-    for (const canvas of [this.canvas, this.#picture]) sizeCanvas(canvas, width, HEIGHT);
+    sizeCanvas(this.canvas, width, HEIGHT);
     this.stale = true;
   }
 
@@ -50,7 +51,7 @@ export class Overview {
     const width = this.canvas.clientWidth;
     const key = `${width} ${view.length}`;
     if (this.stale || key !== this.#key) {
-      drawPiece(begin(this.#picture.getContext("2d")), app.piece, view.length, width, HEIGHT, colours.dark);
+      drawPiece(this.#pixels.begin(width, HEIGHT), app.piece, view.length, width, HEIGHT, colours.dark);
       this.stale = false;
       this.#key = key;
     }
@@ -68,7 +69,7 @@ export class Overview {
       ctx.fillRect((range.begin / view.length) * width, 0, ((range.end - range.begin) / view.length) * width, HEIGHT);
       ctx.globalAlpha = 1;
     }
-    ctx.drawImage(this.#picture, 0, 0, width, HEIGHT);
+    this.#pixels.show(ctx);
     const shown = app.ghost;
     if (shown) {
       ctx.fillStyle = colours.gold;

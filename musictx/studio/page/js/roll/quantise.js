@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { slider } from "../panels/slider.js";
-import { openDialog } from "../shell/dialog.js";
+import { openForm } from "../shell/dialog.js";
 import { remember } from "../core/storage.js";
 
 /** @param {import("../app.js").App} app @param {() => void} quantise */
@@ -17,17 +17,10 @@ export function openQuantise(app, quantise) {
     words: (value) => `${value} %`, onchange: (value) => { how.swing = Number(value) / 100; },
   });
   const lengths = h("input", { type: "checkbox", checked: how.lengths, onchange: () => { how.lengths = lengths.checked; } });
-  const form = h("form.timing-form", {
-    onsubmit(event) {
-      event.preventDefault();
-      app.set({ quantise: how });
-      remember("quantise", how);
-      dialog.close();
-      quantise();
-      app.roll.focus();
-    },
+  openForm(app, "Quantise", "timing-form", () => {
+    app.set({ quantise: how });
+    remember("quantise", how);
+    quantise();
   }, strength, swing, h("label.choice", null, lengths, h("span", null, "Lengths too")),
   h("div.buttons", null, h("button.gold", { type: "submit" }, "Quantise")));
-  const dialog = openDialog("Quantise", form);
-  dialog.classList.add("narrow");
 }

@@ -13,6 +13,7 @@ import { drawKeys, drawRuler } from "./margins.js";
 import { drawNotes } from "./notes.js";
 import * as over from "./overlay.js";
 import { Overview } from "./overview.js";
+import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
@@ -20,11 +21,14 @@ import { View } from "./view.js";
 
 export const RULER = 30; // pixels
 const EMPTY = new Set();
+const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
+const CHORDS = "Chords without notes. Accompany composes tracks to them.";
 
 export class Roll {
   view = new View();
   index = new NoteIndex([]);
   colours = /** @type {any} */ ({});
+  #pixels = { back: new Pixels(), over: new Pixels() };
   /** Notes as they are dragged, in place of those with their ids. @type {Note[]} */
   dragged = [];
   /** The rubber band, in pixels of the roll. @type {{x1: number, y1: number, x2: number, y2: number} | null} */
@@ -46,7 +50,7 @@ export class Roll {
     this.element = h("div#roll", {
       tabIndex: 0, role: "application", "aria-roledescription": "piano roll", "aria-describedby": "roll-help",
     }, this.canvases.back, this.canvases.over);
-    this.empty = h("p.empty-roll", { hidden: true }, "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.");
+    this.empty = h("p.empty-roll", { hidden: true });
     this.element.append(this.empty);
     this.overview = new Overview(this);
     this.above = new Above(this);
@@ -68,6 +72,7 @@ export class Roll {
       this.index = new NoteIndex(piece.notes.values());
       this.#measure();
       this.overview.stale = true;
+      this.empty.textContent = piece.chords.length ? CHORDS : NOTHING;
       this.element.setAttribute("aria-label", `Piano roll of ${piece.name}, ${count(piece.notes.size, "note")}`);
       this.invalidate();
     });
@@ -137,7 +142,7 @@ export class Roll {
       high = Math.max(high, pitch);
     }
     if (low > high) [low, high] = [54, 76];
-    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.piece?.duration ?? 0, 24)));
+    const { end } = this.app.beats.bars(0, Math.max(this.app.beats.time(16), Math.min(this.app.end, 24)));
     this.view.fit(0, end, low, high);
     this.invalidate();
   }
@@ -146,7 +151,7 @@ export class Roll {
   fitAll() {
     const { app } = this;
     const { stretch } = app.selection.scope(app.piece);
-    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.piece.duration, app.beats.time(4))).end };
+    const { begin, end } = stretch ?? { begin: 0, end: app.beats.bars(0, Math.max(app.end, app.beats.time(4))).end };
     const pitches = this.index.between(begin, end).map((note) => note.pitch);
     const span = (of, otherwise) => pitches.reduce((best, pitch) => of(best, pitch), pitches.length ? pitches[0] : otherwise);
     this.view.fit(begin, end, span(Math.min, 54), span(Math.max, 76));
@@ -185,8 +190,8 @@ export class Roll {
 
   /** How far one can scroll: some bars after the end, or after what is proposed. */
   #measure() {
-    const { piece, beats, proposal } = this.app;
-    const end = Math.max(piece?.duration ?? 0, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
+    const { beats, proposal } = this.app;
+    const end = Math.max(this.app.end, proposal ? Math.max(this.app.place(proposal.take).end, frontier(proposal.proposal, 0)) : 0);
     this.view.length = beats.bars(0, end + 0.01).end + 8 * (beats.bar(end).end - beats.bar(end).begin);
   }
 
@@ -231,7 +236,9 @@ export class Roll {
     const ctx = begin(this.contexts.back);
     drawGrid(ctx, view, app.beats, app.settings.division, colours, app.settings.scale ? piece.keys : []);
     this.lane.draw(visible.filter((note) => !gone.has(note.id)));
-    drawNotes(ctx, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
+    const pixels = this.#pixels.back.begin(view.width, view.height);
+    drawNotes(ctx, pixels, view, visible, { tracks: piece.tracks, tracksMeant, gone, dark: colours.dark });
+    pixels.show(ctx);
   }
 
   #drawOver(piece, visible, shown, gone) {
@@ -240,17 +247,19 @@ export class Roll {
     const ctx = begin(this.contexts.over);
     ctx.clearRect(0, 0, view.width, view.height);
     if (selection.range) over.drawRange(ctx, view, selection.range, colours);
-    over.drawLocks(ctx, view, visible.filter((note) => piece.locked.has(note.id)), colours);
+    const pixels = this.#pixels.over.begin(view.width, view.height);
+    over.drawLocks(ctx, pixels, view, visible.filter((note) => piece.locked.has(note.id)), colours);
     if (selection.notes.size && !this.dragged.length) {
-      over.drawSelected(ctx, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
+      over.drawSelected(ctx, pixels, view, visible.filter((note) => selection.notes.has(note.id) && !gone.has(note.id)), colours);
     }
     if (shown) {
       const { take, proposal } = shown;
       const till = frontier(proposal, app.place(take).begin);
-      over.drawGhosts(ctx, view, proposal.notes, till, proposal.state === "composing", colours);
+      over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
     for (const paint of this.painters) paint(ctx, view, colours);
-    if (this.dragged.length) over.drawDragged(ctx, view, this.dragged, colours);
+    if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
+    pixels.show(ctx);
     if (this.band) over.drawBand(ctx, this.band, colours);
     const width = (app.beats.step(app.cursor.time, app.settings.division, 1) - app.cursor.time) * view.scale;
     over.drawCursor(ctx, view, app.cursor, width, this.element.matches(":focus-visible"), colours);

@@ -27,22 +27,3 @@ export function along(notes, view, from, to) {
   }
   return changed;
 }
-
-/**
- * Where stems stand: group -> column of pixels -> the heights of its notes, each once.
- * @param {Note[]} notes @param {View} view @param {(note: Note) => number} velocity @param {(note: Note, velocity: number) => number} group
- */
-export function stems(notes, view, velocity, group) {
-  /** @type {Map<number, Map<number, Set<number>>>} */
-  const groups = new Map();
-  for (const note of notes) {
-    const x = Math.round(view.x(note.start));
-    if (x < -3 || x > view.width + 3) continue;
-    const hard = velocity(note);
-    const key = group(note, hard);
-    const columns = groups.get(key) ?? groups.set(key, new Map()).get(key);
-    const heights = columns.get(x) ?? columns.set(x, new Set()).get(x);
-    heights.add(Math.round(heightOf(hard)));
-  }
-  return groups;
-}

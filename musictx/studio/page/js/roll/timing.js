@@ -2,7 +2,7 @@
 
 import { h } from "../core/dom.js";
 import { changes, keyWords, opening, pickup, retimed, unchanged } from "../document/timing.js";
-import { openDialog } from "../shell/dialog.js";
+import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
@@ -46,7 +46,7 @@ function openTiming(app) {
   const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
   const hint = h("p.hint");
   const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { type: "button", onclick: () => done(unchanged(app.piece, from)) }, "Take this change away");
+  const away = h("button", { type: "button", onclick: () => { done(unchanged(app.piece, from)); dialog.close(); } }, "Take this change away");
   let now = opening(piece);
 
   /** Fills in what holds from the place that is chosen. */
@@ -68,20 +68,20 @@ function openTiming(app) {
   function done(operation) {
     if (operation) app.selection.drop();
     app.change(operation);
-    dialog.close();
   }
 
-  const form = h("form.timing-form", {
-    onsubmit(event) {
-      event.preventDefault();
-      const exact = Math.abs(Number(tempo.value) - Math.round(now.tempo * 100) / 100) < 1e-9;
-      const [sharps, minor] = key.value.split(" ");
-      const wish = {
-        tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
-        key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
-      };
-      done(retimed(app.piece, wish, new FormData(form).get("way") === "beats", from));
-    },
+  // Who has selected a bar in the middle means that one.
+  if (app.selection.range && here > first + 1e-2) from = places.find((time) => Math.abs(time - here) < 1e-2) ?? 0;
+  place.value = String(from);
+  show();
+  const dialog = openForm(app, "Tempo, meter, key", "timing-form", (form) => {
+    const exact = Math.abs(Number(tempo.value) - Math.round(now.tempo * 100) / 100) < 1e-9;
+    const [sharps, minor] = key.value.split(" ");
+    const wish = {
+      tempo: exact ? now.tempo : Number(tempo.value), beats: Number(beats.value), unit: Number(unit.value), pickup: Number(short.value) === pickup(piece) ? pickup(piece) : Math.round(Number(short.value)),
+      key: key.value ? { sharps: Number(sharps), minor: minor === "true" } : null,
+    };
+    done(retimed(app.piece, wish, new FormData(form).get("way") === "beats", from));
   },
     h("label.row", { hidden: !places.length }, "From", place),
     h("label.row", null, "Tempo, quarter notes a minute", tempo),
@@ -89,10 +89,4 @@ function openTiming(app) {
     h("div.row", null, "Meter", h("span.meter", null, beats, "/", unit)),
     shortRow, h("label.row", null, "Key", key), hint,
     h("div.buttons", null, away, h("button.gold", { type: "submit" }, "Change")));
-  // Who has selected a bar in the middle means that one.
-  if (app.selection.range && here > first + 1e-2) from = places.find((time) => Math.abs(time - here) < 1e-2) ?? 0;
-  place.value = String(from);
-  show();
-  const dialog = openDialog("Tempo, meter, key", form);
-  dialog.classList.add("narrow");
 }

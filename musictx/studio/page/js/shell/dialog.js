@@ -1,4 +1,4 @@
-/** A dialog with a title and a way out. */
+/** Dialogs with a title and a way out. */
 
 import { h, iconButton } from "../core/dom.js";
 
@@ -13,5 +13,24 @@ export function openDialog(title, ...body) {
   });
   document.body.append(dialog);
   dialog.showModal();
+  return dialog;
+}
+
+/**
+ * Opens a small one with a form. It closes once `submit` is done, unless that gives false; then the roll has the focus.
+ * @param {import("../app.js").App} app @param {string} title @param {string} kind  class of the form
+ * @param {(form: HTMLFormElement) => any} submit @param {...Node} body
+ */
+export function openForm(app, title, kind, submit, ...body) {
+  const form = h(`form.${kind}`, {
+    async onsubmit(event) {
+      event.preventDefault();
+      if ((await submit(form)) === false) return;
+      dialog.close();
+      app.roll.focus();
+    },
+  }, ...body);
+  const dialog = openDialog(title, form);
+  dialog.classList.add("narrow");
   return dialog;
 }

@@ -11,6 +11,9 @@ export const FORMATS = [
   ["png", "Picture", ".png, a piano roll"],
 ];
 
+/** @param {Record<string, string | number>} query */
+const words = (query) => new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+
 /**
  * A link that saves a file, and that can be dragged into another program where the browser lets it.
  * @param {import("../app.js").App} app @param {string} suffix
@@ -39,9 +42,8 @@ export function exportLink(app, suffix, query, ...children) {
   // The name is that of the moment: the piece may be renamed meanwhile.
   const point = () => {
     const name = app.piece.name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim() || "piece";
-    const words = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
     const download = `${name}${query.take ? ` ${query.take}-${query.proposal}` : ""}.${suffix}`;
-    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${words}` });
+    set(link, { download, href: `/api/${session(app.piece.id, "export", download)}?${words(query)}` });
   };
   link.addEventListener("pointerdown", point);
   link.addEventListener("focus", point);
@@ -55,7 +57,6 @@ export function exportLink(app, suffix, query, ...children) {
  */
 export function losses(app, query) {
   const line = h("small.losses", { role: "note" });
-  const words = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-  get(`${session(app.piece.id, "losses")}?${words}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
+  get(`${session(app.piece.id, "losses")}?${words(query)}`).then(({ losses: sentences }) => line.replaceChildren(sentences.join(". ")), () => {});
   return line;
 }

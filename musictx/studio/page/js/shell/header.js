@@ -1,7 +1,7 @@
 /** The header: the piece's name, undo and redo, opening, exporting, theme, help. */
 
 import { fill, h, icon, iconButton } from "../core/dom.js";
-import { cleanName, title } from "../document/words.js";
+import { title } from "../document/words.js";
 import { exportLink, FORMATS, losses } from "./export.js";
 import { chooseFile, examples, leave, openEmpty, openExample } from "./files.js";
 import { menu } from "./menu.js";
@@ -13,7 +13,7 @@ export function mountHeader(app, header) {
   const name = h("input.name", {
     type: "text", "aria-label": "Name of the piece", maxLength: 80, spellcheck: false,
     onchange() {
-      const to = cleanName(name.value);
+      const to = name.value.trim();
       if (to && to !== app.piece?.name) app.change({ label: `rename to ${to}`, name: to });
       else name.value = app.piece?.name ?? "";
     },

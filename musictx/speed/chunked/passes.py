@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.plan import Buffer, Call, Plan, QueryBlock, Views
-from musictx.attention.operators import twice, without_autocast
+from musictx.attention.operators import without_autocast
+from musictx.speed.chunked.plan import Buffer, Call, Plan, QueryBlock, Views
+from musictx.speed.kernels import twice
 
 #: Logits and the logarithms of sums are counted in bits: 2^x is faster than e^x.
 BITS = 1 / math.log(2)

@@ -14,8 +14,8 @@ from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time, without_beats
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.songs.bars import nearest
+from musictx.songs.tracking import LONGEST, tracked
 from musictx.tokens.build import build
-from musictx.tracking import LONGEST, tracked
 from tests.untrained import saved
 
 NOTES = build(name="notes")

@@ -25,7 +25,8 @@ from torch.nn import functional as F
 
 from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Terms, as_tensor
+from musictx.attention.terms import Terms, as_tensor
+from musictx.speed.decode import by_key
 
 
 class Wide(NamedTuple):
@@ -100,19 +101,3 @@ def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> 
         v,
         replace(terms, axes=others, content_bias=None, position_bias=None),
     )
-
-
-def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:
-    """<q_i, R[row]> + bias_factor * b[row] of the axis: (B, H, Tq, n).
-
-    position (B, H, Tq, D); at (1 or B, Tq): where queries stand; over (1 or B, n): n keys or labels
-    """
-    index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
-    scores = position.new_zeros(index.shape)
-    if axis.table is not None:
-        by_row = position @ axis.table.to(position.dtype).transpose(-1, -2)  # (B, H, Tq, distances)
-        scores = by_row.gather(-1, index)
-    if axis.bias is not None:
-        bias = axis.bias.to(position.dtype)[None, :, None] * bias_factor
-        scores = scores + bias.expand(*position.shape[:3], -1).gather(-1, index)
-    return scores

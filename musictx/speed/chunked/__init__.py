@@ -20,22 +20,38 @@ sums run in a fixed order: the same inputs give the same bits on the same machin
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from musictx.attention.chunked.passes import Chunked
-from musictx.attention.chunked.plan import Call, Local, Pieces, is_aligned
-from musictx.attention.labels import widened
 from musictx.attention.operators import without_autocast
-from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, one_axis, refusal
+from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, refusal
 from musictx.attention.terms import Terms
+from musictx.speed.chunked.passes import Chunked
+from musictx.speed.chunked.plan import Call, Local, Pieces, is_aligned
+from musictx.speed.kernels import constant, one_axis, trial
+from musictx.speed.labels import widened
 
-__all__ = ["attend", "supports"]
+__all__ = ["attend", "runs", "supports"]
 
 
 def supports(job: Job) -> str | None:
     """Why it cannot do the job, or None."""
-    return refusal((job.tangents, NO_TANGENTS), *one_axis(job), (job.layout == ANY, SPANS_ONLY))
+    # The buffers that are read in two ways are untried on other kinds of device.
+    elsewhere = job.device not in (None, "cpu", "cuda")
+    return refusal(
+        (job.tangents, NO_TANGENTS),
+        *one_axis(job),
+        (job.layout == ANY, SPANS_ONLY),
+        (elsewhere, f"it computes on cpu and cuda, not on {job.device}"),
+    )
+
+
+@constant
+def runs(device: Any, dtype: Any, size: Any, labels: int) -> bool:
+    """Whether it works on this machine; asked once a process."""
+    return trial("chunked", attend, device, dtype, size, labels)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> Tensor:

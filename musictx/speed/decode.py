@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.labels import by_key
 from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
@@ -64,6 +63,22 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
             here, there = query_positions[axis.coordinate], key_positions[axis.coordinate]
             out = out + _of_values(weights, table, axis, here, there)
         return out.to(q.dtype)
+
+
+def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:
+    """<q_i, R[row]> + bias_factor * b[row] of the axis: (B, H, Tq, n).
+
+    position (B, H, Tq, D); at (1 or B, Tq): where queries stand; over (1 or B, n): n keys or labels
+    """
+    index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
+    scores = position.new_zeros(index.shape)
+    if axis.table is not None:
+        by_row = position @ axis.table.to(position.dtype).transpose(-1, -2)  # (B, H, Tq, distances)
+        scores = by_row.gather(-1, index)
+    if axis.bias is not None:
+        bias = axis.bias.to(position.dtype)[None, :, None] * bias_factor
+        scores = scores + bias.expand(*position.shape[:3], -1).gather(-1, index)
+    return scores
 
 
 def _distances(query: Span, keys: Span) -> tuple[int, int]:

@@ -1,0 +1,84 @@
+"""Instruments of MusicXML -> General MIDI. Drums whose key is not given are found by their names,
+else by their usual places on the staff of a drum set."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import NamedTuple
+
+from musictx.musicxml.document import number_or
+
+#: Words in the name of an instrument -> its General MIDI key; of several that fit the first.
+_NAMES = tuple(
+    (re.compile(pattern), key)
+    for pattern, key in (
+        (r"side ?stick|cross ?stick|rim", 37), (r"clap", 39), (r"snare|caisse claire", 38),
+        (r"bass drum|kick|grosse caisse|gran cassa", 36),
+        (r"(pedal|foot).*hi.?hat|hi.?hat.*(pedal|foot)", 44), (r"open.*hi.?hat|hi.?hat.*open", 46),
+        (r"hi.?hat|charleston", 42), (r"ride.*bell|bell.*ride", 53), (r"ride", 51),
+        (r"splash", 55), (r"chin", 52), (r"crash|cymbal|piatti|becken", 49),
+        (r"floor tom|low.*tom|tom.*low", 43), (r"hi.*tom|tom.*hi", 48), (r"tom", 47),
+        (r"tambourin", 54), (r"cow ?bell", 56), (r"vibra ?slap", 58), (r"bongo", 60),
+        (r"conga", 63), (r"timbale", 65), (r"agogo", 67), (r"cabasa", 69),
+        (r"maraca|shaker", 70), (r"whistle", 72), (r"guiro", 74), (r"clave", 75),
+        (r"wood ?block", 76), (r"triangle", 81),
+    )
+)  # fmt: skip
+#: Places on a staff read with a treble clef -> key; the same with cross heads.
+_PLACES = {
+    "D4": 44, "E4": 35, "F4": 36, "G4": 41, "A4": 43, "B4": 45, "C5": 38, "D5": 47, "E5": 48,
+    "F5": 50, "G5": 42, "A5": 49, "B5": 52,
+}  # fmt: skip
+_CROSSES = {"C5": 37, "F5": 51, "E5": 56, "G5": 42, "A5": 49, "B5": 52, "D4": 44}
+_SNARE = 38
+
+
+class Instrument(NamedTuple):
+    """What ``<midi-instrument>`` says: General MIDI program, and the drum key, -1 on channel 10
+    where it gives none; and the names of the instrument and of its part."""
+
+    program: int = 0
+    drum_pitch: int | None = None
+    names: tuple[str, ...] = ()
+
+
+def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
+    """part id -> instrument id -> what sounds; the key "" is the part's first instrument."""
+    table: dict[str, dict[str, Instrument]] = {}
+    for part in root.iterfind("part-list/score-part"):
+        named: dict[str, Instrument] = {}
+        title = part.findtext("part-name", "")
+        for one in part.iterfind("score-instrument"):
+            names = one.findtext("instrument-name", ""), title
+            named[one.get("id", "")] = Instrument(names=names)
+        first = next(iter(named.values()), Instrument(names=(title,)))
+        for midi in part.iterfind("midi-instrument"):
+            key = midi.findtext("midi-unpitched")
+            drums = key is not None or midi.findtext("midi-channel", "").strip() == "10"
+            drum = int(number_or(key, 0)) - 1 if drums else None
+            called = named.get(midi.get("id", ""), first).names
+            instrument = Instrument(program_of(midi), drum, called)
+            named[midi.get("id", "")] = instrument
+            named.setdefault("", instrument)
+        named.setdefault("", first)
+        table[part.get("id", "")] = named
+    return table
+
+
+def program_of(midi: ET.Element) -> int:
+    """The General MIDI program, from 0, of a ``<midi-instrument>``."""
+    return min(max(int(number_or(midi.findtext("midi-program"), 1)) - 1, 0), 127)
+
+
+def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
+    """The General MIDI key of a drum: by the first of ``names`` that tells it, else by its place on
+    the staff, such as "C5", and the shape of its note head, else a snare drum."""
+    for name in names:
+        for words, key in _NAMES:
+            if words.search(name.lower()):
+                return key
+    if head == "circle-x" and place == "G5":
+        return 46
+    crosses = _CROSSES if head in ("x", "cross", "circle-x", "diamond") else {}
+    return crosses.get(place) or _PLACES.get(place, _SNARE)

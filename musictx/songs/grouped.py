@@ -1,0 +1,199 @@
+"""A group of ids as one step of the network.
+
+Tokens in bars (:mod:`musictx.songs.bar_tokens`) say a note in five ids. The layers run once a
+note, so a window holds five times the music at the same cost, and the ids within it are predicted
+one after another by small residual maps: each adds to the state that predicts the next id what the
+ids of the group so far contribute. What the layers read of a group is the sum of its ids'
+embeddings.
+
+Rows of ids are laid out as the groups lie: row k of a piece holds the last id of group k, which is
+``bos`` or ``cut`` for k = 0, and the ids of group k + 1 but for its last one. So what follows each
+id of a row is an id of one group, and one state of the layers is enough for a row.
+
+Related: the nested decoders of Compound Word (Hsiao et al. 2021) and RQ-Transformer (Lee et al.
+2022).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from musictx.model.cache import Cache, KVCache
+from musictx.model.transformer import MusicTransformer, positions_in_piece
+
+
+class Cascade(nn.Module):
+    """From the state of a group to those of its ids, one after another.
+
+    size   ids in a group;  width  of the network
+
+    ``y_0 = h``; ``y_i = y_(i-1) + f_i(y_(i-1) + x_i)`` with x_i (width) the embedding of the i-th
+    id of the next group, and ``f_i`` a norm and two linear maps with a GELU between.
+    """
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.maps = nn.ModuleList(
+            nn.Sequential(
+                nn.LayerNorm(width),
+                nn.Linear(width, 2 * width),
+                nn.GELU(),
+                nn.Linear(2 * width, width),
+            )
+            for _ in range(size - 1)
+        )
+
+    def forward(self, h: Tensor, x: Tensor) -> Tensor:
+        """States (B, n, size, width): h (B, n, width) of groups, x (B, n, size, width) embeddings,
+        of which the first one of each group, which h has seen, is not used."""
+        states = [h]
+        for i, f in enumerate(self.maps, start=1):
+            states.append(states[-1] + f(states[-1] + x[:, :, i]))
+        return torch.stack(states, 2)
+
+    def new_cache(self, steps: KVCache, capacity: int) -> GroupCache:
+        """An empty cache of up to ``capacity`` ids; ``steps`` is the cache of the layers."""
+        return GroupCache(steps, self.size, capacity)
+
+    def run(
+        self, model: MusicTransformer, ids: Tensor, piece_ids: Tensor | None, cache: Cache | None
+    ) -> tuple[Tensor, list[Any]]:
+        """Normed states (B, T, width) of ``model`` after each of ``ids`` (B, T), and what each
+        feature has read.
+
+        piece_ids  (B, T), -1 for padding, or ``None``; pieces begin at multiples of the group's
+                   size in a row
+        cache      of ids that ``ids`` follow, which takes them
+        """
+        if cache is not None:
+            assert isinstance(cache, GroupCache)
+            return self._step(model, ids, cache)
+        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        if piece_ids is not None:
+            places = positions_in_piece(piece_ids)
+        count, size = ids.shape[1], self.size
+        if pad := -count % size:
+            ids, places = F.pad(ids, (0, pad)), F.pad(places, (0, pad), value=-1)
+            piece_ids = None if piece_ids is None else F.pad(piece_ids, (0, pad), value=-1)
+        x, seen = _embedded(model, ids, ids[:, :0], places)
+        rows = x.unflatten(1, (-1, size))
+        pieces = None if piece_ids is None else piece_ids[:, ::size].contiguous()
+        read = _of_groups(rows, places[:, ::size] == 0)
+        h = _layers(model, read, ids[:, ::size], pieces, None)
+        # What a feature has read is a tuple of tensors (B, T, ...).
+        seen = [type(its)(*(each[:, :count] for each in its)) for its in seen]
+        return self(h, rows).flatten(1, 2)[:, :count], seen
+
+    def _step(
+        self, model: MusicTransformer, ids: Tensor, cache: GroupCache
+    ) -> tuple[Tensor, list[Any]]:
+        """As :meth:`run`, for ``ids`` (B, T) that follow those in ``cache``."""
+        size, count, before = self.size, ids.shape[1], cache.length
+        if before + count > cache.capacity:
+            raise ValueError(
+                f"GroupCache: {before} ids held and {count} more do not fit {cache.capacity}"
+            )
+        places = torch.arange(before, before + count, device=ids.device).expand_as(ids)
+        earlier = cache.ids.to(ids.device)
+        x, seen = _embedded(model, ids, earlier, places)
+        written = before % size  # ids in the row that is being written
+        if cache.row is not None:
+            x = torch.cat([cache.row, x], 1)  # one whole row, or as much as is written of it
+        width = x.shape[1]
+        rows = F.pad(x, (0, 0, 0, -width % size)).unflatten(1, (-1, size))
+        begins = torch.zeros(rows.shape[:2], dtype=torch.bool, device=ids.device)
+        begins[:, 0] = before == 0
+        cached_rows = 0 if before == 0 else 1  # rows whose state is in the cache
+        states = [] if cache.state is None else [cache.state[:, None]]
+        if rows.shape[1] > cached_rows:
+            new = _of_groups(rows, begins)[:, cached_rows:]
+            at = (torch.arange(cached_rows, rows.shape[1], device=ids.device) * size) + before
+            at = at - (size if written == 0 and before else written)
+            firsts = torch.cat([earlier, ids], 1)[:, at]
+            states.append(_layers(model, new, firsts, None, cache.steps))
+        h = torch.cat(states, 1)
+        held = width - count
+        out = self(h, rows).flatten(1, 2)[:, held:width]
+        cache.ids = torch.cat([earlier, ids], 1)
+        cache.state = h[:, -1]
+        last = (width - 1) % size + 1
+        cache.row = rows[:, -1, :last]
+        return out, seen
+
+
+class GroupCache:
+    """Keys and values of the groups so far, and the row of ids that is being written.
+
+    steps     the cache of the layers, one step a group
+    size      ids in a group;  capacity  ids that can be held
+    """
+
+    def __init__(self, steps: KVCache, size: int, capacity: int) -> None:
+        self.steps, self.size, self.capacity = steps, size, capacity
+        self.ids = torch.empty((steps.rows, 0), dtype=torch.int64)
+        self.state: Tensor | None = None
+        self.row: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.steps.rows
+
+    @property
+    def length(self) -> int:
+        return self.ids.shape[1]
+
+    def fork(self, rows: int) -> GroupCache:
+        """A new cache of ``rows`` rows, each a copy of this one's only row."""
+        other = GroupCache(self.steps.fork(rows), self.size, self.capacity)
+        other.ids = self.ids.expand(rows, -1)
+        other.state = None if self.state is None else self.state.expand(rows, -1)
+        other.row = None if self.row is None else self.row.expand(rows, -1, -1)
+        return other
+
+    def select(self, rows: Tensor) -> None:
+        """Row i becomes a copy of what row ``rows[i]`` was; rows (rows,) int64."""
+        self.steps.select(rows)
+        rows = rows.to(self.ids.device)
+        self.ids = self.ids[rows]
+        self.state = None if self.state is None else self.state[rows]
+        self.row = None if self.row is None else self.row[rows]
+
+
+def _layers(
+    model: MusicTransformer,
+    x: Tensor,
+    firsts: Tensor,
+    pieces: Tensor | None,
+    cache: KVCache | None,
+) -> Tensor:
+    """The normed output (B, n, width) of the layers, which read x (B, n, width); firsts (B, n): the
+    first id of each row; pieces (B, n): the piece of each row."""
+    where = model.where(firsts, None, pieces, cache)
+    x = model.position.embed(x, where.queries[1])
+    return model.norm(model.through(x, where, cache))
+
+
+def _embedded(
+    model: MusicTransformer, ids: Tensor, earlier: Tensor, places: Tensor
+) -> tuple[Tensor, list[Any]]:
+    """Embeddings (B, T, width) with what the features add, and what each of them has read."""
+    x, seen = model.embedding(ids), []
+    for feature in model.features:
+        seen.append(feature.read(ids, earlier, places))
+        x = feature.embed(x, seen[-1])
+    return x, seen
+
+
+def _of_groups(x: Tensor, begins: Tensor) -> Tensor:
+    """What the layers read, (B, n, width): of each group the sum of its ids.
+
+    x       (B, n, size, width): rows as above
+    begins  (B, n) bool: where row k opens a piece with ``bos`` or ``cut``, which stands alone
+    """
+    earlier = torch.cat([torch.zeros_like(x[:, :1, 0]), x[:, :-1, 1:].sum(2)], 1)
+    return x[:, :, 0] + earlier.masked_fill(begins[..., None], 0.0)
