@@ -108,6 +108,8 @@ EVERY = (
         about="Compose new music, or continue a primer (musictx continue FILE is the same).",
         examples=(
             "musictx generate seconds=60 render=true",
+            "musictx generate bars=16 tempo=90 meter=3/4 instruments=piano,bass,drums",
+            "musictx continue song.mid bars=8 include_primer=false",
             "musictx generate melody.mid primer_seconds=8 samples=3 seed=7",
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
@@ -196,7 +198,11 @@ EVERY = (
         options="musictx.render.config:RenderConfig",
         run="musictx.render.app:run",
         about="Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
-        examples=("musictx render song.mid", "musictx render *.mid out=rendered"),
+        examples=(
+            "musictx render song.mid",
+            "musictx render song.mid out=song.wav",
+            "musictx render *.mid out=rendered",
+        ),
         positional="files",
         spellings=("convert", "export", "synthesize", "plot"),
     ),
