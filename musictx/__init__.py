@@ -17,9 +17,8 @@ checkers read ``__init__.pyi``, which ``scripts/stub.py`` writes.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
-
-from musictx import lazy
 
 __version__ = "1.0.0"
 
@@ -52,7 +51,9 @@ __all__ = ["__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:
-    return lazy.attribute(__name__, name, _WHERE)
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)
 
 
 def __dir__() -> list[str]:

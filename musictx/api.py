@@ -9,7 +9,6 @@ a :class:`~musictx.errors.UserError` of one sentence. Type checkers and editors 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from musictx import shipped
 from musictx.apps import generate as generating
+from musictx.apps.results import fresh_seed, say
 from musictx.bundle import Bundle, load
 from musictx.chords import is_chart
 from musictx.compose import compose
-from musictx.config import GenerateConfig, TrainConfig
+from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
 from musictx.formats import read
 from musictx.grid import grid_of
@@ -232,8 +232,7 @@ def train(*words: str) -> Path:
     """
     from musictx.apps import train as training
 
-    config: TrainConfig = compose("train", texts("train", words))
-    trained = training.run(config)
+    trained = training.run(compose(texts("train", words)))
     if trained.model is None:
         raise UserError("train: a fast_dev_run leaves no model; leave trainer.fast_dev_run out")
     return trained.model
@@ -285,8 +284,8 @@ def music_of(music: Any, name: str) -> Score:
 def seed_of(seed: Any) -> int:
     """``seed``, or a new one, which is printed."""
     if seed is None:
-        seed = secrets.randbelow(2**31)
-        print(f"seed: {seed}", flush=True)
+        seed = fresh_seed()
+        say(f"seed: {seed}")
     config: GenerateConfig = request("generate", {"seed": seed})
     return config.seed or 0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import numpy as np
 import yaml
@@ -25,43 +25,26 @@ Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
 Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){3}"]
 
 
-@dataclass
-class Tasks:
-    melody: Melody
-
-
-@dataclass
-class Corpus:
-    """The corpus that a model was trained on (``training/report.py``)."""
-
-    name: str
-    path: str | list[str]
-    shards: str
-    programs: dict[str, Program]
-    tasks: Tasks
-
-
-@dataclass
-class NoteLimits:
-    """What is usual in the corpus (:mod:`musictx.data.statistics`)."""
-
-    most_notes: Number
-    density: Number
-    restruck: Number
-    polyphony: Number
-    instruments: list[Program]
-    parts: list[tuple[Program, Number, Pitch, Pitch, Number]]
-
-
-@dataclass
-class Card:
-    """The entries of a card that musictx reads; each may be missing. All others are for people."""
-
-    corpus: Corpus
-    note_limits: NoteLimits
-    drummers: dict[str, list[Drummer]]
-
-
+#: The entries of a card that musictx reads, each of which may be missing, and their types. All
+#: others are for people.
+ENTRIES: dict[str, Any] = {
+    "corpus": {  # on which the model was trained (training/report.py)
+        "name": str,
+        "path": str | list[str],
+        "shards": str,
+        "programs": dict[str, Program],
+        "tasks": {"melody": Melody},
+    },
+    "note_limits": {  # what is usual in it (data/statistics.py)
+        "most_notes": Number,
+        "density": Number,
+        "restruck": Number,
+        "polyphony": Number,
+        "instruments": list[Program],
+        "parts": list[tuple[Program, Number, Pitch, Pitch, Number]],
+    },
+    "drummers": dict[str, list[Drummer]],
+}
 #: What is usual in a part is measured over so many seconds.
 WINDOW_SECONDS = 4.0
 
@@ -102,7 +85,7 @@ class CorpusStats:
 
     @classmethod
     def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
-        """From ``note_limits`` of a card (:class:`NoteLimits`)."""
+        """From ``note_limits`` of a card (:data:`ENTRIES`)."""
         limits = limits or {}
         stats = cls(
             most=limits.get("most_notes"),
@@ -118,20 +101,19 @@ class CorpusStats:
         return stats if programs is None else replace(stats, instruments=frozenset(programs))
 
 
-def check_card(card: Any, where: str, kind: type = Card) -> None:
-    """``UserError`` unless the entries of ``card`` that musictx reads are of their types."""
+def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:
+    """``UserError`` unless the ``entries`` of ``card`` are of their types."""
     if not isinstance(card, dict):
         raise UserError(f"{where}={shown(card)}: expected entries by name")
-    types = get_type_hints(kind, include_extras=True)
-    for entry in fields(kind):
-        value, type_ = card.get(entry.name), types[entry.name]
-        if value is None or (type_ is Corpus and isinstance(value, str)):
+    for name, kind in entries.items():
+        value = card.get(name)
+        if value is None or (name == "corpus" and isinstance(value, str)):
             continue
-        if isinstance(type_, type) and is_dataclass(type_):
-            check_card(value, f"{where}.{entry.name}", type_)
-        elif not _fits(value, type_):
-            raise UserError(f"{where}.{entry.name}={shown(value)}: expected {entry.type}")
-    if kind is Corpus:
+        if isinstance(kind, dict):
+            check_card(value, f"{where}.{name}", kind)
+        elif not _fits(value, kind):
+            raise UserError(f"{where}.{name}={shown(value)}: expected what musictx train writes")
+    if entries is ENTRIES["corpus"]:
         check_import(card.get("name"), f"{where}.name")
 
 

@@ -73,26 +73,26 @@ def estimate(pitches: np.ndarray, *, home: float = 0.0) -> Key | None:
     return Key((origin + best // len(_PROFILES)) % 12, list(_PROFILES)[best % len(_PROFILES)])
 
 
+def _counts(score: Score) -> np.ndarray:
+    """(12,) the notes of each pitch class, drums left out."""
+    return np.bincount(pitched(score)["pitch"] % 12, minlength=12)
+
+
 def best_scale(score: Score) -> np.ndarray:
-    """(12,) bool: the pitch classes of the scale that holds most notes, as :func:`scale_of`."""
-    return scale_of(np.bincount(pitched(score)["pitch"] % 12, minlength=12))
+    """(12,) bool: the pitch classes of the scale, of 12 major and 12 harmonic minor ones, that
+    holds most notes; of equal ones the first, so C major without a note."""
+    return _SCALES[int((_SCALES @ _counts(score)).argmax())]
 
 
-def key_of(counts: np.ndarray) -> tuple[int, bool]:
-    """Pitch class of the keynote of :func:`scale_of`, and whether it is minor."""
-    minor, keynote = divmod(int((_SCALES @ counts).argmax()), 12)
+def key_of(score: Score) -> tuple[int, bool]:
+    """Pitch class of the keynote of :func:`best_scale`, and whether it is minor."""
+    minor, keynote = divmod(int((_SCALES @ _counts(score)).argmax()), 12)
     return keynote, bool(minor)
 
 
-def scale_of(counts: np.ndarray) -> np.ndarray:
-    """(12,) bool: the scale, of 12 major and 12 harmonic minor ones, that holds most of the notes
-    of each pitch class, ``counts`` (12,); of equal ones the first, so C major without a note."""
-    return _SCALES[int((_SCALES @ counts).argmax())]
-
-
-def scale_consistency(score: Score, scale: np.ndarray | None = None) -> float:
-    """The share of notes within ``scale`` (12,) bool, by default :func:`best_scale`. Empty: nan;
-    one note: 1; all pitch classes equally often: 7/12."""
-    counts = np.bincount(pitched(score)["pitch"] % 12, minlength=12)
-    inside = counts[best_scale(score) if scale is None else scale].sum()
+def scale_consistency(score: Score) -> float:
+    """The share of notes within :func:`best_scale`. Empty: nan; one note: 1; all pitch classes
+    equally often: 7/12."""
+    counts = _counts(score)
+    inside = counts[best_scale(score)].sum()
     return float(inside / counts.sum()) if counts.sum() else np.nan

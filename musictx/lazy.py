@@ -1,11 +1,9 @@
-"""Packages whose names are imported when first used, and packages that can be called:
-``musictx.render(...)`` beside ``musictx.render.pianoroll``."""
+"""Packages that can be called: ``musictx.render(...)`` beside ``musictx.render.pianoroll``."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -19,18 +17,10 @@ class _Callable(ModuleType):
         return getattr(module, self.__name__.rpartition(".")[2])(*arguments, **options)
 
 
-def callable_package(name: str, where: str = "musictx.api") -> None:
+def callable_package(name: str, where: str) -> None:
     """Let the package ``name`` be called as the function that it is named after, which stands in
     the module ``where``. Python puts a package where ``musictx`` would otherwise show that
     function."""
     package = sys.modules[name]
     package.__class__ = _Callable
     package.function_stands_in = where  # type: ignore[attr-defined]
-
-
-def attribute(package: str, name: str, modules: Mapping[str, str]) -> Any:
-    """What a ``__getattr__`` of ``package`` gives for ``name``: the object of that name in the
-    module that ``modules`` has for it. Raises ``AttributeError`` for any other name."""
-    if name not in modules:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(modules[name]), name)

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, reduce
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from musictx.errors import ConfigError, shown
 #: The words for true and for false.
 TRUTH = dict.fromkeys(("true", "yes", "on", "1", "y"), True)
 TRUTH |= dict.fromkeys(("false", "no", "off", "0", "n"), False)
+#: A number as it is typed: in the digits 0 to 9, without underscores.
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def request(
@@ -45,16 +48,22 @@ def request(
     begins with the name of the wrong option.
     """
     values: dict[str, Any] = {}
-    nested = _nested(COMMANDS[command].config)
+    config = COMMANDS[command].config
+    nested = _nested(config)
     for name, value in sorted(options.items(), key=lambda one: one[0] not in nested):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
-        for option, one in _single(command, name, value, folders):
+        for option, one in _flattened(command, name, value, folders):
             if option in free_form(command) and not isinstance(value, nested.get(name, ())):
                 # The other values of an option that holds several stay.
                 one = default_of(command, option) | values.get(option, {}) | one
             values[option] = one
-    return _built(COMMANDS[command].config, values)
+    for option in sorted(nested, key=lambda one: -one.count(".")):  # the innermost first
+        fields = {f"{option}.{f.name}": f.name for f in dataclasses.fields(nested[option])}
+        given = {fields[name]: values.pop(name) for name in fields.keys() & values.keys()}
+        if option not in values:
+            values[option] = nested[option](**given)
+    return config(**values)
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
@@ -66,30 +75,33 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     files: list[str] = []
+    free, positional = free_form(command), COMMANDS[command].positional
+    names = [*options_of(command), *parts(command), *groups(command), *free]
     for word in words:
         name, equals, text = word.partition("=")
-        if _is_file(command, word):
+        is_option = bool(equals) and within(full_name(command, name), names)
+        # A file may have "=" in its name.
+        if positional and not is_option and (not equals or os.path.exists(home(word))):
             files.append(word)
         elif not equals:
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx {command} --help lists the options"
             )
-        elif within(name, free_form(command)) and name not in free_form(command):
+        elif within(name, free) and name not in free:
             options[name] = _yaml(name, text)
         else:
             options.pop(name, None)  # the last one counts, also among several names of an option
             options[name] = None if text == "null" else unquoted(text)
     if not files:
         return options
-    option = COMMANDS[command].positional
-    kinds = types_of(options_of(command)[option])
+    kinds = types_of(options_of(command)[positional])
     if len(files) > 1 and not _several(kinds):
         raise ConfigError(
             f"{shown(files[1])}: expected one file, {shown(files[0])} is given already; "
             "options are written name=value"
         )
     alone = len(files) == 1 and kinds[0] == "str"
-    return {option: files[0] if alone else files} | options
+    return {positional: files[0] if alone else files} | options
 
 
 def words(command: str, config: Any) -> list[str]:
@@ -168,15 +180,19 @@ def _of_meaning(command: str, name: str) -> list[str]:
 
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as the type that ``field`` declares: text is parsed, a number of numpy becomes one
-    of Python, ``~`` in the name of a file is expanded. Bounds and levels are checked later, by the
-    dataclass. Raises :class:`ConfigError` about ``name``."""
-    kinds = types_of(field)
+    of Python, ``~`` in the name of a file is expanded. Bounds and the words of levels are checked
+    later, by the dataclass. Raises :class:`ConfigError` about ``name``."""
+    kinds, number = types_of(field), value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if isinstance(value, str) and value == "":
         raise ConfigError(f"{name}=: the value is missing; expected {type_text(field)}")
-    if (value is None and "None" in kinds) or "Any" in kinds or field.metadata.get("level"):
+    if (value is None and "None" in kinds) or "Any" in kinds:
         return value
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()) and isfinite(float(value)):
+        number = float(value)
+    if field.metadata.get("level"):
+        return number
     if field.metadata.get("path"):
         files = _files(name, kinds, value)
         if files is not None:
@@ -204,8 +220,7 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
         value = TRUTH.get(value.lower(), value) if isinstance(value, str) else value
         if isinstance(value, bool):
             return value
-    if {"int", "float"} & {*kinds} and not isinstance(value, bool):
-        number = checks.typed(value) if isinstance(value, str) else value
+    if {"int", "float"} & {*kinds} and not isinstance(number, bool):
         if isinstance(number, float) and "int" in kinds and number.is_integer():
             number = int(number)
         if isinstance(number, int) and "int" not in kinds and abs(number) < 2**53:
@@ -281,24 +296,13 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
 
 
-def _is_file(command: str, word: str) -> bool:
-    """Whether ``word`` is the name of a file: it has no ``=``, or it is an existing file and the
-    text before ``=`` is no option."""
-    name, equals, _ = word.partition("=")
-    if not COMMANDS[command].positional:
-        return False
-    names = [*options_of(command), *parts(command), *groups(command)]
-    is_option = within(full_name(command, name), [*names, *free_form(command)])
-    return not equals or (not is_option and os.path.exists(os.path.expanduser(word)))
-
-
 def within(name: str, options: Collection[str]) -> bool:
     """Whether ``name`` is one of ``options`` or a name below one, such as
     ``tokenizer.params.x`` below ``tokenizer.params``."""
     return name in options or any(name.startswith(f"{option}.") for option in options)
 
 
-def _single(
+def _flattened(
     command: str, name: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
     """Yields (dotted name, converted value) of each single option that ``value`` sets: a group such
@@ -332,7 +336,7 @@ def _single(
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name}={shown(value)}: expected values by their names{presets}")
     for key, one in value.items():
-        yield from _single(command, f"{option}.{key}", one, folders)
+        yield from _flattened(command, f"{option}.{key}", one, folders)
 
 
 @cache
@@ -345,17 +349,6 @@ def _nested(config: type, prefix: str = "") -> dict[str, type]:
             name = f"{prefix}{field.name}"
             dataclasses_by_name |= {name: kind, **_nested(kind, f"{name}.")}
     return dataclasses_by_name
-
-
-def _built(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    given = {}
-    for field in dataclasses.fields(config):
-        kind, name = field.default_factory, f"{prefix}{field.name}"
-        if name in values:
-            given[field.name] = values[name]
-        elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            given[field.name] = _built(kind, values, f"{name}.")
-    return config(**given)
 
 
 def default_of(command: str, option: str) -> Any:

@@ -35,7 +35,10 @@ TOKENIZERS = _present(
 )
 #: Classes for ``corpus.name``.
 CORPORA = _present(
-    {"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"}
+    {
+        "bach": "musictx.chorale.corpora:BachChorales",
+        "jsb": "musictx.chorale.corpora:Published",
+    }
 )
 #: Classes for the names in ``model.features``.
 FEATURES = _present(
@@ -71,7 +74,7 @@ IDIOMS = _present({"notes": "musictx.songs.idiom:BarIdiom"})
 FILLERS = _present(
     {"notes": "musictx.songs.infill:BarFiller", "chorale": "musictx.chorale.app:GapFiller"}
 )
-#: Tokenizer -> the function that composes new pieces with it (``apps.generate.continued``).
+#: Tokenizer -> the function that composes pieces by a form, and loops (``apps.generate.pieces``).
 PIECES = _present({"notes": "musictx.songs.generate:pieces"})
 #: What is accompanied besides melodies -> function (score, options) that says what is to be
 #: composed (``apps.tasks.Task``).
@@ -87,6 +90,8 @@ IN_BARS = _present(
         "distributions": "musictx.songs.measures:DISTRIBUTIONS",
     }
 )
+#: The class that reads many events of a MIDI track at once (``midi/scan.py``).
+SCANNERS = _present({"midi": "musictx.speed.stretches:Stretches"})
 #: Files that are no MIDI -> the module that reads them.
 READERS = _present({"chords": "musictx.songs.chord_files", "notation": "musictx.musicxml"})
 #: Ending of a file name -> function (score, path, **more) that writes a file of sound or a picture;

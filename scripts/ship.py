@@ -28,7 +28,6 @@ import torch
 import yaml
 
 from musictx import bundle, shipped
-from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.data.statistics import of_corpus
 from musictx.errors import UserError
@@ -36,6 +35,7 @@ from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import SLIDE, evaluate
 from musictx.model.features.conditions import Conditions
 from musictx.model.transformer import MusicTransformer
+from musictx.options import parse, request
 from musictx.progress import progress
 from scripts.harness import run
 from scripts.reproduce import steering
@@ -166,8 +166,9 @@ def main(
     card, source = described(name), bundle.load(model)
     measure, dtype = card.pop("measure"), card.pop("dtype", "float16")
     words = [f"{option}={value}" for option, value in more.items()]
-    asked = compose("evaluate", [f"corpus={corpus}"] * bool(corpus) + words).corpus
-    shards = find_shards(asked, source.tokenizer, card=source.card)
+    words += [f"corpus={corpus}"] * bool(corpus)
+    options = request("evaluate", parse("evaluate", words))
+    shards = find_shards(options.corpus, source.tokenizer, card=source.card)
     old = dict(source.card)
     about = dict(old.get("corpus") or {})
     for private in ("path", "shards", "held out"):

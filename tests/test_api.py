@@ -15,12 +15,12 @@ import pytest
 import torch
 
 import musictx
-from musictx import shipped
-from musictx.compose import compose
+from musictx import options, shipped
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.options import request
+from scripts import stub
 from tests.untrained import SMALL, saved
 
 PRIMER = Score([(0.5 * i, 0.5 * i + 0.4, 60 + i, 80, 0, False, 0) for i in range(4)])
@@ -91,7 +91,8 @@ def test_sampling_is_a_preset_a_dict_or_a_dataclass():
     """As on the command line, and no two presets are the same."""
     names = ("free", "safe", "wild", "greedy")
     made = [request("generate", {"sampling": name}).sampling for name in names]
-    assert made == [compose("generate", [f"sampling={name}"]).sampling for name in names]
+    typed = [options.parse("generate", [f"sampling={name}"]) for name in names]
+    assert made == [request("generate", one).sampling for one in typed]
     assert all(one not in made[:place] for place, one in enumerate(made))
     assert made[-1].temperature == 0
     given = request("generate", {"sampling": {"temperatures": {"note_on": 0.5}}}).sampling
@@ -285,3 +286,8 @@ def test_primers_with_a_seed_each_are_continued_as_alone(tmp_path):
     assert [one.score for one in both] == [one.score for one in alone]
     with pytest.raises(UserError, match="seed="):
         musictx.generate(model, seconds=1.0, seed=[1], primer=[tune, tune])
+
+
+def test_the_types_for_editors_are_what_the_dataclasses_make():
+    """Else: python -m scripts.stub. Mypy reads them in public_types.py."""
+    assert stub.STUB.read_text(encoding="utf-8") == stub.text()

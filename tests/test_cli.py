@@ -1,18 +1,29 @@
-"""The command as people meet it: help, exit statuses, lightness."""
+"""The command as people meet it: help, exit statuses, lightness; streams that are full or gone; a
+system without what POSIX alone has."""
 
+from __future__ import annotations
+
+import ast
+import dataclasses
 import glob
+import os
 import shlex
 import subprocess
 import sys
+from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
-from musictx import __version__, cli
+from musictx import __version__, cli, midi
+from musictx.cli import help
+from musictx.compose import compose
 from musictx.config import checks
 from musictx.errors import WriteError
+from musictx.notes import Score
 from musictx.render import app as render
 
 
@@ -55,6 +66,21 @@ def test_help_of_a_command_lists_every_option_with_its_default(command, capsys):
         out = run("train", "--help=all", "position=huang_local", capsys=capsys)[1]
         assert "  position.block " in out
         assert "  position.max_distance " not in out
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_shows_the_defaults_that_a_command_takes(command):
+    made = compose() if command == "train" else cli.COMMANDS[command].config()
+    spoken = cli.COMMANDS[command].aliases()
+    for shown, field in help._options(command, "huang"):
+        # A choice of files, which help lists; what help says in words, since it hangs on init=.
+        if shown not in ("callbacks", "logger", "model.dropout"):
+            value = reduce(getattr, spoken.get(shown, shown).split("."), made)
+            factory = field.default_factory
+            default = field.default if factory is dataclasses.MISSING else factory()
+            assert value == default, shown
+    if command == "train":
+        assert made.position.name == "huang"  # relative attention, not a plain transformer
 
 
 @pytest.mark.parametrize("example", [e for c in cli.COMMANDS.values() for e in c.examples])
@@ -212,3 +238,95 @@ for name in {LEAN.split()!r}:
     importlib.import_module(name)
 """)
     assert done.returncode == 0, done.stderr
+
+
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+COMMAND = f"{sys.executable} -m musictx render tune.mid out=x.png"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    midi.write(Score([(0.0, 1.0, 60, 80, 0, False, 0)]), tmp_path / "tune.mid")
+    return tmp_path
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("streams", [">/dev/full", ">&- 2>&- <&-", "| true"])
+def test_the_file_is_written_whatever_becomes_of_what_is_printed(folder, streams) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} {streams}; exit ${{PIPESTATUS[0]}}"],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0
+    assert (folder / "x.png").stat().st_size > 100
+    assert done.stderr == ""
+
+
+def test_a_mistake_keeps_its_status_where_nobody_listens(folder) -> None:
+    done = subprocess.run(["bash", "-c", f"{COMMAND} wrong=1 2>&-"], cwd=folder, env=ENVIRONMENT)
+    assert done.returncode == 2
+
+
+#: What Windows lacks, but for signals that Lightning asks for by the name of the system.
+MODULES = "fcntl grp posix pwd pty resource syslog termios tty"
+FUNCTIONS = "fork getuid geteuid getpgid killpg setsid mkfifo getloadavg sched_getaffinity"
+SIGNALS = "SIGALRM SIGQUIT setitimer alarm"
+PROGRAM = f"""
+import importlib, os, pkgutil, shutil, signal, subprocess, sys
+import ctypes, multiprocessing, selectors, socket, tempfile, torch, pytorch_lightning, hydra
+for name in {FUNCTIONS.split()!r}:
+    if hasattr(os, name):
+        delattr(os, name)
+for name in {SIGNALS.split()!r}:
+    if hasattr(signal, name):
+        delattr(signal, name)
+for name in {MODULES.split()!r}:
+    sys.modules[name] = None
+import musictx
+from musictx import cli
+for module in pkgutil.walk_packages(musictx.__path__, "musictx."):
+    kernel = module.name.startswith("musictx.speed.fused.")
+    if not kernel and module.name != "musictx.__main__":
+        importlib.import_module(module.name)
+musictx.apps.doctor.SECONDS = 0.1
+for words in (
+    ["--help"],
+    ["chords", "ode_to_joy"],
+    ["prepare", "midi", "corpus.workers=1", "tokenizer=notes"],
+    ["train", "midi", "model=tiny", "trainer.max_steps=1", "out=run", "data.num_workers=0",
+     "callbacks=quiet", "data.batch_size=1", "tokenizer=notes"],
+    ["generate", "model=run/model", "seconds=1", "out=made.mid", "render=true"],
+    ["accompany", "ode_to_joy", "model=song", "out=band.mid"],
+    ["evaluate", "model=run/model", "corpus.path=midi"],
+    ["doctor"],
+):
+    assert cli.main(words) == 0, words
+"""
+
+
+@pytest.mark.slow
+def test_the_command_line_works_without_the_modules_of_posix(tmp_path):
+    (tmp_path / "midi").mkdir()
+    examples = ROOT / "musictx/examples"
+    for n, tune in enumerate(("ode_to_joy", "frere_jacques", "au_clair_de_la_lune")):
+        (tmp_path / f"midi/{n}.mid").write_bytes((examples / f"{tune}.mid").read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600,
+        env=ENVIRONMENT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+
+
+def test_modules_of_posix_are_imported_where_their_absence_is_met():
+    """In a ``try``: never at the top of a module."""
+    for path in (ROOT / "musictx").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [n.name for n in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not set(names) & set(MODULES.split()), path

@@ -1,21 +1,35 @@
-"""Hydra composes train: every file of conf/, what fine-tuning on a folder of music begins with."""
+"""Hydra composes train: every file of conf/, what training on a folder begins with, words of Hydra,
+files of the user's, sweeps."""
 
 import dataclasses
 import itertools
 import json
+import os
+import shutil
 import string
-from functools import reduce
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx import cli, midi, options, shipped
 from musictx import compose as c
-from musictx import midi, shipped
-from musictx.cli import help
-from musictx.commands import COMMANDS, groups
-from musictx.compose import finetuning, words
-from musictx.errors import ConfigError
+from musictx.apps.train import Trained
+from musictx.attention import positions
+from musictx.attention.positions import PositionScheme
+from musictx.commands import groups
+from musictx.compose import finetuning
+from musictx.compose.words import normalise, quote, split
+from musictx.config import SamplingConfig
+from musictx.config.position import HuangConfig
+from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
 from musictx.tokens.build import build
 
@@ -30,37 +44,23 @@ def files_of_conf():
 
 @pytest.mark.parametrize("named", files_of_conf(), ids=" ".join)
 def test_every_file_under_conf_composes_and_only_sets_declared_options(named):
-    c.compose("train", named)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_the_defaults_that_a_command_takes(command):
-    made, spoken = c.compose(command), COMMANDS[command].aliases()
-    for shown, field in help._options(command, "huang"):
-        # A choice of files, which help lists; what help says in words, since it hangs on init=.
-        if shown not in ("callbacks", "logger", "model.dropout"):
-            value = reduce(getattr, spoken.get(shown, shown).split("."), made)
-            factory = field.default_factory
-            default = field.default if factory is dataclasses.MISSING else factory()
-            assert value == default, shown
-    if command == "train":
-        assert made.position.name == "huang"  # relative attention, not a plain transformer
+    c.compose(named)
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.text(st.sampled_from(string.printable.strip() + " "), min_size=1, max_size=12))
 def test_any_printable_file_name_survives(name):
     prefixed = "d/" + name
-    assert c.compose("train", [f"out={prefixed}"]).out == prefixed
-    assert words.normalise([f"out={prefixed}"], sweep=True) == [
-        f"out={','.join(map(words.quote, words.split(prefixed)))}"
+    assert c.compose([f"out={prefixed}"]).out == prefixed
+    assert normalise([f"out={prefixed}"], sweep=True) == [
+        f"out={','.join(map(quote, split(prefixed)))}"
     ]
 
 
 def test_an_error_leaves_hydra_ready_for_the_next_call():
     with pytest.raises(ConfigError):
-        c.compose("train", ["seed=abc"])
-    assert c.compose("train", ["seed=5"]).seed == 5
+        c.compose(["seed=abc"])
+    assert c.compose(["seed=5"]).seed == 5
 
 
 def corpus(folder, *programs, beats=False):
@@ -74,33 +74,41 @@ def corpus(folder, *programs, beats=False):
     return str(folder)
 
 
+def prepared(word):
+    """The tokens in which ``musictx prepare WORD`` writes."""
+    given, _ = finetuning.prepare_options(options.parse("prepare", [word]))
+    return options.request("prepare", given).tokenizer
+
+
 def test_your_own_piano_music_begins_with_the_piano_model(tmp_path):
     path = f"corpus.path={corpus(tmp_path, 0, 1, 7, 0, 56)}"  # four of five are pianos'
     words = [path, "data.batch_size=3"]
-    made = c.compose("train", words)
+    made = c.compose(words)
     assert (made.init, made.optim.name, made.data.batch_size) == ("piano", "muon", 3)
-    assert made == c.compose("train", [*words, "experiment=own", "init=piano"])
+    assert made == c.compose([*words, "experiment=own", "init=piano"])
     assert "piano" in finetuning.train_words(words)[1]
-    assert c.compose("prepare", [path]).tokenizer.low == 21
-    nothing = c.compose("train", [*words, "init=null"])
+    assert prepared(path).low == 21
+    nothing = c.compose([*words, "init=null"])
     assert nothing.init is None
     assert nothing.optim.name == "adamw"
     for decided in ("model=tiny", "model.width=64", "tokenizer=ensemble", "trainer=gpu",
                     "position=rotary", "corpus=maestro"):  # fmt: skip
         assert finetuning.train_words([*words, decided]) == ([*words, decided], None)
-    assert c.compose("train", ["corpus=bach"]).init is None
+    assert c.compose(["corpus=bach"]).init is None
 
 
 def test_music_on_beats_begins_with_the_song_model(tmp_path):
     songs = corpus(tmp_path / "songs", 0, None, 24, 24, beats=True)
-    assert c.compose("train", [f"corpus.path={songs}"]).init == "song"
+    assert c.compose([f"corpus.path={songs}"]).init == "song"
     assert "song" in finetuning.train_words([f"corpus.path={songs}"])[1]
-    prepared = c.compose("prepare", [f"corpus.path={songs}"]).tokenizer
+    tokens = prepared(f"corpus.path={songs}")
     stored = json.loads((shipped.models()["song"] / "tokenizer.json").read_text("utf-8"))
-    tokens = build(**stored["config"]).events
-    assert build(**dataclasses.asdict(prepared)).fingerprint == tokens.fingerprint
+    assert (
+        build(**dataclasses.asdict(tokens)).fingerprint
+        == build(**stored["config"]).events.fingerprint
+    )
     for several in ([songs], f"[{songs}]"):
-        assert c.compose("prepare", [f"corpus.path=[{songs}]"]).tokenizer == prepared
+        assert prepared(f"corpus.path=[{songs}]") == tokens
         assert finetuning.prepare_options({"corpus.path": several})[1] is not None
     asked = {"corpus.path": songs, "tokenizer": "performance"}
     assert finetuning.prepare_options(asked) == (asked, None)
@@ -110,7 +118,7 @@ def test_other_music_begins_with_nothing_and_a_line_gives_the_reason(tmp_path):
     band, piano = corpus(tmp_path / "a", 0, None, 24, 24), corpus(tmp_path / "b, c", 0)
     (tmp_path / "a/broken.mid").write_bytes(b"MThd")
     words = [f"corpus.path={band}"]
-    assert c.compose("train", words).init is None
+    assert c.compose(words).init is None
     given, line = finetuning.train_words(words)
     assert given == words
     assert "75 % of the notes in 4 files" in line
@@ -121,3 +129,261 @@ def test_other_music_begins_with_nothing_and_a_line_gives_the_reason(tmp_path):
     given, line = finetuning.train_words(sweep)
     assert given == sweep
     assert "different kinds" in line
+
+
+TINY = ["model=tiny", "corpus=bach"]
+
+
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """The configurations that commands ran with, in an empty folder."""
+    seen = []
+
+    def runs(command, config):
+        seen.append(config)
+        if getattr(config, "seed", 0) == 13:
+            raise UserError("seed=13: expected luck")
+        loss = 1.0 / (1 + getattr(config, "seed", 0))
+        return Trained(Path("runs/x/model"), loss, 1234)
+
+    monkeypatch.setattr(cli, "_run", runs)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def left() -> list[str]:
+    return sorted(str(p) for p in Path().rglob("*"))
+
+
+class Mine(PositionScheme):
+    """A position scheme outside of the package."""
+
+    def __init__(self, sizes, *, radius):
+        super().__init__(sizes)
+        self.radius = radius
+
+
+MINE = f"{__name__}:Mine"
+
+
+@pytest.fixture
+def own_files(monkeypatch):
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Mine.__module__])
+    write(
+        "my/experiment/mine.yaml",
+        "# @package _global_\ndefaults:\n  - override /model: slim\n  - override /position: mine\n"
+        "seed: 4\noptim:\n  lr: 0.5\n",
+    )
+    write("my/model/slim.yaml", "layers: 1\nwidth: 8\nheads: 2\n")
+    write("my/position/mine.yaml", f"_target_: {MINE.replace(':', '.')}\nradius: 3\nperiods: [4]\n")
+    write("my/position/near.yaml", "defaults:\n  - huang\nmax_distance: 7\n")
+    write("my/plan.yaml", "defaults:\n  - train\n  - _self_\nseed: 9\n")
+    write("my/alone.yaml", "seed: 9\n")
+    write("my/model/broken.yaml", "layers: [\n")
+    Path("my/model/bytes.yaml").write_bytes(b"layers: \xff\n")
+    write("my/model/number.yaml", "5\n")
+    write("my/model/header.yaml", "# @package\nlayers: 1\n")
+    write("my/model/wrong.yaml", "layres: 2\n")
+    write("my/hparams/wide.yaml", "# @package _global_\nmodel:\n  width: 64\n")
+
+
+def test_yaml_and_schemes_of_ones_own_compose(ran, own_files, capsys):
+    search = f"hydra.searchpath=[file://{os.getcwd()}/my]"
+    for flag in (["-cd", "my"], ["--config-dir=my"], [search]):
+        assert cli.main(["train", *flag, "experiment=mine", "corpus=bach"]) == 0
+        assert (ran[-1].model.width, ran[-1].seed, ran[-1].optim.lr) == (8, 4, 0.5)
+        assert _radius(ran[-1]) == 3
+    for words, value in (
+        (["position=mine", "position.radius=5"], lambda c: c.position["radius"] == 5),
+        (["position=near", "position.shared=true"],
+         lambda c: c.position == HuangConfig(max_distance=7, shared=True)),
+        (["+hparams=wide"], lambda c: c.model.width == 64),
+        (["--config-name", "plan"], lambda c: c.seed == 9),
+    ):  # fmt: skip
+        assert cli.main(["train", "-cd", "my", *words, *TINY]) == 0
+        assert value(ran[-1]), words
+    for named in (f"position._target_={MINE.replace(':', '.')}", f"position.name={MINE}"):
+        assert cli.main(["train", named, "position.radius=5", *TINY]) == 0
+        assert _radius(ran[-1]) == 5
+    os.mkdir("midi")  # the file says how to begin: experiment=own does not come on top of it
+    assert cli.main(["train", "-cd", "my", "--config-name", "plan", "corpus.path=midi"]) == 0
+    assert ran[-1].init is None
+    for words, name in (
+        (["-cd", "my", "--config-name", "alone"], "train among its defaults"),
+        (["position.radius=2", *TINY], "position.radius:"),
+    ):
+        assert cli.main(["train", *words]) == 2
+        assert name in capsys.readouterr().err
+
+
+def _radius(config):
+    scheme = positions.build(config.position, heads=2, head_dim=4, width=8)
+    assert isinstance(scheme, Mine)
+    return scheme.radius
+
+
+def test_a_preset_of_ones_own_where_hydra_has_no_part(ran, own_files, capsys):
+    write("my/sampling/mine.yaml", "temperature: 0.5\nlow: C2\n")
+    words = ["generate", "-cd", "my", "sampling=mine", "top_p=0.3", "low=C3", "seed=1"]
+    assert cli.main(words) == 0
+    assert ran[0].sampling == SamplingConfig(temperature=0.5, low="C3", top_p=0.3)
+    for text, name in (
+        ("low: [\n", "mine.yaml"),
+        ("- 5\n", "my/sampling/mine.yaml"),
+        ("lowe: C2\n", "sampling.lowe"),
+        ("top_p: soon\n", "sampling.top_p=soon"),
+    ):
+        write("my/sampling/mine.yaml", text)
+        assert cli.main(words) == 2
+        assert name in capsys.readouterr().err
+
+
+def test_mistakes_in_them_are_one_sentence(ran, own_files, capsys):
+    for words, name in {
+        "model=broken": "broken.yaml", "model=wrong": "model.layres: ",
+        "model=slimm": "model=slimm",
+        "position=mine position.radius=[1": "position.radius=[1",
+        "model=bytes": "'utf-8' codec",
+        "model=number": "Invalid loaded object", "model=header": "Expected header",
+        "--config-name nothing": "'nothing'",
+    }.items():  # fmt: skip
+        assert cli.main(["train", "-cd", "my", "corpus=bach", *words.split()]) == 2
+        err = capsys.readouterr().err
+        assert name in err
+        assert err.count("\n") == 1
+    assert not ran
+
+
+def test_a_sweep_takes_words_literally_and_ends_with_a_table(ran, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("midi", "my midi (live), 2"):
+        Path(name).mkdir()
+    words = ["corpus.path=~/midi,'my midi (live), 2'", "seed=1,3", "optim.betas=[0.9,0.95]"]
+    assert cli.main(["train", "-m", *words]) == 0
+    assert [(c.corpus.path, c.seed) for c in ran] == [
+        (f"{tmp_path}/midi", 1),
+        (f"{tmp_path}/midi", 3),
+        ("my midi (live), 2", 1),
+        ("my midi (live), 2", 3),
+    ]
+    assert {c.out for c in ran} == {None}  # by their own names in runs/
+    printed = capsys.readouterr().out.splitlines()
+    table = [line for line in printed if not line.startswith("start ")]
+    seeds = table.index("mean and standard deviation over seeds:")
+    sd = f"{0.25 / 2**0.5:.4f}"
+    assert [line.split()[:4] for line in table[seeds + 1 :]] == [["0.3750", sd, "2", "seeds"]] * 2
+    assert "optim" not in "".join(table)
+    assert "seed=3" in table[1]
+    assert "1,234 steps" in table[1]
+    del table[seeds:]
+    assert table[0].startswith("validation loss, best first (multirun/")
+    assert [line.split()[0] for line in table[1:]] == ["0.2500"] * 2 + ["0.5000"] * 2
+    (rows,) = Path("multirun").rglob("results.csv")
+    assert rows.read_text().startswith(
+        "run,loss,steps,model,options,error\n1,0.25,1234,runs/x/model,"
+    )
+    assert sorted(p.name for p in rows.parent.iterdir()) == ["multirun.yaml", "results.csv"]
+
+
+def test_each_run_of_a_sweep_can_have_a_folder(ran):
+    words = ["hydra.sweep.dir=S", "hydra.sweep.subdir=seed-${seed}"]
+    Path("S/mine").mkdir(parents=True)  # an empty folder that was there stays
+    assert cli.main(["train", "--multirun", "seed=1,2", *words, *TINY]) == 0
+    assert [c.out for c in ran] == ["S/seed-1", "S/seed-2"]
+    assert left() == ["S", "S/mine", "S/multirun.yaml", "S/results.csv"]
+
+
+def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsys):
+    assert cli.main(["train", "-m", "seed=13,1", *TINY]) == 2
+    out, err = capsys.readouterr()
+    assert err == "musictx: seed=13: expected luck (run 0 of the sweep)\n"
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["0.5000", "nan"]
+    shutil.rmtree("multirun")
+    for kept in ([], ["multirun/mine"]):
+        Path(*kept).mkdir(parents=True, exist_ok=True)
+        assert cli.main(["train", "-m", "model.heads=7,9", *TINY]) == 2
+        assert "model.heads=7: expected a divisor" in capsys.readouterr().err
+        assert not Path("multirun").exists() or left() == ["multirun", *kept]
+
+
+def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]))
+    before = list(sys.argv)
+    assert cli.main(["train", "-m", "seed=1,2", "hydra.sweep.dir=S", *TINY]) == 0
+    assert seen[1] == ["train", "seed=2", *TINY, "out=S/1"]
+    assert (
+        cli.main(seen[1] + ['hydra.run.dir="."', "hydra.job.name=rank", "hydra.output_subdir=null"])
+        == 0
+    )
+    assert seen[2][:3] == ["train", "seed=2", "model=tiny"]
+    assert sys.argv == before
+
+
+def test_out_names_the_run_folder_and_hydra_that_of_a_sweep(ran, capsys):
+    assert cli.main(["train", "hydra.run.dir=here", *TINY]) == 2
+    assert "out= names the run" in capsys.readouterr().err
+    assert cli.main(["train", "-m", "hydra.sweep.dir=other", "out=there", *TINY]) == 2
+    assert "both name the run folder" in capsys.readouterr().err
+    assert not left()
+    assert cli.main(["evaluate", "hydra.run.dir=here"]) == 2
+    assert "hydra.run.dir: no such option of musictx evaluate" in capsys.readouterr().err
+
+
+def test_plus_and_tilde(ran):
+    assert cli.main(["train", "+seed=3", "++optim.lr=0.1", "+experiment=quick", *TINY]) == 0
+    assert (ran[0].seed, ran[0].optim.lr, ran[0].model.layers) == (3, 0.1, 2)
+    assert cli.main(["train", "~experiment", *TINY]) == 0
+    assert cli.main(["prepare", "tokenizer.name=my:Own", "tokenizer.params.use_chords=true"]) == 0
+    assert ran[-1].tokenizer.params == {"use_chords": True}
+    assert cli.main(["train", "~experimnt", *TINY]) == 2
+
+
+class Twice(Sweeper):
+    """The smallest sweeper that looks at what a run returns, as Optuna's does."""
+
+    losses: ClassVar[list[float]] = []
+
+    def setup(self, *, hydra_context, task_function, config):
+        self.config = config
+        from hydra.core.plugins import Plugins
+
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments):
+        seed = 1
+        for number in range(2):
+            (done,) = self.launcher.launch([[*arguments, f"seed={seed}"]], number)
+            assert isinstance(done.return_value, float)
+            Twice.losses.append(done.return_value)
+            seed = round(1 / done.return_value) + 5  # from the result to the next question
+
+
+def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
+    Twice.__module__ = "hydra_plugins.twice"  # Hydra looks there alone
+    plugins = SimpleNamespace(twice=SimpleNamespace(Twice=Twice), __path__=[], __name__="")
+    monkeypatch.setitem(sys.modules, "hydra_plugins", plugins)
+    monkeypatch.setitem(sys.modules, "hydra_plugins.twice", plugins.twice)
+    Plugins.instance().register(Twice)
+    ConfigStore.instance().store(
+        group="hydra/sweeper", name="twice", node={"_target_": f"{Twice.__module__}.Twice"}
+    )
+    assert cli.main(["train", "-m", "hydra/sweeper=twice", *TINY]) == 0
+    assert [c.seed for c in ran] == [1, 7]
+    assert Twice.losses == [0.5, 0.125]
+    assert "0.1250  " in capsys.readouterr().out
+    for words, part in (
+        (["hydra/sweeper=twice"], "-m"),
+        (["-m", "hydra/sweeper=ax"], "sweeper/ax"),
+    ):
+        assert cli.main(["train", *words, *TINY]) == 2
+        err = capsys.readouterr().err
+        assert part in err
+        assert err.count("\n") == 1

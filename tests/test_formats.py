@@ -15,7 +15,7 @@ from musictx.config import Limits
 from musictx.errors import MidiError, MusicXmlError, ReadError, UserError
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, file
-from tests.test_musicxml import GOOD, mxl
+from tests.musicxml.test_document import GOOD, mxl
 
 ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
 

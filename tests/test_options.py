@@ -6,7 +6,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +16,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from musictx import cli, config, formats
+from musictx import compose as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of, parts
-from musictx.compose import compose
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
@@ -56,6 +58,11 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     if "int" in kinds and not {"float", "bool"} & {*kinds}:
         wrong.append(f"{name}=1.5")
     return wrong
+
+
+def compose(command: str, typed: Sequence[str] = ()) -> Any:
+    """The options of a command line."""
+    return hydra.compose(typed) if command == "train" else request(command, parse(command, typed))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -20,8 +20,8 @@ NAMES = ["chorale", "evaluate", "live", "mcp", "render", "musicxml", "songs", "s
 #: Its tables.
 TABLES = {name: table for name, table in vars(registry).items() if isinstance(table, dict)}
 TABLES = {name: table for name, table in TABLES.items() if name.isupper()}
-#: What is run without components: imports and help; without any of them also prepare, one step of
-#: training, likelihood and music.
+#: What is run without components: imports and help; without any of them also music, prepare, one
+#: step of training and likelihood.
 PROGRAM = """
 import contextlib, importlib, io, pathlib, pkgutil, sys
 import musictx
@@ -73,10 +73,9 @@ def music_without_bars():
 run("--help")
 for command in cli.COMMANDS:
     run(command, "--help=all")
-if "songs" in sys.argv[1:]:
-    music_without_bars()
 if set(sys.argv[1:]) != set(pathlib.Path("components").read_text().split()):
     sys.exit()
+music_without_bars()
 for number in range(6):
     notes = [(n / 4, n / 4 + 0.2, 60 + (n * number) % 12, 80, 0, False, 0) for n in range(90)]
     midi.write(Score(notes), f"midi/{number}.mid")

@@ -15,7 +15,6 @@ import musictx
 import musictx.commands
 from musictx import api, cli, formats, options
 from musictx.chorale import app as chorale
-from musictx.compose import compose
 from musictx.config.checks import options as options_of
 from musictx.config.levels import LEVELS
 from musictx.mcp import work
@@ -108,7 +107,8 @@ def _page(command, given):
 def test_every_way_in_makes_the_same_configuration(command, name, value, monkeypatch, tmp_path):
     asked = {name: value}
     given = NEEDED.get(command, {}) | asked
-    typed = compose(command, [f"{n}={_word(v)}" for n, v in given.items()])
+    words = [f"{n}={_word(v)}" for n, v in given.items()]
+    typed = options.request(command, options.parse(command, words))
     assert typed == options.request(command, given)
     assert typed != options.request(command, NEEDED.get(command, {})) or name in ("begin", "end")
     assert options.request(command, options.parse(command, options.words(command, typed))) == typed
@@ -117,8 +117,8 @@ def test_every_way_in_makes_the_same_configuration(command, name, value, monkeyp
     wish, page = _page(command, given)
     assert page == replace(typed, model=page.model, seed=3)
     verb, *line = shlex.split(command_line(wish, page))[1:]
-    again = compose("generate" if verb == "continue" else verb, line)
-    assert again == page
+    verb = "generate" if verb == "continue" else verb
+    assert options.request(verb, options.parse(verb, line)) == page
 
     spoken = {n.rpartition(".")[2]: v for n, v in given.items()}
     tool = "continue" if command == "generate" else command

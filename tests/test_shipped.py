@@ -95,7 +95,7 @@ def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, 
         return saved(tmp_path / "runs" / tokens / "model", tokens={"name": tokens}, context=64)
 
     def taken(request):
-        return choose(request), capsys.readouterr().out
+        return choose(request.model, request.tokenizer), capsys.readouterr().out
 
     harmonising = HarmoniseConfig(melody="ode_to_joy")
     chorale = shipped.models()["chorale"]

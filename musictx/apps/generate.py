@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
-from musictx.config import GenerateConfig
+from musictx.config import GenerateConfig, Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
@@ -120,25 +120,53 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     After Ctrl-C unfinished pieces are written, too. Several primers are continued one after the
     other; the errors of all are raised together at the end.
     """
-    primers = _primers(config.primer)
-    if len(primers) < 2:
-        yield from _of_one(replace(config, primer=next(iter(primers), None)), notice)
-        return
-    if config.seed is None:
+    names = _primers(config.primer)
+    if len(names) > 1 and config.seed is None:
         config = replace(config, seed=fresh_seed())
         notice(f"seed: {config.seed}")
+    form = config.form is not None
+    in_bars = form or config.bars is not None
+    open_ended = in_bars or config.tokens is not None
+    length = config.seconds or (None if open_ended else USUAL_SECONDS)
     failed: list[str] = []
-    for index, primer in enumerate(primers):
+    for index, name in enumerate(names or [None]):
         try:
-            for result in _of_one(replace(config, primer=primer), notice):
-                yield replace(result, number=index * config.samples + result.number)
+            score = None if name is None else _music(name, config.limits, config.repeats, notice)
+            if score is None and config.quantise != "none":
+                raise UserError(
+                    f"quantise={config.quantise}: a new piece has no tempo to keep to; give a "
+                    "primer"
+                )
+            planned = in_bars or bool(config.plan)
+            beats = planned if score is None else form or grid_of(score).on_beats
+            work = Work.of(config, name, notice, on_beats=beats, done="continued")
+            primer = primer_of(work.bundle, score, config, name or "")
+            free = not on_beats(work.bundle, config.quantise)
+            notated = not free and (score is None or formats.has_notation(score))
+            instead = "give a primer that keeps to its beats, with quantise=16"
+            check_notation(config.out, notated, instead)
+            if score is not None and primer.score is not None:
+                _notices(work.bundle.tokenizer, score, primer.score, free, notice)
+            with progress("generating", "seconds", length) as update:
+                takes = pieces(
+                    work.bundle,
+                    [primer],
+                    [score],
+                    config,
+                    seeds=[work.seed],
+                    progress=lambda _, seconds: update(seconds),
+                )
+                for number, sample in takes:
+                    result = work.write(number, sample, new_notes(sample), sample.remark)
+                    yield replace(result, number=index * config.samples + number)
         except UserError as error:
-            if error.status != UserError.status:  # such as a full disk, which concerns all files
+            # One file is no reason to leave the others; a full disk concerns them all.
+            if len(names) < 2 or error.status != UserError.status:
                 raise
             failed.append(str(error))
     if failed:
         why = "; ".join(dict.fromkeys(failed))
-        raise UserError(f"{len(failed)} of {len(primers)} files not continued: {why}")
+        raise UserError(f"{len(failed)} of {len(names)} files not continued: {why}")
 
 
 def _primers(primer: str | list[str] | None) -> list[str]:
@@ -156,51 +184,25 @@ def _primers(primer: str | list[str] | None) -> list[str]:
     return files
 
 
-def _of_one(config: GenerateConfig, notice: Notice) -> Iterator[Result]:
-    """:func:`results` of one primer, or of none."""
-    score, name = None, config.primer
-    assert not isinstance(name, list)
-    if name is not None:
-        score = read_music(
-            name,
-            "primer",
-            "to continue",
-            config.limits,
-            repeats=config.repeats,
-            notice=notice,
-        )
-    in_bars = config.bars is not None or config.form is not None or bool(config.plan)
-    beats = in_bars if score is None else grid_of(score).on_beats or config.form is not None
-    work = Work.of(config, name, notice, on_beats=beats, done="continued")
-    bundle = work.bundle
-    primer = primer_of(bundle, score, config, name or "")
-    if primer.score is not None and on_beats(bundle, config):
-        notice_of_beats(primer.score, notice)
-    if score is None and config.quantise != "none":
-        raise UserError(
-            f"quantise={config.quantise}: a new piece has no tempo to keep to; give a primer"
-        )
-    free = not on_beats(bundle, config)
-    notated = not free and (score is None or formats.has_notation(score))
-    instead = "give a primer that keeps to its beats, with quantise=16"
-    check_notation(config.out, notated, instead)
-    if free and score is not None and timeline.on_grid(score):
+def _music(name: str, limits: Limits, repeats: bool, notice: Notice) -> Score:
+    return read_music(name, "primer", "to continue", limits, repeats=repeats, notice=notice)
+
+
+def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, notice: Notice) -> None:
+    """What the user should know about a file that is continued, ``score``, and the part of it that
+    the model reads, ``primer``; ``free``: the new music does not keep to beats."""
+    if not free:
+        notice_of_beats(primer, notice)
+    elif timeline.on_grid(score):
         notice(
             "your primer keeps to beats; this model counts in seconds, so its notes will lie off "
             "your grid: quantise=16 puts them on sixteenths"
         )
-    if primer.score is not None and bundle.tokenizer.merged(primer.score):
+    if tokenizer.merged(primer):
         notice(
             "several tracks of your primer are one instrument to this model: its notes go to the "
             "one whose notes lie nearest"
         )
-    unknown = config.bars is not None or config.form is not None or config.tokens is not None
-    length = config.seconds or (None if unknown else USUAL_SECONDS)
-    with progress("generating", "seconds", length) as update:
-        more = {"seeds": [work.seed], "progress": lambda _, seconds: update(seconds)}
-        takes = pieces(bundle, [primer], [score], config, **more)
-        for number, sample in takes:
-            yield work.write(number, sample, new_notes(sample), sample.remark)
 
 
 def primer_of(
@@ -214,7 +216,7 @@ def primer_of(
             raise UserError("include_primer=false: expected with a primer; give primer=FILE")
         if seconds is not None:
             raise UserError(f"primer_seconds={seconds:g}: expected with a primer; give primer=FILE")
-        return Primer(plan=idiom.of(bundle.tokenizer).plan(bundle, request))
+        return Primer(plan=idiom.of(bundle.tokenizer).plan(bundle, request.plan))
     for option, value in request.plan.items():
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
@@ -223,7 +225,7 @@ def primer_of(
             f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
             + "".join(f"; did you mean `musictx {c} {name}`?" for c in _commands(tokenizer))
         )
-    if on_beats(bundle, request):
+    if on_beats(bundle, request.quantise):
         music = in_time(music)
     score = parts.as_trained(bundle, music, parts.lent(bundle, music))
     name = name if name == "primer" else f"primer={name}"
@@ -243,32 +245,20 @@ def pieces(
     primers: Sequence[Primer],
     files: Sequence[Score | None],
     request: GenerateConfig,
-    **more: Any,
-) -> Iterator[tuple[int, Sample]]:
-    """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
-    ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
-    other arguments are those of :func:`~musictx.sampling.composer.continuations`, ``seeds`` one
-    number a primer."""
-    path = registry.PIECES.get(bundle.tokenizer.name)
-    if path is None and request.form is not None:
-        raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
-    compose: Callable[..., Iterator[tuple[int, Sample]]]
-    compose = continued if path is None else registry.load(path)
-    return compose(bundle, primers, files, request, **more)
-
-
-def continued(
-    bundle: Bundle,
-    primers: Sequence[Primer],
-    files: Sequence[Score | None],
-    request: GenerateConfig,
     *,
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """:func:`pieces` for any tokenizer: continuations of ``primers``."""
-    samples = request.samples
-    values = controls_of(request)
+    """(number, sample) as each is done: ``samples`` of the first of ``primers``, by the first of
+    ``seeds``, then those of the second; ``files`` are the music that the primers are from. The
+    other arguments are those of :func:`~musictx.sampling.composer.continuations`."""
+    path = registry.PIECES.get(bundle.tokenizer.name)
+    if request.form is not None and path is None:
+        raise UserError(f"form={request.form}: {counts_no_bars(bundle.tokenizer)}")
+    if path is not None and (request.form is not None or request.loop):
+        yield from registry.load(path)(bundle, primers, files, request, seeds=seeds, **more)
+        return
+    samples, values = request.samples, controls_of(request)
     steers = [steering(bundle, values, request.guidance, like=one.score) for one in primers]
     takes = continuations(
         bundle,

@@ -82,7 +82,7 @@ class Filler:
         if not has_controls(bundle.tokenizer):
             raise UserError(f"model: {unable(bundle.tokenizer)}")
         self.bundle, self.request, self.values = bundle, request, controls_of(request)
-        in_time = on_beats(bundle, request)
+        in_time = on_beats(bundle, request.quantise)
         self.task = task.in_time() if in_time else task
         self.check()
 
@@ -355,7 +355,7 @@ def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Ite
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
     done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
-    beats = on_beats(work.bundle, config)
+    beats = on_beats(work.bundle, config.quantise)
     if beats:
         task = task.in_time()
         notice_of_beats(task.score, notice)

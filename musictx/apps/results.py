@@ -13,7 +13,7 @@ import numpy as np
 
 from musictx import files, formats, registry, shipped
 from musictx.bundle import Bundle, load
-from musictx.config.composing import Composing, Steered, Written
+from musictx.config.composing import ModelFolder, Written
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.grid import grid_of, without_beats
@@ -88,9 +88,9 @@ def read_music(
     return score
 
 
-def on_beats(bundle: Bundle, request: Steered) -> bool:
-    """Whether new music keeps to beats: by its tokens, or because ``request`` asks for a grid."""
-    return bundle.tokenizer.beats or request.quantise != "none"
+def on_beats(bundle: Bundle, quantise: str) -> bool:
+    """Whether new music keeps to beats: by its tokens, or because ``quantise`` names a grid."""
+    return bundle.tokenizer.beats or quantise != "none"
 
 
 def check_notation(out: str, beats: bool, instead: str) -> None:
@@ -111,19 +111,21 @@ def notice_of_beats(score: Score, notice: Notice) -> None:
         notice(f"beats: found by the notes, about {pace:.0f} a minute, {quarters} in a bar")
 
 
-def choose(config: Composing, notice: Notice = say, on_beats: bool = False) -> Path:
-    """The model folder that ``config`` names, or else the one that :func:`.shipped.find_latest`
-    chooses for the command and for music ``on_beats`` or not; ``notice`` is called with the choice.
-    """
-    where = chosen(config.model.path, config.tokenizer, on_beats=on_beats)
-    if config.model.path is not None:
+def choose(
+    model: ModelFolder, tokenizer: str | None, notice: Notice = say, on_beats: bool = False
+) -> Path:
+    """The folder that ``model`` names, or else the one that :func:`.shipped.find_latest` chooses
+    for the command, which may need a ``tokenizer``, and for music ``on_beats`` or not; ``notice``
+    is called with the choice."""
+    where = chosen(model.path, tokenizer, on_beats=on_beats)
+    if model.path is not None:
         return where
     ours = {folder: name for name, folder in shipped.models().items()}
     if where not in ours:
         notice(f"model: {where}, the newest")
         return where
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
-    more = f" (or {', '.join(others)})" if others and config.tokenizer is None else ""
+    more = f" (or {', '.join(others)})" if others and tokenizer is None else ""
     why = " and counts in beats, as this music does" if ours[where] == shipped.ON_BEATS else ""
     terms = ", not for commercial use" if ours[where] in shipped.NON_COMMERCIAL else ""
     notice(f"model: {ours[where]}, which comes with musictx{why}{terms}{more}")
@@ -182,7 +184,7 @@ class Work:
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "
                 "leave it out"
             )
-        where = choose(config, notice, on_beats)
+        where = choose(config.model, config.tokenizer, notice, on_beats)
         seed = fresh_seed() if config.seed is None else config.seed
         stem = Path(config.out) / file_name(source or where, done, seed)
         files.check_writable(stem.parent.parent if is_file(stem.parent) else stem.parent, "out")

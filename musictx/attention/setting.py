@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.terms import Blocks, Positions, Span, Terms
+from musictx.attention.terms import Positions, Span, Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,24 +36,11 @@ class Setting:
     dropout: float = 0.0
     hidden: Tensor | None = None
 
-    @property
-    def offset(self) -> int:
-        """For consecutive positions: query i has the position of key ``offset + i``, even if there
-        is no such key."""
-        at, over = self.query_positions[0], self.key_positions[0]
-        assert isinstance(at, Span)
-        assert isinstance(over, Span)
-        return at.start - over.start
-
     def same_piece(self) -> Tensor | None:
         """Which query and key are of one piece: bool (B, 1, Tq, Tk); None without pieces."""
         if self.query_pieces is None or self.key_pieces is None:
             return None
         return self.query_pieces[:, None, :, None] == self.key_pieces[:, None, None, :]
-
-    def along(self, blocks: Blocks) -> tuple[Positions, Positions]:
-        """Where queries and keys stand along the coordinate of ``blocks``."""
-        return self.query_positions[blocks.coordinate], self.key_positions[blocks.coordinate]
 
 
 #: How queries and keys stand to each other, each a special case of the next: the same tokens; the

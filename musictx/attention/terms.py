@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,6 +87,13 @@ def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
     return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
 
 
+def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Autocast off on the kind of ``device``; nothing where there is none, as for "meta"."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis of relative distance.
@@ -141,19 +150,6 @@ class Axis:
         if self.labels is None:
             return torch.ones_like(keys, dtype=torch.bool)
         return (keys[..., None] == self.labels.to(keys.device)).any(-1)
-
-    def narrowed(self, lowest: int, highest: int) -> Axis:
-        """The same axis with rows only for the distances lowest..highest."""
-        low = max(self.low, min(lowest, self.high))
-        high = max(low, min(self.high, highest))
-        rows = slice(low - self.low, high - self.low + 1)
-        return replace(
-            self,
-            table=None if self.table is None else self.table[:, rows],
-            bias=None if self.bias is None else self.bias[:, rows],
-            low=low,
-            high=high,
-        )
 
     def descending(self, values: Tensor, count: int, lowest: int = 0) -> Tensor:
         """Entries for the distances count-1, ..., lowest + 1, lowest, clipped: those of a query to

@@ -7,15 +7,7 @@ from dataclasses import replace
 
 from musictx import musicxml
 from musictx.apps.infill import Filler
-from musictx.apps.results import (
-    Notice,
-    Result,
-    Work,
-    check_notation,
-    read_music,
-    report,
-    say,
-)
+from musictx.apps.results import Notice, Result, Work, check_notation, read_music, report, say
 from musictx.apps.tasks import Task
 from musictx.bundle import Bundle
 from musictx.chorale import voice_leading

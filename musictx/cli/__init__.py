@@ -10,16 +10,19 @@ import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from musictx import __version__, registry
 from musictx.cli.streams import forgiving
 from musictx.commands import COMMANDS, groups, options_of, unknown_command
-from musictx.compose import compose, train
+from musictx.compose import finetuning
+from musictx.compose.run import train
 from musictx.errors import OutOfMemory, UserError, shown
-from musictx.options import unknown_option
+from musictx.options import parse, request, unknown_option
 
 #: Flag -> the values that it takes, the first of them its default; (): any value; None: no value.
 FLAGS: dict[str, tuple[str, ...] | None] = {
@@ -41,59 +44,73 @@ def main(argv: Sequence[str] | None = None) -> int:
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.disable()  # until all modules are imported, which takes a third less time so
-    with forgiving():
-        try:
-            _dispatch(list(sys.argv[1:] if argv is None else argv))
-        except UserError as error:
-            print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
-            return error.status
-        except KeyboardInterrupt:
-            print("musictx: interrupted", file=sys.stderr)
-            return 130
-        except SystemExit as end:  # by a training that a signal has stopped
-            return end.code if isinstance(end.code, int) else 2 if end.code else 0
-        finally:
-            gc.enable()
-    return 0
+    with forgiving(), _reported() as outcome:
+        command, *words = list(sys.argv[1:] if argv is None else argv) or ["help"]
+        if command in ("-V", "--version"):
+            print(f"musictx {__version__}")
+            return 0
+        asks = {"-h", "--help", "--help=all"}
+        if command in ("help", *asks):
+            command, words = next((w for w in words if w != "all"), "help"), [*words, "--help"]
+        if command == "continue":  # a form of generate: continue a primer
+            command = "generate"
+        if command not in (*COMMANDS, "help"):
+            raise UserError(unknown_command(command))
+        if asks & {*words}:
+            from musictx.cli.help import command_help, overview
+
+            schemes = [w.partition("=")[2] for w in words if w.startswith("position=")]
+            every = bool({"--help=all", "all"} & {*words})
+            if command == "help":
+                print(overview())
+            else:
+                print(command_help(command, every, *schemes[:1]))
+            return 0
+        flags, typed = _flags(command, words)
+        folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise UserError(f"--config-dir={shown(folder)}: no such folder")
+        if command == "train":
+            train(typed, partial(_run, command), flags=flags, folders=folders)
+            return 0
+        options = parse(command, typed)
+        if command == "prepare":
+            options, line = finetuning.prepare_options(options)
+            if line is not None and "--cfg" not in flags:
+                print(line, flush=True)
+        config = request(command, options, folders=folders)
+        if "--cfg" in flags:
+            import yaml
+
+            print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
+            return 0
+        _run(command, config)
+    return outcome.status
 
 
-def _dispatch(words: list[str]) -> None:
-    from musictx.cli.help import command_help, overview
+@dataclasses.dataclass
+class _Outcome:
+    status: int = 0
 
-    if not words or words[0] in ("-h", "--help", "help"):
-        named = [w for w in words[1:] if w != "all"]
-        if named and named[0] not in COMMANDS:
-            raise UserError(unknown_command(named[0]))
-        print(command_help(named[0], every="all" in words) if named else overview())
-        return
-    command, rest = words[0], words[1:]
-    if command in ("-V", "--version"):
-        print(f"musictx {__version__}")
-        return
-    if command == "continue":  # a form of generate: continue a primer
-        command = "generate"
-    if command not in COMMANDS:
-        raise UserError(unknown_command(command))
-    if {"-h", "--help", "--help=all"} & set(rest):
-        chosen = next((w.partition("=")[2] for w in rest if w.startswith("position=")), "huang")
-        every = "--help=all" in rest or "all" in rest
-        print(command_help(command, every=every, position=chosen))
-        return
-    flags, typed = _flags(command, rest)
-    folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
-    for folder in folders:
-        if not os.path.isdir(folder):
-            raise UserError(f"--config-dir={shown(folder)}: no such folder")
-    if command == "train":
-        hydras = [w for flag, value in flags.items() for w in ((flag, value) if value else (flag,))]
-        train(typed, lambda config: _run(command, config), flags=hydras, folders=folders)
-    elif "--cfg" in flags:
-        import yaml
 
-        config = compose(command, typed, folders)
-        print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
-    else:
-        _run(command, compose(command, typed, folders, lambda line: print(line, flush=True)))
+@contextmanager
+def _reported() -> Iterator[_Outcome]:
+    """Within it a mistake of the user's, Ctrl-C and the end of a process end the command; the
+    outcome then has its exit status. Mistakes are printed."""
+    outcome = _Outcome()
+    try:
+        yield outcome
+    except UserError as error:
+        print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
+        outcome.status = error.status
+    except KeyboardInterrupt:
+        print("musictx: interrupted", file=sys.stderr)
+        outcome.status = 130
+    except SystemExit as end:  # by a training that a signal has stopped
+        outcome.status = end.code if isinstance(end.code, int) else 2 if end.code else 0
+    finally:
+        gc.enable()
 
 
 def _run(command: str, config: Any) -> Any:

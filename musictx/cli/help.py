@@ -52,7 +52,7 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def command_help(command: str, *, every: bool = False, position: str = "huang") -> str:
+def command_help(command: str, every: bool = False, position: str = "huang") -> str:
     """What ``musictx COMMAND --help`` prints: the options that matter first, or ``every`` one, with
     default and meaning; ``position`` says whose scheme's options are shown."""
     about, examples = COMMANDS[command].about, COMMANDS[command].examples

@@ -6,16 +6,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from musictx import registry
 from musictx.commands import conf_dir, options_of
 from musictx.compose import finetuning, sweep
 from musictx.compose.words import normalise
+from musictx.config import TrainConfig
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
 from musictx.options import default_of, request
@@ -25,12 +27,12 @@ def train(
     typed: Sequence[str],
     task: Callable[[Any], Any],
     *,
-    flags: Sequence[str] = (),
+    flags: Mapping[str, str] = MappingProxyType({}),
     folders: Sequence[Path] = (),
 ) -> None:
     """Compose a configuration from the words ``typed`` and call ``task`` with it.
 
-    flags    flags of Hydra, already checked: --multirun, --cfg job, --config-dir DIR, ...
+    flags    flags of Hydra with their values, already checked: --multirun, --cfg job, ...
     folders  the folder of --config-dir, if any
 
     A sweep calls ``task`` for each of its runs and passes their ``validation_loss`` to the sweeper.
@@ -42,6 +44,7 @@ def train(
         words, line = finetuning.train_words(words)
         if line is not None and "--cfg" not in flags and not os.environ.get("LOCAL_RANK"):
             print(line, flush=True)
+    given = [word for flag in flags.items() for word in flag if word]
     import hydra  # half a second, and mistakes are reported before
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -67,7 +70,7 @@ def train(
                 run_words = options if config.out is None else [*options, f"out={config.out}"]
             # Lightning starts its other processes with the command line, so it must be that of this
             # run, not that of the sweep.
-            with _argv(["train", *(f for f in flags if f != "--multirun"), *run_words]):
+            with _argv(["train", *(f for f in given if f != "--multirun"), *run_words]):
                 result = task(config)
         except UserError as error:  # reported here, since Hydra would print more
             if not in_sweep:
@@ -80,7 +83,7 @@ def train(
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
     try:
-        with translated(lambda: bool(entered)), _argv([*flags, *words]):
+        with translated(lambda: bool(entered)), _argv([*given, *words]):
             job()
     finally:
         sweep.finish()
@@ -88,7 +91,7 @@ def train(
         raise failed[0]
 
 
-def as_config(composed: Any) -> Any:
+def as_config(composed: Any) -> TrainConfig:
     """The options that Hydra composed as the checked dataclass of train.
 
     In Hydra's configuration, flags of Lightning's Trainer are options of ``trainer``, and arguments
@@ -110,7 +113,8 @@ def as_config(composed: Any) -> Any:
     if ":" in str(optim["name"]):
         extra = [name for name in optim if f"optim.{name}" not in options_of("train")]
         optim["params"] = {name: optim.pop(name) for name in extra}
-    return request("train", options)
+    config: TrainConfig = request("train", options)
+    return config
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Options of a command: the default with its help, checks of values, all options of a dataclass.
+"""Options of a command: the default with its help, the check of all values, all options of a
+dataclass.
 
 A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
 would be right.
@@ -10,16 +11,15 @@ import dataclasses
 import errno
 import importlib
 import inspect
-import math
 import os
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from musictx.config.levels import LEVELS, Level
+from musictx.config.levels import LEVELS
 from musictx.errors import ConfigError, shown
 
 
@@ -33,6 +33,7 @@ def option(
     below: float | None = None,
     choices: tuple[str, ...] = (),
     level: str = "",
+    pattern: tuple[str, str] | None = None,
     path: bool | str = False,
     alias: str | None = None,
     rare: bool = False,
@@ -41,8 +42,10 @@ def option(
     default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
 
     ``low`` and ``high`` are inclusive bounds of its values, ``above`` and ``below`` exclusive ones;
-    ``choices`` are all values it may have. :func:`check` checks values by these, and each element
-    of a list or dict. A ``level`` is a number or word of :data:`musictx.config.levels.LEVELS`.
+    ``choices`` are all values it may have. :class:`Options` checks values by these, and each
+    element of a list or dict. A ``level`` is a number or word of
+    :data:`musictx.config.levels.LEVELS`. A ``pattern`` is a regular expression that the whole text
+    matches, and what it allows in words.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there; "examples" and "models" those that must be there or come with musictx.
@@ -53,7 +56,7 @@ def option(
     names = path if path in ("examples", "models") else None
     path = "in" if names else path
     metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"alias": alias, "rare": rare, "level": level}
+    metadata |= {"alias": alias, "rare": rare, "level": level, "pattern": pattern}
     metadata |= {"bounds": (low, above, high, below)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -72,6 +75,8 @@ def require(condition: bool, name: str, value: object, expected: str) -> None:
 LARGEST_SEED = 2**31 - 1
 #: The longest piece, seconds; times in MIDI files that are longer are damaged.
 DAY = 86_400
+#: The pattern of a device's name in torch; whether this machine has it shows when it is used.
+DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"
 #: Extra characters that a file name needs for the temporary prefix and the sample number.
 ROOM = 40
 #: The most pieces that one command writes, and the largest number of an option with bounds.
@@ -83,30 +88,6 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
     require(
         isinstance(value, str) and value in choices, name, value, "one of " + ", ".join(choices)
     )
-
-
-def is_number(value: object, kinds: tuple[type, ...] = (int, float), most: float = MOST) -> bool:
-    """Whether ``value`` is a number of one of these types: not NaN, and of an absolute value of at
-    most ``most``."""
-    return type(value) in kinds and -most <= value <= most  # type: ignore[operator]
-
-
-def typed(text: str) -> float | None:
-    """The number that ``text`` says, in the digits 0 to 9 and without underscores; None if it says
-    none, or one that is too large for a float."""
-    plain = re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", text.strip())
-    return float(text) if plain and math.isfinite(float(text)) else None
-
-
-def level_of(name: str, value: object, level: Level) -> float:
-    """The number that ``value``, a number or a word, stands for; "any" is 0.0: not specified."""
-    number = value
-    if isinstance(value, str):
-        number = {**level.words, "any": 0.0}.get(value, typed(value))
-    words = ", ".join([*level.words, "any"])
-    expected = f"a number of {level.unit} up to {level.most:g}, or {words}"
-    require(is_number(number) and 0 <= number <= level.most, name, value, expected)  # type: ignore[operator]
-    return float(number)  # type: ignore[arg-type]
 
 
 def named(name: str, value: Any, room: int = 0) -> None:
@@ -130,63 +111,78 @@ def _fits(path: str) -> bool:
     return True
 
 
-def check(config: Any, prefix: str = "") -> None:
-    """Check each option of a dataclass (named ``prefix.option``) by its choices and bounds, and
-    names of files by the rules of the system; None passes where the type allows it. An option with
-    bounds must be a number (:func:`is_number`), or a list or dict of numbers, by its type. Raises
-    :class:`ConfigError`."""
-    for f in dataclasses.fields(config):
-        name = f"{prefix}.{f.name}" if prefix else f.name
-        value = getattr(config, f.name)
-        if value is None and "None" in type_of(f):
-            continue
-        if f.metadata.get("level"):
-            setattr(config, f.name, level_of(name, value, LEVELS[f.metadata["level"]]))
-        if f.metadata.get("choices"):
-            one_of(name, value, f.metadata["choices"])
-        if f.metadata.get("path"):
-            for one in value if isinstance(value, list) else [value]:
-                named(name, one, 0 if f.metadata["path"] == "in" else ROOM)
-        bounds = f.metadata.get("bounds", (None,) * 4)
-        if bounds == (None,) * 4:
-            continue
-        values, type_ = {name: value}, type_of(f)
-        if isinstance(value, Mapping) and "dict" in type_:
-            values = {f"{name}.{key}": one for key, one in value.items()}
-        kinds = _numbers(type_)
-        for key, one in values.items():
-            every = one if isinstance(one, list) and "list" in type_ else [one]
-            most_of_all = max(MOST, bounds[2] or 0)
-            inside = all(is_number(x, kinds, most_of_all) and _inside(x, bounds) for x in every)
-            too_large = isinstance(one, (int, float)) and one > MOST and bounds[2:] == (None, None)
-            most = f"a number of at most {MOST:,}"
-            require(inside, key, one, most if too_large else _expected(f, bounds))
-
-
-def _numbers(type_: str) -> tuple[type, ...]:
-    """The types of numbers that values of a field may have."""
-    if "Any" in type_ or "bool" in type_:
-        return int, float, bool
-    return (int, float) if "float" in type_ else (int,)
-
-
+#: The smallest value, an excluded one below all, the largest, an excluded one above all.
 Bounds = tuple[float | None, float | None, float | None, float | None]
 
 
-def _inside(value: float, bounds: Bounds) -> bool:
+class Options:
+    """The base class of all dataclasses of options: it checks each option of a new object, named
+    ``prefix.option`` in errors, by its choices, pattern and bounds, and names of files by the rules
+    of the system. None passes where the type allows it.
+
+    An option with bounds must be a number (not NaN, of an absolute value of at most :data:`MOST`),
+    or a list or dict of numbers, by its type. A level becomes a number: a word that of
+    :data:`LEVELS`, "any" 0.0, which is not specified. Raises :class:`ConfigError`.
+    """
+
+    prefix: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            name = f"{self.prefix}.{f.name}" if self.prefix else f.name
+            value, kind, rules = getattr(self, f.name), type_of(f), f.metadata
+            if value is None and "None" in kind:
+                continue
+            if rules.get("choices"):
+                one_of(name, value, rules["choices"])
+            if rules.get("pattern"):
+                pattern, expected = rules["pattern"]
+                is_text = isinstance(value, str) and re.fullmatch(pattern, value)
+                require(bool(is_text), name, value, expected)
+            if rules.get("path"):
+                for one in value if isinstance(value, list) else [value]:
+                    named(name, one, 0 if rules["path"] == "in" else ROOM)
+            bounds, level = rules.get("bounds", (None,) * 4), LEVELS.get(rules.get("level", ""))
+            if level is not None:
+                words, bounds = {**level.words, "any": 0.0}, (0.0, None, level.most, None)
+                expected = f"a number of {level.unit} up to {level.most:g}, or {', '.join(words)}"
+                value = words.get(value, value) if isinstance(value, str) else value
+            if bounds == (None,) * 4:
+                continue
+            values = {name: value}
+            if isinstance(value, Mapping) and "dict" in kind:
+                values = {f"{name}.{key}": one for key, one in value.items()}
+            for key, one in values.items():
+                every = one if isinstance(one, list) and "list" in kind else [one]
+                if not all(_is_inside(x, kind, bounds) for x in every):
+                    expected = expected if level else _expected(kind, bounds, one)
+                    raise ConfigError(f"{key}={shown(one)}: expected {expected}")
+            if level is not None:
+                setattr(self, f.name, float(value))
+
+
+def _is_inside(value: Any, kind: str, bounds: Bounds) -> bool:
+    """Whether ``value`` is a number of the type of an option, within its ``bounds``."""
+    kinds: tuple[type, ...] = (int, float) if "float" in kind else (int,)
+    if "Any" in kind or "bool" in kind:
+        kinds = int, float, bool
     low, above, high, below = bounds
+    most = max(MOST, high or 0)
     return (
-        (low is None or value >= low)
+        type(value) in kinds
+        and -most <= value <= most
+        and (low is None or value >= low)
         and (above is None or value > above)
         and (high is None or value <= high)
         and (below is None or value < below)
     )
 
 
-def _expected(field: dataclasses.Field, bounds: Bounds) -> str:
-    """The bounds of an option in words."""
+def _expected(kind: str, bounds: Bounds, came: object) -> str:
+    """The bounds of an option of the type ``kind`` in words, in answer to what ``came``."""
+    if isinstance(came, int | float) and came > MOST and bounds[2:] == (None, None):
+        return f"a number of at most {MOST:,}"
     low, above, high, below = (None if b is None else f"{b:,.10g}".replace(",", "") for b in bounds)
-    kind = type_of(field)
     what = "number" if "float" in kind else "whole number"
     what = f"{what}s" if kind.startswith(("list", "dict")) else f"a {what}"
     start = f" from {low}" if low is not None else f" above {above}"
@@ -234,12 +230,6 @@ def import_from_here() -> None:
 def holds_several(field: dataclasses.Field) -> bool:
     """Whether the option holds several values by their names, such as ``limits``."""
     return isinstance(field.default_factory, type)
-
-
-def device(value: str) -> None:
-    """Check a device name of torch; whether this machine has it shows when it is used."""
-    is_name = re.fullmatch(r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", value) is not None
-    require(is_name, "device", value, "auto, cpu, cuda, cuda:1 or mps")
 
 
 def options(config: type) -> list[tuple[str, dataclasses.Field]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from musictx.config.checks import LARGEST_SEED, MOST_SAMPLES, check, device, option
+from musictx.config.checks import DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
 from musictx.config.limits import HELP, REPEATS, Limits
 from musictx.config.sampling import SamplingConfig
 
 
 @dataclass
-class ModelFolder:
+class ModelFolder(Options):
     """Which trained model to use."""
+
+    prefix = "model"
 
     path: str | None = option(
         None,
@@ -21,12 +23,9 @@ class ModelFolder:
         path="models",
     )
 
-    def __post_init__(self) -> None:
-        check(self, "model")
-
 
 @dataclass
-class Composing:
+class Composing(Options):
     """A model that draws, and where.
 
     tokenizer  the only tokenizer whose models can do what is asked; None: any
@@ -35,7 +34,7 @@ class Composing:
     tokenizer: ClassVar[str | None] = None
 
     model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps")
+    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps", pattern=DEVICE)
     seed: int | None = option(
         None,
         "seed of all random draws: the same seed gives the same music; default: a new one, printed",
@@ -43,10 +42,6 @@ class Composing:
         high=LARGEST_SEED,
     )
     limits: Limits = option(Limits, HELP, rare=True)
-
-    def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
 
 
 @dataclass

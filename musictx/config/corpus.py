@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx import registry
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 from musictx.config.limits import HELP, Limits
 
 #: The corpora of the core; optional components add theirs.
@@ -13,8 +13,10 @@ CORE = ("folder", "maestro")
 
 
 @dataclass
-class AugmentConfig:
+class AugmentConfig(Options):
     """Changes made to training windows as they are drawn; validation never sees them."""
+
+    prefix = "corpus.augment"
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -28,16 +30,18 @@ class AugmentConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "corpus.augment")
+        super().__post_init__()
         require(bool(self.stretch), "corpus.augment.stretch", [], "a list such as [0.95,1.0,1.05]")
 
 
 @dataclass
-class CorpusConfig:
+class CorpusConfig(Options):
     """Where the music comes from and how it is split.
 
     A file that passes one of ``limits`` is left out with the reason.
     """
+
+    prefix = "corpus"
 
     name: str = option(
         "folder",
@@ -85,7 +89,7 @@ class CorpusConfig:
             require(is_name, "corpus.name", self.name, f"one of {every}")
         if isinstance(self.path, list) and len(self.path) == 1:
             self.path = self.path[0]
-        check(self, "corpus")
+        super().__post_init__()
         require(
             self.validation + self.test < 1.0,
             "corpus.validation + corpus.test",

@@ -6,15 +6,17 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 
 #: The tasks that training windows can be arranged as.
 TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
-class DataConfig:
+class DataConfig(Options):
     """Batches for training and validation."""
+
+    prefix = "data"
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(
@@ -44,7 +46,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "data")
+        super().__post_init__()
         shares = self.tasks
         require(
             set(shares) <= set(TASKS) and sum(shares.values()) <= 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import DAY, check, option
+from musictx.config.checks import DAY, Options, option
 
 #: The help of an option ``limits``.
 HELP = "what a file may ask of the machine; {notes: 5000} changes one of these numbers"
@@ -14,7 +14,7 @@ REPEATS = "repeats of MusicXML are taken; false: the page is read as it stands"
 
 
 @dataclass
-class Limits:
+class Limits(Options):
     """Bounds of what is read and written, so that no file can fill the memory or hold a command
     for minutes. The defaults are far above real music; beyond one there is a ``UserError``.
 
@@ -22,6 +22,8 @@ class Limits:
 
         musictx.read("song.mid", limits=musictx.Limits(notes=10_000, seconds=600))
     """
+
+    prefix = "limits"
 
     midi_mb: int = option(16, "size of a MIDI file, MB", low=1)
     xml_mb: int = option(100, "size of a MusicXML document, unpacked if it is zipped, MB", low=1)
@@ -46,9 +48,6 @@ class Limits:
     )
     read_mb: int = option(2048, "memory in which a file is read, MB (prepare, studio)", low=16)
     wav_seconds: int = option(3600, "length of a WAV file that is rendered, seconds", low=1)
-
-    def __post_init__(self) -> None:
-        check(self, "limits")
 
 
 @dataclass

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 
 #: Of attention: those of the core, then those of optional components.
 IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
 
 
 @dataclass
-class ModelConfig:
+class ModelConfig(Options):
     """The network's shape; the sizes are files under conf/model.
 
     The bounds are far above what anybody trains, far below what would be built until the memory is
     full.
     """
+
+    prefix = "model"
 
     layers: int = option(6, "number of transformer blocks", low=1, high=1000)
     width: int = option(256, "channels of the residual stream", low=1, high=2**15)
@@ -46,7 +48,7 @@ class ModelConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "model")
+        super().__post_init__()
         require(
             self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
             "model.heads",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import check, one_of, option, require
+from musictx.config.checks import Options, one_of, option, require
 
 #: The built-in optimizers.
 OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclass
-class OptimConfig:
+class OptimConfig(Options):
     """The optimizer and the course of its learning rate."""
+
+    prefix = "optim"
 
     name: str = option(
         "adamw",
@@ -57,7 +59,7 @@ class OptimConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "optim")
+        super().__post_init__()
         if ":" not in self.name:
             one_of("optim.name", self.name, (*OPTIMIZERS, "module:Class"))
             expected = "an optimizer of your own with it, optim._target_=package.module.Class"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import check, one_of, option, require
+from musictx.config.checks import Options, one_of, option, require
 from musictx.errors import ConfigError
 
 #: The numbers that T5 learns for each head, as in the paper.
@@ -22,8 +22,10 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 
 
 @dataclass
-class PositionConfig:
+class PositionConfig(Options):
     """What every scheme has: its name, and what is added to the token embeddings."""
+
+    prefix = "position"
 
     #: ``module:Class`` of the scheme.
     target: ClassVar[str]
@@ -40,7 +42,7 @@ class PositionConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "position")
+        super().__post_init__()
         one_of("position.name", self.name, (type(self).name,))
         require(
             self.concat_sinusoids in range(0, 2**15 + 1, 2),

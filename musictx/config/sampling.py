@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 from musictx.config.scales import SCALES
 
 
 @dataclass
-class TokenSampling:
+class TokenSampling(Options):
     """How the next token is drawn from the model's probabilities."""
+
+    prefix = "sampling"
 
     temperature: float = option(
         1.0, "below 1 safer, above 1 wilder; 0 = always the likeliest token", low=0
@@ -27,9 +29,6 @@ class TokenSampling:
     rules: float = option(
         3.0, "chorales: penalty for each voice-leading fault, nats; 0 = the model alone", low=0
     )
-
-    def __post_init__(self) -> None:
-        check(self, "sampling")
 
 
 @dataclass

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, check, option, require
+from musictx.config.checks import DAY, Options, option, require
 
 
 @dataclass
-class TokenizerConfig:
+class TokenizerConfig(Options):
     """How music becomes tokens."""
+
+    prefix = "tokenizer"
 
     name: str = option(
         "performance",
@@ -46,7 +48,7 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "tokenizer")
+        super().__post_init__()
         require(
             self.low <= self.high,
             "tokenizer.high",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, check, option, require
+from musictx.config.checks import LARGEST_SEED, Options, option, require
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -17,7 +17,7 @@ from musictx.config.trainer import TrainerConfig
 
 
 @dataclass
-class PrepareConfig:
+class PrepareConfig(Options):
     """musictx prepare: a folder of MIDI -> token shards."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -25,7 +25,7 @@ class PrepareConfig:
 
 
 @dataclass
-class TrainConfig:
+class TrainConfig(Options):
     """musictx train: a corpus -> a model folder."""
 
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
@@ -62,7 +62,7 @@ class TrainConfig:
     seed: int = option(0, "seed of all random draws", low=0, high=LARGEST_SEED)
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         self.position = checked(self.position)
         require(
             self.init is not None or not self.freeze,

@@ -4,17 +4,17 @@ Lightning's Trainer under Lightning's names and with Lightning's meanings."""
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 
 PRECISIONS = (
     "auto", "fast", "32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true",
     "32", "bf16", "16", "64",
 )  # fmt: skip
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true")
+TIMES = "days, hours, minutes and seconds as DD:HH:MM:SS, such as 00:01:30:00"
 #: Flags of Lightning's that are passed on, and what each is unless it is given.
 PASSED_ON: dict[str, Any] = {
     "benchmark": None,
@@ -56,8 +56,10 @@ NOT_OFFERED = {
 
 
 @dataclass
-class TrainerConfig:
+class TrainerConfig(Options):
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
+
+    prefix = "trainer"
 
     max_steps: int = option(
         3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1
@@ -66,6 +68,7 @@ class TrainerConfig:
         None,
         "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the "
         "clock; the validation at the end comes on top",
+        pattern=(r"[0-9]{1,4}(:[0-9]{2}){3}", TIMES),
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
     devices: str = option("auto", "number of devices (GPUs) on each node, or auto")
@@ -90,7 +93,7 @@ class TrainerConfig:
     )
 
     def __post_init__(self) -> None:
-        check(self, "trainer")
+        super().__post_init__()
         for name, value in self.flags.items():
             require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
         self.flags = PASSED_ON | self.flags
@@ -109,14 +112,7 @@ class TrainerConfig:
             "trainer.limit_train_batches with it, since epochs have no end; trainer.max_steps "
             "counts steps",
         )
-        if self.max_time is not None:
-            require(
-                bool(re.fullmatch(r"[0-9]{1,4}(:[0-9]{2}){3}", self.max_time))
-                and self.seconds != 0,
-                "trainer.max_time",
-                self.max_time,
-                "days, hours, minutes and seconds as DD:HH:MM:SS, such as 00:01:30:00",
-            )
+        require(self.seconds != 0, "trainer.max_time", self.max_time, TIMES)
         require(
             self.strategy in STRATEGIES,
             "trainer.strategy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from musictx import registry
-from musictx.config.checks import DAY, LARGEST_SEED, MOST_SAMPLES, check, device, option, require
+from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option, require
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
@@ -15,7 +15,7 @@ TASKS = ("free", "continue", "infill", "vary", "accompany", *registry.TASKS)
 
 
 @dataclass
-class EvaluateConfig:
+class EvaluateConfig(Options):
     """musictx evaluate: the likelihood of a corpus."""
 
     model: ModelFolder = field(default_factory=ModelFolder)
@@ -36,11 +36,10 @@ class EvaluateConfig:
         "also write the result to this file: .json",
         path=True,
     )
-    device: str = option("auto", "auto, cpu, cuda, mps")
+    device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
 
     def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
+        super().__post_init__()
         require(
             self.out is None or self.out.endswith(".json"),
             "out",
@@ -50,7 +49,7 @@ class EvaluateConfig:
 
 
 @dataclass
-class CompareConfig:
+class CompareConfig(Options):
     """musictx compare: samples compared with real music."""
 
     samples: str | None = option(
@@ -102,14 +101,13 @@ class CompareConfig:
         "also write the result to this file: .json, or .csv (one row per piece)",
         path=True,
     )
-    device: str = option("auto", "auto, cpu, cuda, mps")
+    device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
     seed: int = option(
         0, "seed of the random draws and of the choice of real pieces", low=0, high=LARGEST_SEED
     )
 
     def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
+        super().__post_init__()
         require(
             self.pieces > 0 or self.task == "free",
             "task",

@@ -23,13 +23,7 @@ import torch
 from torch import Tensor
 
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import (
-    UNSCORED,
-    EvaluationWindows,
-    Window,
-    collate,
-    evenly_spread,
-)
+from musictx.data.windows import UNSCORED, EvaluationWindows, Window, collate, evenly_spread
 from musictx.errors import UserError
 from musictx.likelihood import losses
 from musictx.model.transformer import MusicTransformer, evaluating

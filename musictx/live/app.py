@@ -72,7 +72,7 @@ def _has_programs(bundle: Bundle) -> bool:
 def _prepared(config: LiveConfig) -> Iterator[tuple[Bundle, Any, int]]:
     """The port first, since that fails fastest, then the model, and a seed. SIGTERM ends the block
     as Ctrl-C does, so that every note is ended and the port closed."""
-    where = choose(config)
+    where = choose(config.model, config.tokenizer)
     output = ports.open_output(config.output, Clock.now)
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import check, device, option
+from musictx.config.checks import DEVICE, Options, option
 
 
 @dataclass
-class McpConfig:
+class McpConfig(Options):
     """musictx mcp: composing as tools of an assistant, by the Model Context Protocol."""
 
     out: str = option(
@@ -22,8 +22,4 @@ class McpConfig:
         "that the assistant names",
         path="in",
     )
-    device: str = option("auto", "auto, cpu, cuda or mps")
-
-    def __post_init__(self) -> None:
-        check(self)
-        device(self.device)
+    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)

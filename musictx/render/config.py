@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import check, option, require
+from musictx.config.checks import Options, option, require
 from musictx.config.limits import HELP, Limits
 from musictx.errors import UserError
 
 
 @dataclass
-class RenderConfig:
+class RenderConfig(Options):
     """musictx render: music files -> WAV and piano-roll PNG."""
 
     files: list[str] = option([], "MIDI or MusicXML files, or folders of them", path="in")
@@ -30,7 +30,7 @@ class RenderConfig:
     limits: Limits = option(Limits, HELP, rare=True)
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if not (self.wav or self.png):
             raise UserError("wav=false png=false: nothing to write, expected one of them true")
         alone = self.soundfont is not None and not self.wav

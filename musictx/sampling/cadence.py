@@ -25,7 +25,7 @@ from musictx.sampling.strengths import (
     SILENT_FROM,
     STRIKE_NATS,
 )
-from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 from musictx.tokens.vocab import EOS, SPECIALS
 
 #: Semitones above the keynote of the tones of the last chord.
@@ -59,115 +59,95 @@ class CadencePlanner:
         low: int | None = None,
     ) -> None:
         events = tokenizer.note_events
-        self.events = None if events is None or events.longest_wait is None else events
-        self.pitch_of, self.begins, self.until = tokenizer.pitch_of, begins, until
-        self._key = key
+        self.releases = events is not None
+        self.pitch_of, self.begins, self.length = tokenizer.pitch_of, begins, until - begins
+        self.key = key
         first = LOWEST_BASS_PITCH if low is None else low
-        self._bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
+        self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
+        if events is not None:
+            self.events, self.waits = events, events.wait * events.longest_wait
+            #: Ids that strike, drums too, or lead to a strike.
+            self.strikes = (events.release < 0) & (events.wait == 0)
+            self.strikes[: len(SPECIALS)] = False
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         nats = np.zeros(len(self.pitch_of))
-        part = (state.seconds - self.begins) / (self.until - self.begins)
+        part = (state.seconds - self.begins) / self.length
         if part < 0:
             nats[EOS] = np.inf
-        elif self.events is None:
+        elif not self.releases:
             nats[EOS] = -END_NATS * part
-        elif self._key is None:
+        elif self.key is None:
             pitches = self.pitch_of[ids]
-            self._key = keys.estimate(pitches[pitches >= 0, None])
-        if self.events is not None:
-            _Moment(self.events, state, self.begins, self.until, self._key).weigh(nats, self._bass)
+            self.key = keys.estimate(pitches[pitches >= 0, None])
+        if self.releases:
+            self._weigh(nats, state, part)
         return nats
 
-
-class _Moment:
-    """Where one row stands in its ending."""
-
-    def __init__(
-        self,
-        events: NoteEvents,
-        state: GrammarState,
-        begins: float,
-        until: float,
-        key: tuple[int, str] | None,
-    ) -> None:
-        self.events, self.state, self.key = events, state, key
-        self.begins, self.left = begins, until - begins
-        since = begins + CHORD_FROM * self.left
+    def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
+        """Add up what each id costs where so large a part of the ending has passed."""
+        since = self.begins + CHORD_FROM * self.length
         struck = [(at, pitch) for at, pitch in state.sounding.recent() if at >= since]
-        #: The last chord, if it has begun.
-        self.chord = {pitch for _, pitch in struck}
-        self.sounded = state.seconds - min((at for at, _ in struck), default=np.inf)
-        #: Ids that strike, drums too, or lead to a strike.
-        self.strikes = (events.release < 0) & (events.wait == 0)
-        self.strikes[: len(SPECIALS)] = False
-
-    def weigh(self, row: np.ndarray, bass: int) -> None:
-        """Add up what each id costs (V,)."""
-        part = (self.state.seconds - self.begins) / self.left
-        if self.chord and self.sounded < CHORD_SECONDS:
-            joining = self._joining()
-            row[self.strikes & ~joining] = np.inf
-            if len(self.chord) < CHORD_NOTES:
-                row[joining] -= CHORD_NATS
-            row[self._waits_to(1.0)] = np.inf
-            row[np.isin(self.events.release, list(self.chord))] = np.inf
-            if self._older():  # it is let go soon
-                waits = self.events.wait * (self.events.longest_wait or 0.0)
-                row[waits > 2 * CHORD_SECONDS] = np.inf
-        elif self.chord or part >= SILENT_FROM:
-            self._fall_silent(row, part)
+        chord = {pitch for _, pitch in struck}  # the last one, if it has begun
+        older = [pitch for _, pitch in state.sounding if pitch not in chord]
+        of_chord = np.isin(self.events.release, list(chord))
+        if chord and state.seconds - min(at for at, _ in struck) < CHORD_SECONDS:
+            joining = self._joining(chord)
+            nats[self.strikes & ~joining] = np.inf
+            if len(chord) < CHORD_NOTES:
+                nats[joining] -= CHORD_NATS
+            nats[self._waits_to(1.0, state) | of_chord] = np.inf
+            if older:  # it is let go soon
+                nats[self.waits > 2 * CHORD_SECONDS] = np.inf
+        elif chord or part >= SILENT_FROM:
+            self._fall_silent(nats, state, bool(older) or part >= RELEASED_FROM)
+            if (state.allowed() & (self.waits > 0) & np.isfinite(nats)).any():
+                nats[of_chord] = np.inf
+            if len(state.sounding):
+                nats[np.isin(self.events.release, older)] = -CHORD_NATS
         else:
-            row[self._waits_to(SILENT_FROM)] = np.inf
+            nats[self._waits_to(SILENT_FROM, state)] = np.inf
             if part >= CHORD_FROM:
-                self._call_chord(row, bass)
+                self._call_chord(nats)
             elif part > 0:
-                row[self.strikes] += STRIKE_NATS * part / CHORD_FROM
+                nats[self.strikes] += STRIKE_NATS * part / CHORD_FROM
 
-    def _waits_to(self, part: float) -> np.ndarray:
+    def _waits_to(self, part: float, state: GrammarState) -> np.ndarray:
         """(V,) bool: ids by which time comes to that part of the ending, or beyond."""
-        at = self.state.seconds + self.events.wait * (self.events.longest_wait or 0.0)
-        return (self.events.wait > 0) & (at >= self.begins + part * self.left - 1e-6)
+        at = state.seconds + self.waits
+        return (self.waits > 0) & (at >= self.begins + part * self.length - 1e-6)
 
-    def _call_chord(self, row: np.ndarray, bass: int) -> None:
+    def _call_chord(self, nats: np.ndarray) -> None:
         strike = self.events.strike
-        row[self.strikes] -= CHORD_NATS
-        row[self.events.release >= 0] -= CHORD_NATS  # what was there before makes room
+        nats[self.strikes] -= CHORD_NATS
+        nats[self.events.release >= 0] -= CHORD_NATS  # what was there before makes room
         if self.key is not None:
-            low = (strike >= bass) & (strike < bass + 24)
-            row[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
+            low = (strike >= self.bass) & (strike < self.bass + 24)
+            nats[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
 
-    def _joining(self) -> np.ndarray:
+    def _joining(self, chord: set[int]) -> np.ndarray:
         """(V,) bool: ids that may join the chord: above its bass and of its harmony."""
         strike = self.events.strike
-        joins = (strike > min(self.chord)) & ~np.isin(strike, list(self.chord))
+        joins = (strike > min(chord)) & ~np.isin(strike, list(chord))
         if self.key is not None:
             keynote, mode = self.key
             joins &= np.isin((strike - keynote) % 12, TRIADS[mode])
-        joins &= len(self.chord) < 2 * CHORD_NOTES
+        joins &= len(chord) < 2 * CHORD_NOTES
         return joins | (self.events.lead & joins.any())
 
-    def _fall_silent(self, row: np.ndarray, part: float) -> None:
-        sounding = self.state.sounding
-        row[self.strikes] = np.inf
+    def _fall_silent(self, nats: np.ndarray, state: GrammarState, released: bool) -> None:
+        """Nothing is struck, and nothing is held once all notes are to be ``released``; where
+        nothing sounds, the piece ends."""
+        sounding, waits = state.sounding, self.waits > 0
+        nats[self.strikes] = np.inf
         if not len(sounding):
-            row[:] = np.inf
-            row[EOS] = 0.0
+            nats[:] = np.inf
+            nats[EOS] = 0.0
             return
         others = [program for program, _ in sounding if program != sounding.program]
-        row[np.isin(self.events.program, others)] = 0.0
-        row[self._waits_to(1.0)] = np.inf
-        waits = self.events.wait > 0
-        if not sounding.struck and (part >= RELEASED_FROM or self._older()):
-            row[waits] = np.inf
-        elif not sounding.struck:
+        nats[np.isin(self.events.program, others)] = 0.0
+        nats[self._waits_to(1.0, state)] = np.inf
+        if not sounding.struck:
             # The chord is held: only waits that can be followed by another, or that are enough.
-            row[waits & (self.events.wait < 1) & ~self._waits_to(RELEASED_FROM)] = np.inf
-        if (self.state.allowed() & waits & np.isfinite(row)).any():
-            row[np.isin(self.events.release, list(self.chord))] = np.inf
-        for pitch in self._older():
-            row[self.events.release == pitch] = -CHORD_NATS
-
-    def _older(self) -> list[int]:
-        """The pitches that sound but are not of the chord."""
-        return [pitch for _, pitch in self.state.sounding if pitch not in self.chord]
+            longest = (self.events.wait < 1) & ~self._waits_to(RELEASED_FROM, state)
+            nats[waits & (longest | released)] = np.inf

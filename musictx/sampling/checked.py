@@ -3,7 +3,7 @@ returned something wrong, not the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,42 +17,42 @@ from musictx.tokens.tokenizer import Penalty
 def processors(given: Sequence[Processor]) -> list[Processor]:
     """``given``, each of which raises ``UserError`` where it returns no logits."""
 
-    def checked(number: int, process: Processor) -> Processor:
-        def call(ids: Tensor, logits: Tensor) -> Tensor:
-            result: Any = process(ids, logits)
-            right = isinstance(result, Tensor) and result.shape == logits.shape
-            right = right and result.is_floating_point() and result.device == logits.device
-            if not right or not bool((result.amax(-1) > -np.inf).all()):  # also where it is NaN
-                raise UserError(
-                    f"processors[{number}]: expected logits of shape {tuple(logits.shape)}, not "
-                    f"NaN, with an id left in each row, not {_kind(result)}"
-                )
-            return result
+    def expected(result: Any, ids: Tensor, logits: Tensor) -> str | None:
+        right = isinstance(result, Tensor) and result.shape == logits.shape
+        right = right and result.is_floating_point() and result.device == logits.device
+        if right and bool((result.amax(-1) > -np.inf).all()):  # not where it is NaN
+            return None
+        return f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
 
-        return call
-
-    return [checked(number, one) for number, one in enumerate(given)]
+    return _checked("processors", given, expected)
 
 
 def constraints(given: Sequence[Penalty]) -> list[Penalty]:
     """``given``, each of which raises ``UserError`` where it returns no nats for each id."""
 
-    def checked(number: int, constraint: Penalty) -> Penalty:
-        def call(states: Any, past: np.ndarray) -> np.ndarray:
-            result = np.asarray(constraint(states, past))
-            size = len(states[0].allowed())
-            if result.shape not in ((size,), (len(states), size)) or np.isnan(result).any():
-                raise UserError(
-                    f"constraints[{number}]: expected nats of shape ({size},) or "
-                    f"({len(states)}, {size}), not NaN, not {_kind(result)}"
-                )
+    def expected(result: Any, states: Any, past: np.ndarray) -> str | None:
+        nats, size = np.asarray(result), len(states[0].allowed())
+        shapes = (size,), (len(states), size)
+        if nats.shape in shapes and not np.isnan(nats).any():
+            return None
+        return f"nats of shape {shapes[0]} or {shapes[1]}, not NaN"
+
+    return _checked("constraints", given, expected)
+
+
+def _checked(name: str, given: Sequence[Any], expected: Callable[..., str | None]) -> list[Any]:
+    """``given``; ``expected`` says of a result and its arguments what would be right, ``None`` if
+    it is right."""
+
+    def checked(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            result = function(*arguments)
+            if right := expected(result, *arguments):
+                shape = getattr(result, "shape", None)
+                kind = type(result).__name__ if shape is None else f"shape {tuple(shape)}"
+                raise UserError(f"{name}[{number}]: expected {right}, not {kind}")
             return result
 
         return call
 
     return [checked(number, one) for number, one in enumerate(given)]
-
-
-def _kind(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else f"shape {tuple(shape)}"

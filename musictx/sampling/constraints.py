@@ -51,8 +51,8 @@ class GrammarConstraint(Constraint):
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after a new note
-    until     a row is done once its time, in seconds from the start of the piece, reaches it: one
-              number for all rows, or one a row, or what gives one; ``None`` = never
+    until     of each row, what gives the seconds from the start of the piece at which it is done;
+              by default never
 
     Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
     A row that is done or has drawn ``eos`` allows ``pad`` only.
@@ -63,12 +63,12 @@ class GrammarConstraint(Constraint):
         states: Sequence[GrammarState],
         *,
         may_end: bool = True,
-        until: float | Sequence[float | Callable[[], float]] | None = None,
+        until: Sequence[Callable[[], float | None]] = (),
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self.changes: list[Sequence[Change] | None] = [()] * len(states)
         self.may_end = may_end
-        self.until = until if isinstance(until, Sequence) else [until] * len(states)
+        self.until = until
         self._began = [state.notes for state in self.states]
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
 
@@ -99,8 +99,7 @@ class GrammarConstraint(Constraint):
 
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
-        until = self.until[row]
-        limit = until() if callable(until) else until
+        limit = self.until[row]() if self.until else None
         return limit is not None and self.states[row].seconds >= limit - 1e-6
 
 
@@ -133,6 +132,12 @@ def apply_penalties(
 #: A penalty of one row: (its half-written piece, its ids (n,) so far, ``bos`` or ``cut`` first) ->
 #: (V,) nats that are taken off the logits of the next id; ``None`` for nothing.
 RowPenalty = Callable[[GrammarState, np.ndarray], np.ndarray | None]
+
+
+def never(ids: np.ndarray) -> RowPenalty:
+    """Forbids the ids (V,) bool."""
+    nats = np.where(ids, np.inf, 0.0)
+    return lambda state, past: nats
 
 
 class EachRow:

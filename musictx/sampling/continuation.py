@@ -23,7 +23,7 @@ from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.events import Event, Placed
-from musictx.sampling.penalties import of_pieces
+from musictx.sampling.penalties import build, combined
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -139,23 +139,17 @@ class Continuation(Region):
             until=[partial(getattr, one, "until") for one in regions],
         )
         targets = [one.steering.values for one in regions]
-        idiom.of(tokenizer).hold(states, primers, sampling, stats, targets)
+        more, its = [*_endings(regions, sampling), *penalties], idiom.of(tokenizer)
+        every = [
+            *its.penalties(primers, states, sampling, stats, targets, more),
+            *build(tokenizer, sampling, stats, primers, self.steering.density),
+        ]
         fronts, marks = _around(regions)
-        every = of_pieces(
-            tokenizer,
-            sampling,
-            stats,
-            primers,
-            states,
-            targets=targets,
-            density=self.steering.density,
-            more=[*_endings(regions, sampling), *penalties],
-        )
         most = [one._most() for one in regions]
         return Setup(
             prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
             constraint,
-            every,
+            combined(tokenizer, every),
             tokenizer.kind_of,
             None if None in most else max(n for n in most if n is not None),
             head=len(fronts[0]),
@@ -166,9 +160,6 @@ class Continuation(Region):
         length = 0.0 if self.until is None else self.until - self.primer.seconds
         enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
         return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
-
-    def written(self) -> np.ndarray:
-        return np.concatenate([self.primer.ids, np.array(self.drawn, np.uint16)])
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
         self.drawn.append(token)

@@ -7,21 +7,21 @@ possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from musictx import registry
 from musictx.bundle import Bundle
 from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import note_limits, pitches
-from musictx.sampling.constraints import EachRow
+from musictx.sampling import note_limits
+from musictx.sampling.constraints import EachRow, never
 from musictx.sampling.feedback import EventFeedback
-from musictx.sampling.melody_repetition import MelodyRepetition
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.reprise import Reprise
+from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
@@ -42,10 +42,11 @@ class Idiom:
 
     # ---------------------------------------------------------------------- what is asked for
 
-    def plan(self, bundle: Bundle, request: GenerateConfig) -> Plan:
-        """What ``request`` asks of a new piece: tempo, meter and instruments. ``UserError`` where
-        these tokens cannot say them."""
-        for name, value in request.plan.items():
+    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
+        """The plan of a new piece with the options ``wanted``
+        (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` where these tokens cannot say
+        them."""
+        for name, value in wanted.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
 
@@ -66,7 +67,7 @@ class Idiom:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
         little more; ``state`` is after the ids that came out so far."""
         events = self.tokenizer.note_events
-        if events is None or events.longest_wait is None:
+        if events is None:
             return
         table = self.tokenizer.vocabulary
         longest = int(table.values("time_shift").max())
@@ -76,18 +77,6 @@ class Idiom:
             steps -= longest
 
     # ----------------------------------------------------------------------------- penalties
-
-    def hold(
-        self,
-        states: Sequence[GrammarState],
-        primers: Sequence[Primer],
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        targets: Sequence[Mapping[str, float]],
-    ) -> None:
-        """Set limits in the grammars ``states`` (after the primers), from ``sampling``, the corpus
-        (``stats``) and the ``targets`` of the controls of each; does nothing for events, whose
-        limits are penalties."""
 
     def penalties(
         self,
@@ -101,17 +90,16 @@ class Idiom:
         """The penalties of rows that begin a piece or continue one, but for those that hold around
         any music (:func:`.penalties.build`), in their order: the pitches that ``sampling`` leaves,
         ``more``, programs, feedback to the ``targets`` of the controls, repetition.
-        ``states`` are those after the primers."""
+        ``states`` are those after the primers; limits may be set in them, too."""
         penalties = list(more)
-        if pitches.asked(sampling):
-            inside = pitches.pitch_sets(sampling, primers)
-            rows = [pitches.PitchSet(self.tokenizer.pitch_of, row) for row in inside]
-            penalties.insert(0, EachRow(rows))
+        if note_limits.asks_pitches(sampling):
+            of = self.tokenizer.pitch_of
+            inside = note_limits.pitch_sets(sampling, primers)
+            penalties.insert(0, EachRow([never((of >= 0) & ~row[of]) for row in inside]))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
-        events = self.tokenizer.note_events
-        if sampling.habits and events is not None and events.longest_wait:
+        if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
-            if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
+            if "program" not in self.tokenizer.kinds and not note_limits.asks_pitches(sampling):
                 penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
             penalties.append(EachRow([MelodyRepetition(self.tokenizer) for _ in primers]))
         return penalties

@@ -68,10 +68,9 @@ class Infill(Region):
         parts: Collection[int] | None = None,
         habits: Mapping[int, Habit] | None = None,
         steering: Steering | None = None,
-        context: int | None = None,
     ) -> None:
         steering = steering or Steering((0,) * len(CONTROLS))
-        super().__init__(model, tokenizer, steering, context=context)
+        super().__init__(model, tokenizer, steering)
         self.closes, self.parts, self.habits = closes, parts, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
@@ -102,6 +101,10 @@ class Infill(Region):
 
     def seeds(self) -> list[int]:
         return [*self.seed, self.segments]
+
+    def written(self) -> np.ndarray:
+        """The ids before the region, and those composed so far."""
+        raise NotImplementedError
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
         """The ids that the model reads first."""

@@ -8,7 +8,7 @@ The model writes the piece from beginning to end, given notes too. Four rules ho
 - no new note begins while a given one of its pitch sounds, or where one begins.
 
 An item is what tokens write at a place in time: a strike or a release
-(:mod:`.event_constraint`), or a note, chord or bar line (:mod:`musictx.songs.bar_constraint`).
+(:mod:`.event_infill`), or a note, chord or bar line (:mod:`musictx.songs.bar_constraint`).
 These two modules say how an item is spelled and which ids would pass it.
 """
 

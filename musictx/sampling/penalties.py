@@ -9,7 +9,7 @@ The grammar is always kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,33 +18,13 @@ import numpy as np
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError
-from musictx.sampling import feedback, idiom, note_limits
+from musictx.sampling import feedback, note_limits
 from musictx.sampling.constraints import EachRow, apply_penalties
 from musictx.sampling.note_limits import Sustain
 from musictx.sampling.primer import Primer
-from musictx.sampling.strengths import (
-    ASKED_GAIN,
-    USUAL_GAIN,
-)
+from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
-
-
-def of_pieces(
-    tokenizer: Tokenizer,
-    sampling: SamplingConfig,
-    stats: CorpusStats,
-    primers: Sequence[Primer],
-    states: Sequence[GrammarState],
-    *,
-    targets: Sequence[Mapping[str, float]] = (),
-    density: float | None = None,
-    more: Sequence[Penalty] = (),
-) -> Sequence[Penalty]:
-    """The penalties of rows that begin a piece or continue one: those of :meth:`.Idiom.penalties`,
-    where the arguments are explained, and those of :func:`build`."""
-    of_idiom = idiom.of(tokenizer).penalties(primers, states, sampling, stats, targets, more)
-    return combined(tokenizer, [*of_idiom, *build(tokenizer, sampling, stats, primers, density)])
 
 
 def build(

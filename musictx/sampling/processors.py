@@ -10,9 +10,8 @@ counts as the likelier, so that results do not depend on the sorting of a machin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -44,27 +43,23 @@ class Temperature:
 
 @dataclass(frozen=True)
 class KindTemperature:
-    """Logits of the ids ``members`` (V,) bool divided by ``value``, their joint probability kept:
-    which of them is drawn gets surer or freer, whether one of them is drawn does not change."""
+    """Logits of the ids ``members`` (n,) divided by ``value``, their joint probability kept: which
+    of them is drawn gets surer or freer, whether one of them is drawn does not change."""
 
-    members: Tensor
+    members: np.ndarray
     value: float
 
     def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
         result = logits.numpy().copy()  # faster than torch's, as below
         for row in result:
-            members = row[self._ids]
+            members = row[self.members]
             whole = np.logaddexp.reduce(members)
             if whole == _REMOVED:  # a kind that is forbidden altogether stays so
                 continue
             changed = (members - whole) / self.value
             changed += whole - np.logaddexp.reduce(changed)
-            row[self._ids] = changed
+            row[self.members] = changed
         return torch.from_numpy(result)
-
-    @cached_property
-    def _ids(self) -> np.ndarray:
-        return np.flatnonzero(self.members.numpy())
 
 
 @dataclass(frozen=True)
@@ -96,9 +91,9 @@ def _likeliest(logits: Tensor) -> Tensor:
     return logits.masked_fill(~keep, _REMOVED)
 
 
-def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Processor]:
-    """The processors that ``config`` asks for, in their order: temperatures by kind of token (these
-    need the ``tokenizer``), temperature, top-p. Those that would change nothing are left out.
+def build(config: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
+    """The processors that ``config`` asks for, in their order: temperatures by kind of token,
+    temperature, top-p. Those that would change nothing are left out.
 
     The order matters: top-p looks at the distribution as temperature left it. An option for a
     new processor is read here.
@@ -106,35 +101,23 @@ def build(config: TokenSampling, tokenizer: Tokenizer | None = None) -> list[Pro
     if config.temperature == 0:
         return [Temperature(0.0)]
     rules: list[Processor] = []
-    for kind, value in _temperatures(config, tokenizer).items():
-        rules.append(KindTemperature(_members(tokenizer, kind), value))
+    temperatures = config.temperatures if isinstance(config, SamplingConfig) else {}
+    for kind, value in temperatures.items():
+        if kind in tokenizer.kinds:
+            members = np.flatnonzero(tokenizer.kind_of == tokenizer.kinds.index(kind))
+            rules.append(KindTemperature(members, value))
+        elif kind not in SamplingConfig().temperatures:
+            raise ConfigError(
+                f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
+                + ", ".join(tokenizer.kinds[len(SPECIALS) :])
+            )
     if config.temperature != 1:
         rules.append(Temperature(config.temperature))
     top_p = config.top_p
     if top_p is None:
-        events = tokenizer is not None and tokenizer.note_events is not None
         # The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is
         # drawn from there, and pitches alone are made surer.
-        top_p = 1.0 if events else (tokenizer or Tokenizer).top_p
+        top_p = tokenizer.top_p if tokenizer.note_events is None else 1.0
     if top_p < 1:
         rules.append(TopP(top_p))
     return rules
-
-
-def _temperatures(config: TokenSampling, tokenizer: Tokenizer | None) -> Mapping[str, float]:
-    """Kind -> temperature, as ``config`` says; a kind of the defaults that these tokens do not have
-    is left out."""
-    given = config.temperatures if isinstance(config, SamplingConfig) else {}
-    kinds = () if tokenizer is None else tokenizer.kinds
-    default = SamplingConfig().temperatures
-    return {kind: value for kind, value in given.items() if kind in kinds or kind not in default}
-
-
-def _members(tokenizer: Tokenizer | None, kind: str) -> Tensor:
-    kinds = () if tokenizer is None else tokenizer.kinds
-    if tokenizer is None or kind not in kinds:
-        raise ConfigError(
-            f"sampling.temperatures.{kind}: this model has no such kind of token; expected "
-            + ", ".join(kinds[len(SPECIALS) :])
-        )
-    return torch.from_numpy(tokenizer.kind_of == kinds.index(kind))

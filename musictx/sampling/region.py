@@ -46,7 +46,7 @@ class Region:
 
     seed      whole numbers that seed the drawing of ids
     steering  the controls; regions that are composed side by side have one guidance
-    context   ids that the model looks back on; by default those of its training
+    context   ids that the model looks back on, as in its training
     """
 
     def __init__(
@@ -55,10 +55,9 @@ class Region:
         tokenizer: Tokenizer,
         steering: Steering,
         seed: Sequence[int] = (),
-        context: int | None = None,
     ) -> None:
         self.model, self.tokenizer, self.steering = model, tokenizer, steering
-        self.seed, self.context = list(seed), context or model.config.context
+        self.seed, self.context = list(seed), model.config.context
         self.emitter: Emitter | None = None
 
     def setup(
@@ -76,12 +75,8 @@ class Region:
         """The seed of the next ids."""
         return self.seed
 
-    def written(self) -> np.ndarray:
-        """The ids before the region, and those composed so far."""
-        raise NotImplementedError
-
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        """``notes`` decoded from these ids, with their times in seconds of the piece."""
+        """``notes`` decoded from the ids, with their times in seconds of the piece."""
         raise NotImplementedError
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:

@@ -15,10 +15,7 @@ from musictx.config import SamplingConfig
 from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
-from musictx.sampling.strengths import (
-    FEWEST_NOTES,
-    SHORTEST_SECONDS,
-)
+from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
 from musictx.shipped import models
 from musictx.tokens import controls
 from musictx.tokens.tokenizer import Tokenizer
@@ -110,11 +107,7 @@ def _span(score: Score) -> float:
 
 def unable(tokenizer: Tokenizer) -> str:
     """The error message for a model without control tokens; it names a model that has them."""
-    able = [
-        f"model={name}"
-        for name, folder in models().items()
-        if '"controls": true' in (folder / "tokenizer.json").read_text(encoding="utf-8")
-    ]
+    able = _such('"controls": true')
     such = (able or ["those of musictx train experiment=maestro/controls"])[0]
     return (
         f"this model ({tokenizer.name} tokens) has no control tokens; give one trained with "
@@ -124,12 +117,17 @@ def unable(tokenizer: Tokenizer) -> str:
 
 def counts_no_bars(tokenizer: Tokenizer) -> str:
     """The error message for a model whose tokens have no bars; it names a model that has them."""
-    able = "".join(
-        f", such as model={name}"
+    such = "".join(f", such as {model}" for model in _such('"name": "notes"'))
+    return f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars{such}"
+
+
+def _such(fact: str) -> list[str]:
+    """The options ``model=`` of the included models whose tokenizer.json has ``fact``."""
+    return [
+        f"model={name}"
         for name, folder in models().items()
-        if '"name": "notes"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
-    )
-    return f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars{able}"
+        if fact in (folder / "tokenizer.json").read_text(encoding="utf-8")
+    ]
 
 
 @dataclass(frozen=True)

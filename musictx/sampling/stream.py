@@ -57,8 +57,7 @@ class Stream(Iterator[Event]):
         request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
         steering = Steering(density=density_of(self._sampling))
         self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
-        events = tokenizer.note_events
-        if not tokenizer.voices and (events is None or events.longest_wait is None):
+        if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(
                 f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
                 "with tokenizer=performance or ensemble"

@@ -17,7 +17,7 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import pitches
+from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
@@ -30,10 +30,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import (
-    REPEAT_GAIN,
-    VARIED_GAIN,
-)
+from musictx.songs.strengths import REPEAT_GAIN, VARIED_GAIN
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
@@ -197,7 +194,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            pitches.pitch_sets(sampling, [self.around])[0],
+            note_limits.pitch_sets(sampling, [self.around])[0],
         )
         mine = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {

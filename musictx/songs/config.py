@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from musictx.config.checks import check, option
+from musictx.config.checks import Options, option
 from musictx.config.limits import HELP, REPEATS, Limits
 
 
 @dataclass
-class ChordsConfig:
+class ChordsConfig(Options):
     """musictx chords: the chords of a file, as a sheet."""
 
     file: str | None = option(
@@ -24,6 +24,3 @@ class ChordsConfig:
     )
     repeats: bool = option(True, REPEATS, rare=True)
     limits: Limits = option(Limits, HELP, rare=True)
-
-    def __post_init__(self) -> None:
-        check(self)

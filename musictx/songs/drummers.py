@@ -162,9 +162,7 @@ def players(
                 "add=drums"
             )
         return []
-    table = bundle.tokenizer.vocabulary
-    assert table is not None  # which has the drums
-    drummers = of_style(bundle.card.get("drummers") or {}, style, table)
+    drummers = of_style(bundle.card.get("drummers") or {}, style, bundle.tokenizer.vocabulary)
     quarters = 4 * score.meters["numerator"] / score.meters["denominator"]
     if style is not None and len(quarters) and not (quarters == QUARTERS).any():
         raise UserError(

@@ -1,4 +1,4 @@
-"""New pieces and continuations in bars: also by a plan of sections, and as loops."""
+"""New pieces in bars by a plan of sections, and as loops."""
 
 from __future__ import annotations
 
@@ -28,25 +28,23 @@ def pieces(
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """(number, sample) as each is done, as :func:`musictx.apps.generate.pieces` has them."""
+    """(number, sample) as each is done, as :func:`musictx.apps.generate.pieces` has them, of a
+    ``request`` for a form or a loop."""
     if request.form is not None:
         constraints, processors = more.pop("constraints", ()), more.pop("processors", ())
         if constraints or processors:
             raise UserError(f"form={request.form}: expected no constraints and processors with it")
         yield from form.pieces(bundle, files, request, seeds=seeds, **more)
         return
-    for number, sample in generate.continued(bundle, primers, files, request, seeds=seeds, **more):
-        if request.loop:
-            seed = seeds[number // request.samples] + number
-            yield number, closed(bundle, sample, request, seed)
-        else:
-            yield number, sample
+    open_ended = replace(request, loop=False)
+    for number, sample in generate.pieces(bundle, primers, files, open_ended, seeds=seeds, **more):
+        yield number, closed(bundle, sample, request, seeds[number // request.samples] + number)
 
 
 def closed(bundle: Bundle, sample: Sample, request: GenerateConfig, seed: int) -> Sample:
     """A new piece as a loop: its last bar composed anew so that it leads to the beginning, and a
     marker where it ends."""
-    clock, bars = idiom.of(bundle.tokenizer).plan(bundle, request).score.beats, request.bars
+    clock, bars = idiom.of(bundle.tokenizer).plan(bundle, request.plan).score.beats, request.bars
     assert bars is not None
     last, end = (float(clock.seconds(clock.bar_line(0.0, n))) for n in (bars - 1, bars))
     score = sample.score

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from musictx.apps import parts
 from musictx.apps.habits import ANY, asked
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import SamplingConfig
 from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
-from musictx.sampling import pitches
-from musictx.sampling.constraints import EachRow
+from musictx.sampling import note_limits
+from musictx.sampling.constraints import EachRow, RowPenalty, never
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
@@ -42,25 +43,24 @@ class BarIdiom(Idiom):
     drums, opening_notes, marks = True, OPENING_NOTES, []
     tokenizer: BarTokenizer
 
-    def plan(self, bundle: Bundle, request: GenerateConfig) -> Plan:
+    def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
         table = self.tokenizer.vocabulary
         meter, least, blank = None, None, Score(ticks_per_quarter=TICKS_PER_QUARTER)
-        named = request.meter or ("4/4" if request.loop else None)  # a loop is of whole bars
+        named = wanted.get("meter", "4/4" if "loop" in wanted else None)  # a loop is of whole bars
         if named is not None:
             numerator, denominator = meter = meter_of(named)
             most, last = (int(table.values(kind).max()) for kind in ("numerator", "place"))
             if numerator > most or numerator * WHOLE / denominator > last + 1:
                 raise UserError(
-                    f"meter={request.meter}: expected at most {most} beats in a bar, and bars of "
+                    f"meter={named}: expected at most {most} beats in a bar, and bars of "
                     f"at most {(last + 1) / WHOLE:g} whole notes"
                 )
             blank = replace(blank, meters=np.array([(0.0, numerator, denominator)], METER))
-        if request.tempo is not None:
-            blank = replace(blank, tempos=np.array([(0.0, request.tempo)], TEMPO))
-        if request.instruments is not None:
-            names = tuple(name.strip().lower() for name in request.instruments.split(","))
-            wanted = parts.by_name(bundle, names, "instruments")
-            usual = parts.habits(bundle, wanted)
+        if "tempo" in wanted:
+            blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
+        if "instruments" in wanted:
+            names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
+            usual = parts.habits(bundle, parts.by_name(bundle, names, "instruments"))
             least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
         return Plan(blank, meter, least)
 
@@ -96,7 +96,7 @@ class BarIdiom(Idiom):
         before its part, and the part before the pitch, so the grammar allows no place and no part
         that would leave no pitch.
         """
-        sets, numbers = pitches.pitch_sets(sampling, primers), np.arange(128)
+        sets, numbers = note_limits.pitch_sets(sampling, primers), np.arange(128)
         for state, primer, target, inside in zip(states, primers, targets, sets):
             assert isinstance(state, BarState)
             habits = self._habits(primer, stats)
@@ -141,9 +141,10 @@ class BarIdiom(Idiom):
     ) -> list[Penalty]:
         """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). New pieces
         keep to the meters of their plans, and none of the parts of these is silent."""
+        self.hold(states, primers, sampling, stats, targets)
         of, plans = self.tokenizer, [primer.plan for primer in primers]
         penalties = list(more)
-        meters = [plan.meter and OneMeter(of.vocabulary, plan.meter) for plan in plans]
+        meters = [one_meter(of.vocabulary, plan.meter) if plan.meter else None for plan in plans]
         if any(meters):
             penalties.append(EachRow(meters))
         if any(plan.parts for plan in plans):
@@ -187,15 +188,10 @@ class BarIdiom(Idiom):
         return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
 
 
-class OneMeter:
+def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:
     """No bar of another meter than this (numerator, denominator)."""
-
-    def __init__(self, table: Vocabulary, meter: tuple[int, int]) -> None:
-        other = np.zeros(len(table.value_of), bool)
-        for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
-            other[slice(*table.range(kind))] = True
-            other[table.id(kind, value)] = False
-        self.nats = np.where(other, np.inf, 0.0)
-
-    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
-        return self.nats
+    other = np.zeros(table.size, bool)
+    for kind, value in zip(("numerator", "denominator"), (meter[0], meter[1].bit_length() - 1)):
+        other[slice(*table.range(kind))] = True
+        other[table.id(kind, value)] = False
+    return never(other)

@@ -21,14 +21,7 @@ from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.drummers import Drummer
 from musictx.songs.repeats import repeated
-from musictx.songs.strengths import (
-    CLASH,
-    ON_LINE,
-    ON_ROOT,
-    OVERHANG,
-    PART_GAIN,
-    PART_SHARE,
-)
+from musictx.songs.strengths import CLASH, ON_LINE, ON_ROOT, OVERHANG, PART_GAIN, PART_SHARE
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import GrammarState
 

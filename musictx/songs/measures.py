@@ -16,10 +16,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from musictx.evaluate.measures import Distribution, Measure
-from musictx.evaluate.musical import top_line
+from musictx.evaluate.measures import Distribution, Measure, top_line
 from musictx.evaluate.sets import Excerpt
-from musictx.keys import key_of, scale_of
+from musictx.keys import best_scale, key_of
 from musictx.notes import Score, skyline
 
 #: An onset is near a line of the grid if it lies within so many seconds of it.
@@ -167,9 +166,9 @@ def melody_on_triads(score: Score) -> float:
 
 def diatonic_chords(score: Score) -> float:
     """The share of the half bars with a triad whose triad lies in the scale that holds most notes
-    (:func:`musictx.keys.scale_of`). None: nan."""
+    (:func:`musictx.keys.best_scale`). None: nan."""
     under = triads(score)
-    scale = scale_of(_counts(score))
+    scale = best_scale(score)
     inside = ~(_TRIADS[under[under >= 0]] & ~scale).any(1)
     return float(inside.mean()) if len(inside) else np.nan
 
@@ -178,7 +177,7 @@ def phrase_ends(score: Score) -> float:
     """Of the phrases of four bars in which the triads change, the share whose last change is by a
     falling fifth to I or vi, or in minor to i or III. None: nan."""
     under = triads(score)
-    keynote, minor = key_of(_counts(score))
+    keynote, minor = key_of(score)
     goals = {keynote, (keynote + (3 if minor else 9)) % 12}
     ends = []
     for begin in range(0, len(under), 2 * PHRASE):
@@ -190,11 +189,10 @@ def phrase_ends(score: Score) -> float:
     return float(np.mean(ends)) if ends else np.nan
 
 
-def clashes(score: Score, melody: np.ndarray | None = None) -> float:
-    """The share of the sounding time of the notes ``melody`` (n,) bool in which another one sounds
-    a semitone, or eleven, from them in pitch class; by default of the top line
-    (:func:`musictx.evaluate.musical.top_line`). Silence: nan."""
-    inside = top_line(score) if melody is None else melody
+def clashes(score: Score) -> float:
+    """The share of the sounding time of the top line (:func:`musictx.evaluate.measures.top_line`)
+    in which another note sounds a semitone, or eleven, from it in pitch class. Silence: nan."""
+    inside = top_line(score)
     others = score.notes[~inside & ~score.notes["drum"]]
     clashing = total = 0.0
     for tone in score.notes[inside]:
@@ -231,10 +229,6 @@ def _classes(notes: np.ndarray) -> np.ndarray:
     """(n, 12): 1 at the pitch class of each note."""
     classes: np.ndarray = np.eye(12)[notes["pitch"].astype(int) % 12]
     return classes
-
-
-def _counts(score: Score) -> np.ndarray:
-    return np.bincount(score.notes["pitch"][~score.notes["drum"]] % 12, minlength=12)
 
 
 def _union(starts: np.ndarray, ends: np.ndarray) -> float:

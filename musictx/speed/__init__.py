@@ -1,1 +1,1 @@
-"""Faster attention, by blocks, in C++ and on GPUs, and a step of decoding as one call."""
+"""The same sooner: attention by blocks, in C++ and on GPUs; steps of decoding; tracks of MIDI."""

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Job, Setting, refusal
-from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
+from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor, without_autocast
+from musictx.speed.kernels import narrowed
 
 
 def supports(job: Job) -> str | None:
@@ -90,7 +90,7 @@ def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys:
     """Logits (B, H, 1, Tk) and the terms of an axis by consecutive positions."""
     count, lowest = _distances(query, keys)
     if lowest == 0:
-        axis = axis.narrowed(0, count - 1)  # short texts meet only the first rows of the table
+        axis = narrowed(axis, 0, count - 1)  # short texts meet only the first rows of the table
     if axis.table is not None:
         table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
         by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)

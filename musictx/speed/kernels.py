@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -101,6 +102,20 @@ def trial(
             print(f"musictx: attention={name} is not used: it failed ({reason})", file=sys.stderr)
             _RUNS[key] = False
     return _RUNS[key]
+
+
+def narrowed(axis: Axis, lowest: int, highest: int) -> Axis:
+    """``axis`` with rows only for the distances lowest..highest."""
+    low = max(axis.low, min(lowest, axis.high))
+    high = max(low, min(axis.high, highest))
+    rows = slice(low - axis.low, high - axis.low + 1)
+    return replace(
+        axis,
+        table=None if axis.table is None else axis.table[:, rows],
+        bias=None if axis.bias is None else axis.bias[:, rows],
+        low=low,
+        high=high,
+    )
 
 
 def one_axis(job: Job) -> Iterator[Case]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from musictx.config.checks import check, device, option
+from musictx.config.checks import DEVICE, Options, option
 from musictx.config.composing import ModelFolder
 from musictx.config.limits import HELP, ServerLimits
 
@@ -25,7 +25,7 @@ class StudioLimits(ServerLimits):
 
 
 @dataclass
-class StudioConfig:
+class StudioConfig(Options):
     """musictx studio: a page in the browser where music is made by selecting."""
 
     folder: str = option(
@@ -39,9 +39,5 @@ class StudioConfig:
     )
     browser: bool = option(True, "open the page in the browser")
     model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda or mps")
+    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)
     limits: StudioLimits = option(StudioLimits, HELP, rare=True)
-
-    def __post_init__(self) -> None:
-        check(self)
-        device(self.device)

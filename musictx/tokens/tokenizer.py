@@ -30,7 +30,7 @@ class NoteEvents:
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
     wait     (float) by how much time passes, as a share of the longest such id; 0 for others
-    longest_wait  seconds that this longest one takes; ``None`` where they depend on the tempo
+    longest_wait  seconds that this longest one takes
     """
 
     strike: np.ndarray
@@ -38,7 +38,7 @@ class NoteEvents:
     program: np.ndarray
     lead: np.ndarray
     wait: np.ndarray
-    longest_wait: float | None = None
+    longest_wait: float
 
 
 @dataclass(frozen=True)

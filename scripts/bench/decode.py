@@ -102,7 +102,7 @@ def build_model(name: str, position: str) -> MusicTransformer:
     if name in shipped.models():
         return bundle.load(name).model
     words = [f"model={name}", f"position={position}", "trainer=laptop"]
-    model = network.build_model(compose("train", words), build("performance")).eval()
+    model = network.build_model(compose(words), build("performance")).eval()
     with torch.no_grad():  # opinions strong enough that rounding decides no choice
         for parameter in model.parameters():
             if parameter.dim() > 1:

@@ -26,13 +26,13 @@ from torch.nn import functional as F
 
 from musictx import bundle, files
 from musictx.chorale.features.calibration import Calibration, Next
-from musictx.compose import compose
 from musictx.data.shards import Shards
 from musictx.data.windows import UNSCORED, EvaluationWindows, collate
 from musictx.errors import UserError
 from musictx.evaluate.app import find_shards
 from musictx.evaluate.nll import check_split
 from musictx.model.transformer import MusicTransformer
+from musictx.options import parse, request
 from scripts.harness import musictx, run
 
 #: What it costs, in nats of the whole fit, that a scale is 1 away from their mean, or a pull to
@@ -75,7 +75,8 @@ def main(
     words = [f"experiment={experiment}", *corpus, f"seed={seed}", f"out={sibling}"]
     musictx("train", *words, *(f"{name}={value}" for name, value in more.items()))
     source = bundle.load(sibling)
-    shards = find_shards(compose("evaluate", ["corpus=jsb", *corpus]).corpus, source.tokenizer)
+    options = request("evaluate", parse("evaluate", ["corpus=jsb", *corpus]))
+    shards = find_shards(options.corpus, source.tokenizer)
     fitted = fit(source.model, shards, window=WINDOW)
     made = []
     for name in models:

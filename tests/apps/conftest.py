@@ -9,7 +9,7 @@ from musictx.apps import train
 from tests.apps.train_driver import config, write_corpus
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(tmp_path_factory) -> Path:
     """A corpus of six tunes, and a run of 12 steps without interruption."""
     root = tmp_path_factory.mktemp("train")

@@ -99,10 +99,15 @@ class Desk:
         box = self.page.locator("canvas.ruler").bounding_box()
         assert box is not None
         y = box["y"] + box["height"] / 2
-        inside = 0.1
-        self.page.mouse.move(box["x"] + self._x(self.bar(first) + inside), y)
+        inside = (self.bar(first) + 0.1, self.bar(last + 1) - 0.1)
+        self.drag(*((box["x"] + self._x(time), y) for time in inside))
+
+    def drag(self, begin: tuple[float, float], *others: tuple[float, float]) -> None:
+        """The mouse down at a place of the screen, over others, and up."""
+        self.page.mouse.move(*begin)
         self.page.mouse.down()
-        self.page.mouse.move(box["x"] + self._x(self.bar(last + 1) - inside), y, steps=5)
+        for place in others:
+            self.page.mouse.move(*place, steps=5)
         self.page.mouse.up()
 
     def select_all(self) -> None:

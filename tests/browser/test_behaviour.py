@@ -226,11 +226,7 @@ def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_
     page.keyboard.press("d")
 
     def drawn(at: float, pitch: int, to: float | None = None) -> float:
-        page.mouse.move(*desk.spot(at, pitch))
-        page.mouse.down()
-        if to is not None:
-            page.mouse.move(*desk.spot(to, pitch), steps=4)
-        page.mouse.up()
+        desk.drag(*(desk.spot(time, pitch) for time in (at, to) if time is not None))
         newest = max(desk.notes())
         return round(newest[2] - newest[1], 4)
 

@@ -68,12 +68,7 @@ def test_02_draw_a_melody_and_accompany_it(desk):
     desk.button("Draw notes").click()
     for step, pitch in enumerate((60, 62, 64, 65, 67, 65, 64, 62)):
         start = 0.5 * step
-        x, y = desk.spot(start + 0.02, pitch)
-        right, _ = desk.spot(start + 0.45, pitch)
-        desk.page.mouse.move(x, y)
-        desk.page.mouse.down()
-        desk.page.mouse.move(right, y, steps=3)
-        desk.page.mouse.up()
+        desk.drag(desk.spot(start + 0.02, pitch), desk.spot(start + 0.45, pitch))
     melody = desk.notes()
     assert [note[3] for note in melody] == [60, 62, 64, 65, 67, 65, 64, 62]
     assert [note[1] for note in melody] == pytest.approx([0.5 * step for step in range(8)])

@@ -11,7 +11,7 @@ import pytest
 import musictx
 from musictx import midi, musicxml
 from musictx.chords import annotated
-from musictx.midi.parts import controllers
+from musictx.studio.controllers import controllers
 from tests.browser.desk import wait_for
 from tests.pieces import score
 
@@ -101,10 +101,7 @@ def test_velocities_are_drawn_in_the_lane(desk):
     left, right = (box["x"] + desk._x(before[i][1]) for i in (0, 7))
 
     def stroke(first, last):
-        desk.page.mouse.move(left + 1, box["y"] + first)
-        desk.page.mouse.down()
-        desk.page.mouse.move(right, box["y"] + last, steps=6)
-        desk.page.mouse.up()
+        desk.drag((left + 1, box["y"] + first), (right, box["y"] + last))
         return desk.notes()
 
     after = stroke(70, 12)
@@ -212,7 +209,8 @@ def test_controllers_are_seen_a_track_is_named_and_an_export_says_what_it_loses(
     page.keyboard.press("k")  # black keys instead of the scale
     assert drawn("canvas.back") != in_the_key
     page.locator("button[aria-label^='Name and instrument of']").click()
-    page.get_by_label("Name", exact=True).fill("Left hand")
+    page.keyboard.press("Control+a")  # its name has the focus
+    page.keyboard.type("Left hand")
     page.keyboard.press("Tab")
     page.get_by_role("combobox", name="Instrument").select_option("42")
     (stored,) = desk.server()["tracks"]

@@ -34,6 +34,14 @@ def melody(pitches):
     return melody_of(Grid.joined(np.stack([column, *[np.full_like(column, -1)] * 3], axis=1)))[0]
 
 
+def log_likelihood(model, pieces, changed=lambda likely: likely):
+    """(n,) ln p of whole pieces, with ``eos``; ``changed`` is done to the log-probabilities."""
+    rows = torch.tensor([[BOS, *piece, EOS] for piece in pieces])
+    with torch.no_grad():
+        likely = changed(model(rows[:, :-1]).double().log_softmax(-1))
+    return likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+
+
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("voices", [(0,), (3,), (0, 3)])
 def test_the_given_voices_stay(ties, voices):
@@ -55,12 +63,8 @@ def test_the_nats_are_those_of_the_whole_piece(intervals):
     tokenizer = ChoraleTokenizer(low=55, high=70)
     model = small_model(tokenizer, intervals=intervals)
     found = harmonise(model, tokenizer, melody([60, 62, 64, 65, 67]), particles=7)
-    ids = torch.tensor([[BOS, *found.ids.tolist()]])
-    with torch.no_grad():
-        likely = model(ids)[0].double().log_softmax(-1)
-    targets = torch.tensor([*found.ids.tolist(), EOS])
-    nats = -likely[torch.arange(len(targets)), targets].sum() / len(found.ids)
-    assert found.nats_per_note == pytest.approx(float(nats), abs=1e-5)
+    (nats,) = -log_likelihood(model, [found.ids.tolist()]) / len(found.ids)
+    assert found.nats_per_note == pytest.approx(nats, abs=1e-5)
 
 
 def test_many_particles_come_near_the_likeliest_of_all():
@@ -70,23 +74,12 @@ def test_many_particles_come_near_the_likeliest_of_all():
     given = melody([60, 61])
     first = tokenizer.vocabulary.id("silence")
     melody_ids = tokenizer.encode_grid(given).reshape(2, 4)[:, 0].astype(int)
-    pieces = []
-    for free in itertools.product(range(first, first + 3), repeat=6):
-        pieces.append([BOS, melody_ids[0], *free[:3], melody_ids[1], *free[3:]])
-    rows = torch.tensor(pieces)
-    with torch.no_grad():
-        likely = model(rows).double().log_softmax(-1)
-    targets = torch.cat([rows[:, 1:], torch.full((len(rows), 1), EOS)], dim=1)
-    total = likely.gather(-1, targets[..., None]).sum((1, 2))
-    best = -float(total.max()) / 8
-    found = harmonise(
-        model,
-        tokenizer,
-        given,
-        particles=600,
-        seed=1,
-        sampling=SamplingConfig(top_p=1.0, rules=0.0),
-    )
+    pieces = [
+        [melody_ids[0], *free[:3], melody_ids[1], *free[3:]]
+        for free in itertools.product(range(first, first + 3), repeat=6)
+    ]
+    found = harmonise(model, tokenizer, given, particles=600, seed=1, sampling=WITHOUT)
+    best = -log_likelihood(model, pieces).max() / 8
     assert found.nats_per_note == pytest.approx(best, abs=0.02)
 
 
@@ -107,12 +100,15 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
             for free in itertools.product(range(first, tokenizer.size), repeat=4)
         ]
     )
-    rows = torch.tensor([[BOS, *piece] for piece in pieces.tolist()])
-    with torch.no_grad():
-        likely = model(rows).double().log_softmax(-1)
-    free = torch.arange(8) % 4 >= 2  # of free notes, silence and pitches only are drawn
-    likely[:, :-1] -= likely[:, :-1, first:].logsumexp(-1, keepdim=True) * free[:, None]
-    joint = likely.gather(-1, rows[:, 1:, None]).sum((1, 2)).numpy()
+
+    def drawn_alone(likely):
+        """Of free notes, silence and pitches only are drawn; an end does not weigh."""
+        free = torch.arange(9)[:, None] % 4 >= 2
+        likely = likely - likely[..., first:].logsumexp(-1, keepdim=True) * free
+        likely[:, -1] = 0.0
+        return likely
+
+    joint = log_likelihood(model, pieces.tolist(), drawn_alone)
     grids = [tokenizer.decode_grid(piece) for piece in pieces]
     faults = [faults_of(grid) for grid in grids]
     assert len(set(faults)) > 3
@@ -122,15 +118,8 @@ def test_particles_are_drawn_from_the_product_of_model_and_rules(strength, held)
     place = {tuple(piece): i for i, piece in enumerate(pieces.tolist())}
     sampling = SamplingConfig(top_p=1.0, rules=strength)
     for seed in range(4):
-        drawn = filtered(
-            model,
-            tokenizer,
-            given,
-            fixed=voice_of(given, 0, 1),
-            particles=600,
-            sampling=sampling,
-            seed=seed,
-        )
+        asked = {"fixed": voice_of(given, 0, 1), "particles": 600, "sampling": sampling}
+        drawn = filtered(model, tokenizer, given, seed=seed, **asked)
         shares = np.exp(drawn.weights - drawn.weights.max())
         for piece, share in zip(drawn.ids.tolist(), shares / shares.sum() / 4):
             found[place[tuple(piece)]] += share

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.data.shards import Shards
-from musictx.data.windows import EvaluationWindows, Row, collate, lay_out, windows
+from musictx.data.windows import EvaluationWindows, collate, lay_out, windows
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import write_shards
 
@@ -92,13 +91,3 @@ def test_evaluation_scores_every_event_once_and_no_padding(
         batch = collate(rows)
         assert int((batch.targets != -100).sum()) == rows.targets
         assert bool((batch.targets[batch.piece_ids == -1] == -100).all())
-
-
-def test_a_batch_survives_moving_and_pinning():
-    from pytorch_lightning.utilities import move_data_to_device
-
-    empty = Row(*(np.zeros(4, np.int64) for _ in range(3)))
-    batch = collate([empty])
-    moved = move_data_to_device(batch, torch.device("cpu"))
-    assert type(moved) is type(batch)
-    assert torch.equal(moved.ids, batch.ids)

@@ -1,5 +1,6 @@
 """A folder with the files that the pages speak of."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -7,8 +8,12 @@ import numpy as np
 import pytest
 
 import musictx
+from musictx import bundle, shipped
+from musictx.apps import results
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
 
+#: Each model is read from its folder once.
+LOAD = functools.cache(bundle.load)
 TRAINING = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 
 
@@ -54,3 +59,20 @@ def here(tmp_path, monkeypatch) -> Path:
         "    def on_train_start(self, trainer, module):\n        print('option', self.option)\n"
     )
     return tmp_path
+
+
+@pytest.fixture
+def loaded_once(monkeypatch):
+    """Commands that compose share the included models."""
+    monkeypatch.setattr(results, "load", LOAD)
+
+
+@pytest.fixture
+def short_examples(tmp_path_factory, monkeypatch):
+    """The first four bars of each example in its place."""
+    folder, tunes = tmp_path_factory.mktemp("examples"), {}
+    for name, path in shipped.examples().items():
+        score = musictx.read(path)
+        beginning = score.with_notes(score.notes[score.notes["start"] < 8.0])
+        tunes[name] = musictx.write(beginning, folder / f"{name}.mid")
+    monkeypatch.setattr(shipped, "examples", lambda: tunes)

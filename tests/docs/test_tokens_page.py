@@ -17,7 +17,7 @@ from tests.strategies import scores
 
 pytest.importorskip("miditok")
 
-NAME = "tests.docs.remi:Remi"
+NAME = "docs.examples.remi:Remi"
 REMI = build(NAME)
 quick = settings(deadline=None, max_examples=25)
 pieces = scores(pitches=(15, 115), velocities=(1, 127))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from musictx import cli, midi
-from musictx.commands import groups
+from musictx.commands import groups, preset
 from musictx.notes import Score
 from tests.data.helpers import write_songs
+from tests.untrained import saved
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +32,8 @@ def test_make_shows_how_far_the_big_download_is(target, tmp_path):
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory) -> dict[str, list[str]]:
     """An experiment's folder -> its corpus and, where the paper's size would take minutes, a
-    small model. Recipes without a folder train on the chorales, whose shards they share."""
+    small model. Recipes without a folder train on the chorales, whose shards they share. ``init``:
+    a small model in place of the included one."""
     root = tmp_path_factory.mktemp("corpora")
     small = [f"model.{k}={v}" for k, v in {"layers": 1, "width": 16, "heads": 2}.items()]
     piece = [[72, 67, 60, 48], [74, 67, 59, 50]] * 8
@@ -49,6 +51,7 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     split = [f"{'train' if seed else 'validation'},{seed}.mid" for seed in range(6)]
     (grid / "split.csv").write_text("\n".join(["split,midi_filename", *split]))
     return {
+        "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=64)}"],
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={songs}", *small],
@@ -62,6 +65,7 @@ def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     words = [f"experiment={name}", "trainer.max_steps=1", "trainer.max_time=null"]
     short = ["data.batch_size=2", "data.validation_windows=2", "callbacks=quiet"]
     where = [f"out={tmp_path}/run", "trainer.accelerator=cpu", "data.num_workers=0"]
+    where += corpora["init"] if preset("experiment", name).get("init") else []
     where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()

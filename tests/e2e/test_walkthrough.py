@@ -67,11 +67,11 @@ def test_a_primer_is_continued_and_rendered(trained, folder, tmp_path, capsys):
         assert f"tune 0-continued-3-1.{ending}" in printed
 
 
-@pytest.mark.parametrize("tokenizer", [".name=tests.docs.remi:Remi", "=ensemble"])
+@pytest.mark.parametrize("tokenizer", [".name=docs.examples.remi:Remi", "=ensemble"])
 def test_other_tokenizers_train_and_generate_through_the_same_code(
     tokenizer, folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("MUSICTX_TRUST", "tests.docs.remi")
+    monkeypatch.setenv("MUSICTX_TRUST", "docs.examples.remi")
     words = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s", f"out={tmp_path}/run"]
     steps = ["trainer.max_steps=5", f"tokenizer{tokenizer}"]
     assert cli.main(["train", *words, *steps, *TINY]) == 0

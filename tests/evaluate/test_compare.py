@@ -19,8 +19,7 @@ from musictx.evaluate import compare as app
 from musictx.evaluate.comparison import COPIED
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.copies import SHORTEST_COPY
-from musictx.evaluate.measures import MEASURES, measure
-from musictx.evaluate.musical import polyphony
+from musictx.evaluate.measures import MEASURES, measure, polyphony
 from musictx.evaluate.sets import Excerpt, beginning
 from musictx.notes import Score, skyline
 from musictx.tokens.build import build

@@ -1,13 +1,19 @@
-"""What compare measures: histograms, their overlap against plain loops, what is in bars."""
+"""Measures of one piece and of sets: plain loops, laws, and the values at the edges."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.data.statistics import excerpt, restruck
 from musictx.evaluate import measures as m
+from musictx.evaluate.measures import MEASURES, TIME_EDGES, histogram, measure, overlap
+from musictx.evaluate.sets import Excerpt
+from musictx.notes import Score, skyline
+from tests.pieces import of
 from tests.strategies import scores
 
 DENSITY = st.lists(st.integers(0, 9), min_size=6, max_size=6).filter(any).map(np.array)
@@ -17,13 +23,14 @@ DISTRIBUTIONS = m.DISTRIBUTIONS | m.in_bars()[1]
 @given(DENSITY, DENSITY, st.integers(1, 5))
 def test_overlap_against_a_loop(p, q, times):
     wanted = sum(min(a / p.sum(), b / q.sum()) for a, b in zip(p, q))
-    assert m.overlap(p, q) == pytest.approx(wanted)
-    assert m.overlap(p, times * q) == pytest.approx(m.overlap(q, p)), "shares count; symmetric"
-    assert m.overlap(p, p) == pytest.approx(1)
-    assert math.isnan(m.overlap(p, 0 * q))
+    assert overlap(p, q) == pytest.approx(wanted)
+    assert overlap(p, times * q) == pytest.approx(overlap(q, p)), "shares count; symmetric"
+    assert overlap(p, p) == pytest.approx(1)
+    assert math.isnan(overlap(p, 0 * q))
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
+@settings(max_examples=30)
 @given(pieces=st.lists(scores(), max_size=4))
 def test_histograms_against_loops(name, pieces):
     values_of, edges = DISTRIBUTIONS[name]
@@ -36,7 +43,7 @@ def test_histograms_against_loops(name, pieces):
             assert len(bins) == 1, "the grid has one bin for every value"
             wanted[bins[0]] += 1 / len(values)
     wanted = [x / max(1, counted) for x in wanted]
-    assert m.histogram(pieces, DISTRIBUTIONS[name]) == pytest.approx(wanted)
+    assert histogram(pieces, DISTRIBUTIONS[name]) == pytest.approx(wanted)
     assert sum(wanted) == pytest.approx(float(counted > 0))
 
 
@@ -44,6 +51,203 @@ def test_rounding_to_the_token_grid_moves_no_time_to_another_bin():
     times = np.random.default_rng(0).uniform(0, 12, 20000)
     times = times[np.abs(times * 100 % 1 - 0.5) > 1e-6]
     rounded = np.round(times * 100) / 100
-    bins, of_rounded = (np.searchsorted(m.TIME_EDGES, t, side="right") for t in (times, rounded))
+    bins, of_rounded = (np.searchsorted(TIME_EDGES, t, side="right") for t in (times, rounded))
     assert (bins == of_rounded).all()
-    assert set(of_rounded) == set(range(1, len(m.TIME_EDGES))), "every bin is reached"
+    assert set(of_rounded) == set(range(1, len(TIME_EDGES))), "every bin is reached"
+
+
+EMPTY = Score()
+TOWERS = "has towers of 6 notes"
+
+
+def line(pitches, step=0.5, length=0.4):
+    return of(*((i * step, i * step + length, p) for i, p in enumerate(pitches)))
+
+
+ONE = of((1.0, 3.0, 60))
+DRUMS = Score(notes=[(0, 1, 36, 64, 0, True, 0), (5, 6, 38, 64, 0, True, 0)])
+
+
+def listed(piece):
+    """Pitched notes as (start, end, pitch) by start, then pitch."""
+    rows = [(float(n["start"]), float(n["end"]), int(n["pitch"])) for n in piece.notes]
+    kept = [row for row, note in zip(rows, piece.notes) if not note["drum"]]
+    return sorted(kept, key=lambda row: (row[0], row[2]))
+
+
+def measured(piece, seconds, measures=MEASURES):
+    return measure(Excerpt("x", piece, 0.0, seconds), measures)
+
+
+def transposed(piece, by):
+    notes = piece.notes.copy()
+    notes["pitch"] = notes["pitch"].astype(int) + by
+    return piece.with_notes(notes)
+
+
+# ------------------------------------------------------------------------------------------- edges
+
+
+@pytest.mark.parametrize("empty", [EMPTY, DRUMS])
+def test_an_empty_piece(empty):
+    values = measured(empty, 10.0)
+    expected = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 10, TOWERS: 0}
+    assert {name: v for name, v in values.items() if not math.isnan(v)} == expected
+    assert m.longest_silence(empty, 10.0) == 10.0
+
+
+# ----------------------------------------------------------------------------------- plain loops
+
+
+@given(scores())
+def test_struck_again_against_a_loop(piece):
+    rows = listed(piece)
+    again = sum(
+        any(q == p and 0 <= s - t < 0.5 - 1e-6 and j < i for j, (t, _, q) in enumerate(rows))
+        for i, (s, _, p) in enumerate(rows)
+    )
+    got = restruck(piece)
+    assert math.isnan(got) if not rows else got == pytest.approx(again / len(rows))
+
+
+@given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
+def test_pitch_and_time_against_loops(piece, seconds):
+    piece = excerpt(piece, 0.0, seconds)
+    rows = listed(piece)
+    got = measured(piece, seconds)
+    assert got["notes a second"] == len(rows) / seconds
+    # Silence and polyphony, one millisecond at a time: the strategies' times lie on that grid.
+    grid = round(seconds * 1000)
+    spans = [(round(s * 1000), round(e * 1000)) for s, e, _ in rows]
+    at = [0] * (max([grid, *(e for _, e in spans)]) + 1)
+    for s, e in spans:
+        for t in range(s, e):
+            at[t] += 1
+    loudest = sum(n > 0 for n in at)
+    if loudest:
+        assert got["polyphony"] == pytest.approx(sum(at) / loudest)
+    breaks = {s for s, e in spans if s == e}  # a note without length ends a silence
+    longest = run = 0
+    for t in range(grid):
+        run = 0 if t in breaks else run
+        run = 0 if at[t] else run + 1
+        longest = max(longest, run)
+    assert m.longest_silence(piece, seconds) == pytest.approx(longest / 1000, abs=1e-9)
+    if not rows:
+        return
+    pitches = [p for _, _, p in rows]
+    scales = [(0, 2, 4, 5, 7, 9, 11), (0, 2, 3, 5, 7, 8, 11)]
+    inside = [sum((p - k) % 12 in s for p in pitches) for s in scales for k in range(12)]
+    assert got["in scale"] == pytest.approx(max(inside) / len(pitches))
+
+
+def stuck_in_a_loop(pitches):
+    """Every stretch, every period: the longest that is four turns or more of one pattern."""
+    best = 0
+    for start in range(len(pitches)):
+        for period in range(1, len(pitches)):
+            stop = start + period
+            while stop < len(pitches) and pitches[stop] == pitches[stop - period]:
+                stop += 1
+            if stop - start >= m.TURNS * period:
+                best = max(best, stop - 1 - start)
+    return best / 2
+
+
+@given(st.lists(st.sampled_from([60, 62]), max_size=24))
+def test_stuck_against_a_loop(pitches):
+    assert m.stuck_seconds(line(pitches)) == stuck_in_a_loop(pitches)
+
+
+@given(st.lists(st.integers(60, 63), min_size=4, max_size=60))
+def test_runs_that_return(pitches):
+    times = [0.5 * i for i in range(len(pitches))]
+    steps = [b - a for a, b in pairwise(pitches)]
+    n = m.RUN_INTERVALS
+    marked = set()
+    for i in range(len(steps) - n + 1):
+        for j in range(len(steps) - n + 1):
+            far = abs(times[i] - times[j]) > m.RETURN_SECONDS
+            if far and steps[i : i + n] == steps[j : j + n] and any(steps[i : i + n]):
+                marked |= set(range(i, i + n + 1))
+    got = m.returning_runs(line(pitches))
+    assert got == len(marked) / len(pitches) if len(pitches) > n else math.isnan(got)
+
+
+@given(st.lists(st.integers(60, 62), max_size=30), st.lists(st.integers(60, 62), max_size=30))
+def test_runs_shared_with_others(pitches, others):
+    n = m.RUN_INTERVALS
+    steps, theirs = ([b - a for a, b in pairwise(line)] for line in (pitches, others))
+    there = [theirs[j : j + n] for j in range(len(theirs) - n + 1) if any(theirs[j : j + n])]
+    marked = set()
+    for i in range(len(steps) - n + 1):
+        if steps[i : i + n] in there:
+            marked |= set(range(i, i + n + 1))
+    got = m.shared_runs(line(pitches), [EMPTY, line(others)])
+    valued = len(pitches) > n and there
+    assert got == len(marked) / len(pitches) if valued else math.isnan(got)
+
+
+def test_towers_are_six_notes_of_one_part_at_once():
+    six = [(0.01 * (i % 2), 1.0, 60 + i, 64, 0, False, 0) for i in range(6)]
+    other = [(0.0, 1.0, 70, 64, 40, False, 1), (0.0, 1.0, 71, 64, 0, True, 2)]
+    assert m.towers(Score(notes=six)) == 1
+    assert m.towers(Score(notes=six[:5] + other)) == 0
+    assert m.towers(Score(notes=six).with_notes(np.concatenate(
+        [Score(notes=six).notes, Score(notes=six).shifted(2.0).notes]))) == 2  # fmt: skip
+
+
+@given(scores(max_seconds=20.0, max_notes=40))
+def test_the_top_line_against_a_loop(piece):
+    mask, before, wanted = m.top_line(piece), -math.inf, []
+    for start, _, _ in (rows := listed(piece)):
+        if start - before > 0.02:
+            wanted.append((start, max(p for s, _, p in rows if s == start)))
+        before = start
+    sky = skyline(piece)
+    for note, melody in zip(piece.notes, sky):
+        over = [n for n in piece.notes if not n["drum"] and n["pitch"] > note["pitch"]
+                and n["start"] <= note["start"] < n["end"]]  # fmt: skip
+        assert melody == (not note["drum"] and not over)
+    notes = piece.notes[mask]
+    assert list(zip(notes["start"].tolist(), notes["pitch"].tolist())) == wanted
+    assert not notes["drum"].any()
+
+
+# -------------------------------------------------------------------------------------------- laws
+
+
+def same(a, b):
+    return all(a[name] == pytest.approx(b[name], nan_ok=True) for name in a)
+
+
+@given(scores(pitches=(20, 100)), st.integers(-12, 12), st.integers(0, 5000))
+def test_no_measure_depends_on_the_key_and_only_silence_on_the_beginning(piece, by, milliseconds):
+    before, after = (
+        measured(one, 20.0, {n: of for n, of in MEASURES.items() if not n.startswith("dead air")})
+        for one in (piece, transposed(piece, by).shifted(milliseconds / 1000))
+    )
+    assert same(before, after)
+
+
+def test_bounds():
+    """Of every measure, and each has a value of some pieces."""
+    some = {n: one for n, one in MEASURES.items() if "given" not in n}
+    ones = {n for n, one in some.items() if "share" in one.unit and one.reached is None}
+    turns = st.tuples(st.lists(st.integers(40, 90), min_size=1, max_size=8), st.integers(1, 12))
+    patterns = turns.map(lambda drawn: line(drawn[0] * drawn[1]))
+    valued = set()
+
+    @given(scores() | patterns)
+    def bounded(piece):
+        values = measured(piece, 20.0, some)
+        for name, value in values.items():
+            assert math.isnan(value) or 0 <= value <= (1 if name in ones else 20 + len(piece))
+            if value > 0:
+                valued.add(name)
+        assert 0 <= m.longest_silence(piece, 20.0) <= 20
+        if len(listed(piece)):
+            assert values["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
+
+    bounded()
+    assert set(some) - valued <= {TOWERS}, "of these the tests below have some"

@@ -115,20 +115,6 @@ def test_torchs_own_random_state_is_neither_used_nor_moved():
     assert run(model, [BOS], max_tokens=20) == first
 
 
-def test_forbidden_ids_have_probability_exactly_zero():
-    """Even where the model wants nothing else: logits of 1e4 for all that is forbidden."""
-    logits = torch.full((3, V), 1e4, dtype=torch.float64)
-    logits[:, [5, 8]] = torch.tensor([-1e4, -1e4], dtype=torch.float64)
-    masked = engine.forbid(logits, Only(3, [5, 8]))
-    chances = masked.softmax(-1)
-    forbidden = [i for i in range(V) if i not in (5, 8)]
-    assert chances[:, forbidden].abs().max() == 0
-    assert chances[:, [5, 8]].tolist() == [[0.5, 0.5]] * 3
-    model = make()
-    rows = run(model, [BOS], rows=3, max_tokens=30, constraint=Only(3, [5, 8]))
-    assert {i for row in rows for i in row} == {5, 8}
-
-
 def test_without_a_constraint_pad_bos_and_cut_are_never_drawn():
     model = make(vocab=5)
     rows = run(model, [BOS], rows=8, max_tokens=60, processors=[Temperature(30.0)])
@@ -208,6 +194,10 @@ def test_generation_uses_evaluation_mode_and_gives_the_mode_back():
     assert set(modes) == {(False, False)}
     assert model.training
     assert run(model.eval(), [BOS], max_tokens=10) == first, "dropout was on"
+    steps = engine.generate(model.train(), [BOS], max_tokens=10, seeds=[0])
+    next(steps)
+    steps.close()
+    assert model.training
 
 
 def test_a_broken_model_is_told_and_not_sampled():

@@ -15,8 +15,7 @@ from musictx.config import SamplingConfig
 from musictx.data.statistics import at_once, parts_of
 from musictx.notes import Score
 from musictx.sampling import composer, event_infill
-from musictx.sampling.event_constraint import EventRow
-from musictx.sampling.event_infill import EventInfill
+from musictx.sampling.event_infill import EventInfill, EventRow
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.steer import Guidance, Steering
 from musictx.tokens import events as ev

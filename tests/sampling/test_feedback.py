@@ -12,12 +12,7 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling import feedback, idiom
 from musictx.sampling.feedback import EventFeedback
-from musictx.sampling.strengths import (
-    LOUDNESS_GAIN,
-    POLYPHONY_GAIN,
-    REGISTER_GAIN,
-    REPETITION_GAIN,
-)
+from musictx.sampling.strengths import LOUDNESS_GAIN, POLYPHONY_GAIN, REGISTER_GAIN, REPETITION_GAIN
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer

@@ -1,4 +1,4 @@
-"""Limits on notes: what they ask for comes true, and the grammar always has its way."""
+"""Limits on notes, keys and ranges: what they ask for comes true, and the grammar has its way."""
 
 import numpy as np
 import pytest
@@ -6,19 +6,19 @@ import torch
 
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.sampling import engine, idiom, penalties
+from musictx.sampling import engine, idiom, note_limits, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.note_limits import Silence, Sustain
-from musictx.sampling.primer import NOTHING, Primer
+from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.songs.strengths import OPENING_NOTES
 from musictx.tokens.build import build
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS
 from tests.pieces import of
 from tests.sampling.engines import nats
-from tests.sampling.pieces import BARS, line_ids, note_ids
+from tests.sampling.pieces import BARS, continue_music, line_ids, make, note_ids
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
 BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
@@ -46,28 +46,17 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
 
 
 @pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
-def test_no_pitch_is_struck_while_it_sounds(tokenizer):
-    def overlaps(score):
-        notes = score.notes[~score.notes["drum"]]
-        same = [(a, b) for i, a in enumerate(notes) for b in notes[i + 1 :]]
-        return sum(
-            a["pitch"] == b["pitch"]
-            and a["program"] == b["program"]
-            and b["start"] < a["end"] - 1e-9
-            for a, b in same
-        )
-
-    assert sum(overlaps(random_walk(tokenizer, 150, seed)) for seed in range(4)) == 0
-
-
-@pytest.mark.parametrize("tokenizer", [PIANO, BAND], ids=["piano", "programs"])
-def test_no_more_notes_sound_at_once_than_may(tokenizer):
-    def most_at_once(score):
-        notes = score.notes[~score.notes["drum"]]
-        return max(sum((notes["start"] <= n["start"]) & (notes["end"] > n["start"])) for n in notes)
-
-    assert max(most_at_once(random_walk(tokenizer, 200, seed, most=3)) for seed in range(4)) == 3
-    assert max(most_at_once(random_walk(tokenizer, 200, seed)) for seed in range(4)) > 3
+@pytest.mark.parametrize("most", [3, None])
+def test_no_pitch_is_struck_while_it_sounds_and_no_more_sound_at_once_than_may(tokenizer, most):
+    at_once = []
+    for seed in range(4):
+        notes = random_walk(tokenizer, 200, seed, most=most).notes
+        notes = notes[~notes["drum"]]
+        for at in notes["start"]:
+            some = notes[(notes["start"] <= at) & (notes["end"] > at + 1e-9)]
+            assert len(np.unique(some[["pitch", "program"]])) == len(some)
+            at_once.append(len(some))
+    assert max(at_once) == 3 if most else max(at_once) > 3
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -124,21 +113,14 @@ def test_pieces_in_bars_get_all_of_them():
     state, primer = BARS.grammar(np.array(ids)), Primer(np.array(ids, np.uint16), 6.0)
 
     def built(*, targets, **options):
-        found = penalties.of_pieces(
-            BARS, SamplingConfig(**options), CorpusStats(), [primer], [state], targets=[targets]
-        )
+        of_rows = [primer], [state], SamplingConfig(**options), CorpusStats(), [targets], []
+        found = idiom.of(BARS).penalties(*of_rows)
         return [type(row).__name__ for one in found for row in one.rows]
 
     repeats = ["BarRepetitionPrior", "BarRepetition", "RhythmConsistency"]
     assert built(targets={}) == [*repeats, "PartDensity"]
     assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
     assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
-
-
-def test_tokens_without_releases_have_only_their_own_penalties():
-    chorale = build("chorale")
-    found = penalties.build(chorale, SamplingConfig(), CorpusStats(), [NOTHING])
-    assert [type(one).__name__ for one in found] == ["Closing", "Rules"]
 
 
 def test_what_continues_music_keeps_to_its_programs_and_drums():
@@ -224,7 +206,7 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     assert isinstance(first.rows[0], Sustain)  # tokens of one instrument
 
 
-def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
+def test_what_has_no_effect_on_tokens_is_said():
     limits = CorpusStats()
     penalties.build(build("chorale"), SamplingConfig(habits=False), limits, [NOTHING])
     with pytest.raises(
@@ -232,8 +214,83 @@ def test_what_has_no_effect_on_tokens_without_ends_of_notes_is_said():
     ):
         penalties.build(build("chorale"), SamplingConfig(), limits, [NOTHING], density=3.0)
     assert penalties.build(build(), SamplingConfig(), limits, [NOTHING], density=3.0)
-
-
-def test_rules_without_four_voices_are_refused():
     with pytest.raises(ConfigError, match=r"sampling\.rules=5.*: has no effect on performance"):
-        penalties.build(build(), SamplingConfig(rules=5.0), CorpusStats(), [NOTHING])
+        penalties.build(build(), SamplingConfig(rules=5.0), limits, [NOTHING])
+
+
+def struck(sample):
+    new = sample.score.notes[sample.score.notes["start"] >= sample.seam - 1e-9]
+    return set(new["pitch"].tolist())
+
+
+@pytest.mark.parametrize("tokenizer", ["performance", "chorale"])
+@pytest.mark.parametrize(
+    ("asked", "classes"),
+    [
+        ({"key": "C"}, {0, 2, 4, 5, 7, 9, 11}),
+        ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
+        ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
+        ({"key": "D", "scale": "pentatonic"}, {2, 4, 6, 9, 11}),
+        ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
+        ({"scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),
+    ],
+)
+def test_only_pitches_of_the_key_or_scale_are_struck(tokenizer, asked, classes):
+    tokens = build(tokenizer)
+    (sample,) = continue_music(
+        make(tokens), tokens, seconds=4.0, seed=1, sampling=SamplingConfig(rules=0, **asked)
+    )
+    found = {pitch % 12 for pitch in struck(sample)}
+    assert found
+    assert found <= classes
+
+
+def test_the_range_is_kept(piano):
+    asked = {"low": "C4", "high": "71"}
+    (kept,) = continue_music(make(piano), piano, seconds=4.0, sampling=SamplingConfig(**asked))
+    assert struck(kept) <= set(range(60, 72))
+    (free,) = continue_music(make(piano), piano, seconds=4.0)
+    assert struck(free) - set(range(60, 72))
+    of_rows = [NOTHING], [piano.grammar()], SamplingConfig(**asked), CorpusStats(), [{}], []
+    costs = idiom.of(piano).penalties(*of_rows)[0]([None], np.empty((1, 0)))[0]
+    for token in range(piano.size):
+        kind, pitch = piano.vocabulary.token(token)
+        expected = np.inf if kind == "note_on" and not 60 <= pitch <= 71 else 0.0
+        assert costs[token] == expected
+
+
+def test_auto_is_the_scale_of_each_primer(piano):
+    def primed(*classes):
+        notes = [(i / 4, i / 4 + 0.2, 60 + c) for i, c in enumerate(classes * 3)]
+        return Primer(np.zeros(1, np.uint16), 5.0, of(*notes))
+
+    rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
+    found = note_limits.pitch_sets(SamplingConfig(key="auto"), rows)
+    assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
+    assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
+    notes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # drums have no key
+    drummed = Score([*rows[0].score.notes.tolist(), *notes])
+    sampling = SamplingConfig(key="auto", scale="pentatonic")
+    few = note_limits.pitch_sets(sampling, [rows[0], Primer(rows[0].ids, 12.0, drummed)])
+    assert np.array_equal(few[0], few[1])
+    with pytest.raises(UserError, match="expected a primer"):
+        note_limits.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
+    tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
+    primer = encode_primer(piano, tune)
+    sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
+    (sample,) = continue_music(make(piano), piano, primer, seconds=4.0, sampling=sampling)
+    assert {p % 12 for p in struck(sample)} <= {2, 4, 6, 9, 11}
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"key": "H"}, "sampling.key=H: expected a key such as C"),
+        ({"scale": "jolly"}, "sampling.scale=jolly: expected one of major"),
+        ({"low": "X3"}, "sampling.low=X3: expected a pitch such as C4"),
+        ({"low": "C4", "high": "C4"}, "sampling.high=C4: expected a pitch above low"),
+    ],
+)
+def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        SamplingConfig(**asked)

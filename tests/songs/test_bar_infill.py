@@ -1,7 +1,5 @@
 """Notes in bars composed around known ones: these stay, and new ones are where they may be."""
 
-import copy
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -15,10 +13,9 @@ from musictx.card import CorpusStats, Habit
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
-from musictx.notes import Score
 from musictx.sampling import composer
 from musictx.sampling.infill_constraint import GivenNotes
-from musictx.sampling.steer import Steering
+from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import bar_infill, bar_layout, infill_biases
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_constraint import FREE, BarRow
@@ -108,7 +105,9 @@ def test_versions_differ_where_each_would_come_out_the_same():
     seeds, likeliest = [(0, n) for n in range(4)], SamplingConfig(temperature=0.0)
     made = [as_counts(one.new) for one in versions(part, seeds, likeliest)]
     assert all(made)
-    assert all(one != other for n, one in enumerate(made) for other in made[:n])
+    for n, one in enumerate(made):
+        for other in made[:n]:
+            assert 2 * (one & other).total() <= MOST_ALIKE * (one.total() + other.total())
     assert [as_counts(one.new) for one in versions(part, seeds[:2], likeliest)] == made[:2]
     told = [[] for _ in seeds]
     asked = {"sampling": likeliest, "stats": CorpusStats()}
@@ -117,31 +116,6 @@ def test_versions_differ_where_each_would_come_out_the_same():
     assert [as_counts(one.new) for one in again] == made
     for events, one in zip(told, again):
         assert told_of(events) == listed(one.new, "program")
-
-
-class Drawn:
-    """A region that is composed already: of seed (0, n, try) the pitches ``pitches[n, try]``."""
-
-    anew, done, stalled, length, seconds, emitter, unlike = True, True, 0, 1.0, 1.0, None, None
-
-    def __init__(self, pitches, seed=(0, 0)):
-        self.pitches, self.seed = pitches, seed
-
-    def again(self, seed):
-        return Drawn(self.pitches, seed)
-
-    @property
-    def new(self):
-        pitches = self.pitches[(*self.seed, 0)[1:3]]
-        return Score(notes=[(i, i + 1, p, 64, 0, False, 0) for i, p in enumerate(pitches)]).notes
-
-
-def test_versions_that_share_most_of_their_notes_are_composed_anew():
-    one, nine, eight = [[*range(60, 60 + n), *[50 - n] * (10 - n)] for n in (10, 9, 8)]
-    seven = [*range(60, 67), 40, 40, 40]
-    drawn = {(0, 0): one, (1, 0): nine, (1, 1): one, (1, 2): eight, (2, 0): nine, (2, 1): seven}
-    made = versions(Drawn(drawn), [(0, n) for n in range(3)])
-    assert [version.new["pitch"].tolist() for version in made] == [one, eight, seven]
 
 
 def test_new_notes_are_told_as_they_are_written():
@@ -245,29 +219,6 @@ def test_a_part_that_is_asked_for_is_not_silent():
         counts.append([len(one.new) for one in made])
     assert sum(counts[0]) < sum(counts[2])
     assert min(counts[2]) >= 0.8 * infill_biases.PART_SHARE * 20.0 * 9.0
-
-
-def test_guidance_of_none_composes_what_no_steering_does_and_more_goes_further(monkeypatch):
-    """By a network whose layers weigh a hundred times as much: else it hardly reads controls."""
-    network = copy.deepcopy(NETWORK)
-    with torch.no_grad():
-        for weight in network.blocks.parameters():
-            weight.mul_(100.0 if weight.dim() > 1 else 1.0)
-    monkeypatch.setattr(sys.modules[__name__], "NETWORK", network)
-
-    def composed(levels, guidance=1.0):
-        _, part = gap(song(), 3.0, 4.5, steering=Steering(levels, guidance=guidance))
-        return [versions(part, [(seed,)])[0].new.tolist() for seed in range(3)]
-
-    plain, steered, none, more = (
-        composed(levels, guidance)
-        for levels, guidance in (((0,) * 4, 1.0), ((3, 0, 0, 0), 1.0), ((3, 0, 0, 0), 0.0),
-                                 ((3, 0, 0, 0), 4.0))
-    )  # fmt: skip
-    assert none == plain
-    assert steered != plain
-    assert more != plain
-    assert more != steered
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -1,4 +1,4 @@
-"""Notes in bars: the grid, bars and meters, chords, long notes, the grammar."""
+"""Notes in bars: the grid, bars and meters, chords, long notes; the grammar and its limits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.notes import METER, Score
+from musictx.card import CorpusStats, Habit
+from musictx.config import SamplingConfig
+from musictx.notes import DRUMS, METER, NOTE, Score
+from musictx.sampling import idiom
+from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, LONGEST
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PLACES, Bars, Meter
-from musictx.tokens.stream import STEPS
+from musictx.tokens.build import build
+from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
 from tests.tokens.grids import gridded, on_ticks, ticks
 from tests.tokens.test_spelling import BARS as TOKENIZERS
@@ -168,16 +173,6 @@ def test_windows_begin_at_bar_lines_and_chords_are_transposed():
     assert [name for _, name in up] == ["D:min7", "N", "N"]
 
 
-def test_what_is_no_group_is_passed_over():
-    tokenizer = TOKENIZERS[0]
-    ids = tokenizer.encode(on_ticks([(0, 480, 60, 64, 0, False, 0)])).tolist()
-    assert tokenizer.decode([1, *ids, 2]) == tokenizer.decode(ids)
-    assert tokenizer.decode(ids[5:]) == Score()
-    assert len(tokenizer.decode([*ids, *ids[-5:][::-1]])) == 1
-    with pytest.raises(ValueError, match="expected 0 to"):
-        tokenizer.decode([tokenizer.size])
-
-
 def test_meters_that_cannot_be_written_are_reduced_or_common_time():
     def of(numerator, denominator):
         return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
@@ -195,3 +190,124 @@ def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
             score = Score(tempos=[(0.0, bpm)], meters=[(0.0, 3, 4), (bars * 180 / bpm, 5, 4)])
             lines = Bars(score, end).lines.tolist()
             assert lines[bars : bars + 2] == [bars * 72, bars * 72 + 120]
+
+
+FEW = build("notes", low=60, high=66, velocity_bins=2)
+WORDS = FEW.vocabulary
+LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
+WINDOW = 30
+TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
+
+
+def is_among(some):
+    return np.isin(np.arange(128), some)
+
+
+def grid_places(steps):
+    return [step for step in range(steps) if step % 3 == 0 or step % 4 == 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from([0, 5, DRUM_PART]), TONES, min_size=1),
+    st.dictionaries(st.sampled_from([0, 5]), st.integers(1, 2)),
+    st.dictionaries(st.sampled_from([0, DRUM_PART]), st.integers(1, 3)),
+    st.integers(0, 10_000),
+)
+def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
+    sets, voices, struck, seed
+):
+    random = np.random.default_rng(seed)
+    state = FEW.grammar([WORDS.id(*token) for token in LINE])
+    state.hold({part: is_among(some) for part, some in sets.items()}, voices, struck, WINDOW)
+    line, steps, group, last = 0, 48, [], (0, -2, -1)
+    notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
+    begun: list[tuple[int, int]] = []  # part, begin
+
+    def left(part, place):
+        """Tones by loops."""
+        at = line + place
+        if sum(of == part and begin <= at < end for of, _, begin, end in notes) >= voices.get(
+            part, 99
+        ):
+            return []
+        if (place, part) < last[:2]:
+            return []
+        recent = sum(of == part and begin > at - WINDOW for of, begin in begun)
+        if recent >= struck.get(part, 99):
+            return []
+        again = (place, part) == last[:2]
+        return [tone for tone in sets.get(part, []) if not again or tone > last[2]]
+
+    for _ in range(150):
+        allowed = state.allowed()
+        assert allowed.any()
+        if not group:
+            ids = slice(*WORDS.range("place"))
+            expected = [p for p in grid_places(steps) if p >= last[0]]
+            empty = last == (0, -2, -1)
+            expected = [
+                p for p in expected if any(left(part, p) for part in sets) or (empty and p == 0)
+            ]
+            ends = {end - line for _, _, _, end in notes}  # a tie may lie beside the grid
+            found = set(np.flatnonzero(allowed[ids]).tolist())
+            assert set(expected) <= found <= {*expected, *ends}
+        elif len(group) == 1 and group[0][0] == "place":
+            parts = [part for part in sets if left(part, group[0][1])]
+            programs = np.flatnonzero(allowed[slice(*WORDS.range("program"))]).tolist()
+            assert programs == sorted({*parts} - {DRUM_PART})
+            assert allowed[WORDS.id("drums")] == (DRUM_PART in parts)
+        elif len(group) == 2 and group[1][0] in ("program", "drums"):
+            kind, part = group[1]
+            kind, part = ("pitch", part) if kind == "program" else ("drum", DRUM_PART)
+            ids = np.flatnonzero(allowed[slice(*WORDS.range(kind))]) + WORDS.range(kind)[0]
+            assert WORDS.value_of[ids].tolist() == sorted(left(part, group[0][1]))
+        token = int(random.choice(np.flatnonzero(allowed)))
+        if WORDS.token(token)[0] == "eos":
+            return
+        state.advance(token)
+        group.append(WORDS.token(token))
+        if len(group) < 5:
+            continue
+        (first, place), (kind, part), (_, tone), (_, length), _ = group
+        if first == "bar":
+            line, full = round(state.seconds * 48), 96 * part // 2**tone
+            steps = min(group[4][1] or full, full)
+            last = (0, -2, -1)
+        else:
+            part = {"harmony": -1, "drums": DRUM_PART}.get(kind, part)
+            if part >= 0:
+                assert tone in left(part, place)
+            last = (place, part, tone)
+            begun += [(part, line + place)] * (group[4][0] != "tie" and part >= 0)
+            if kind == "program":
+                notes.append((part, tone, line + place, line + place + length))
+        group = []
+
+
+def test_parts_keep_to_the_corpus_and_to_what_the_primer_has_beyond_it():
+    limits = CorpusStats(
+        instruments=frozenset([0, 5, DRUMS]),
+        parts={0: Habit(1, 61, 63), 5: Habit(2, 60, 66), DRUMS: Habit(3, 35, 50)},
+    )
+    rows = [(0.0, 1.0, 61, 64, 0, False, 0), (0.0, 1.0, 66, 64, 0, False, 0)]
+    rows += [(1.0, 2.0, 62, 64, 9, False, 1)]
+    primer = encode_primer(FEW, Score(np.array(rows, NOTE)))
+
+    def held(primer, sampling=None, **values):
+        state = primer.state(FEW)
+        idiom.of(FEW).hold([state], [primer], sampling or SamplingConfig(), limits, [values])
+        tones = {part: np.flatnonzero(some).tolist() for part, some in state._tones.items()}
+        return tones, state._voices
+
+    tones, voices = held(NOTHING)
+    assert tones == {0: [61, 62, 63], 5: [*range(60, 67)], DRUMS: [*range(128)]}
+    assert voices == {0: 1, 5: 2, DRUMS: 3}
+    tones, voices = held(primer)
+    assert tones == {0: [*range(61, 67)], 9: [*range(60, 67)]}, "its parts, 66 as in the primer"
+    assert voices[0] == 2
+    every = [*range(60, 67)]
+    assert held(primer, SamplingConfig(habits=False))[0] == {0: every, 9: every}
+    assert held(primer, polyphony=4.0)[1] == {0: DRUMS, 9: DRUMS}
+    assert held(NOTHING, register=64.0)[0][0] == every
+    assert held(NOTHING, SamplingConfig(low="65"))[0][0] == [65, 66]

@@ -1,43 +1,53 @@
-"""``generate tempo= meter= instruments=``: new pieces of model=song as they are asked for."""
+"""New pieces of model=song as they are asked for: tempo, meter, instruments, loops, a plan."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mido
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import musictx
+from musictx import cli
+from musictx.apps.tasks import gap
+from musictx.config import GenerateConfig, InfillConfig
 from musictx.errors import UserError
-from musictx.notes import DRUMS
+from musictx.notes import DRUMS, NOTE, Score
 from musictx.shipped import examples
+from musictx.songs import form
+from musictx.songs.loops import LOOP_END, Loop
+from musictx.songs.sections import sections
+from musictx.tokens.stream import STEPS
+from tests.pieces import score
 
 TUNE = musictx.read(examples()["frere_jacques"])
 
 
-@pytest.fixture(scope="module")
-def song():
-    return musictx.load("song")
-
-
-def made(song, tmp_path, **options):
+def written(song, tmp_path, **options):
     """The piece that comes back from its file."""
     (piece,) = musictx.generate(song, seed=1, **options)
     musictx.write(piece, tmp_path / "piece.mid")
     return musictx.read(tmp_path / "piece.mid")
 
 
-def places(score):
-    return (score.beats.quarters(score.notes["start"]) * 24).round(3).tolist()
+def places(piece):
+    return (piece.beats.quarters(piece.notes["start"]) * 24).round(3).tolist()
 
 
 def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
-    score = made(song, tmp_path, bars=3, tempo=90, meter="3/4")
-    assert score.tempos["bpm"].tolist() == pytest.approx([90], rel=1e-6)
-    assert score.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
-    assert 4 < score.notes["start"].max() < 6  # three bars of 2 s
-    assert score.duration <= 6 + 1e-3
-    assert places(score) == [round(place) for place in places(score)]
+    piece = written(song, tmp_path, bars=3, tempo=90, meter="3/4")
+    assert piece.tempos["bpm"].tolist() == pytest.approx([90], rel=1e-6)
+    assert piece.meters[["numerator", "denominator"]].tolist() == [(3, 4)]
+    assert 4 < piece.notes["start"].max() < 6  # three bars of 2 s
+    assert piece.duration <= 6 + 1e-3
+    assert places(piece) == [round(place) for place in places(piece)]
 
 
 def test_a_tempo_changes_nothing_but_the_tempo(song, tmp_path):
-    usual, slow = (made(song, tmp_path, bars=2, **one) for one in ({}, {"tempo": 60}))
+    usual, slow = (written(song, tmp_path, bars=2, **one) for one in ({}, {"tempo": 60}))
     assert places(usual) == places(slow)
     assert usual.notes["pitch"].tolist() == slow.notes["pitch"].tolist()
     assert slow.notes["start"] == pytest.approx(2 * usual.notes["start"], abs=2e-3)
@@ -48,7 +58,7 @@ def test_a_tempo_changes_nothing_but_the_tempo(song, tmp_path):
     [("bass", {33}), ("piano,bass,drums", {0, 33, DRUMS}), ("strings, piano", {48, 0})],
 )
 def test_these_instruments_play_and_no_others(song, tmp_path, names, programs):
-    notes = made(song, tmp_path, bars=8, instruments=names).notes
+    notes = written(song, tmp_path, bars=8, instruments=names).notes
     assert set(np.where(notes["drum"], DRUMS, notes["program"]).tolist()) == programs
 
 
@@ -92,3 +102,246 @@ def test_bars_count_in_the_meter_that_the_model_chooses(song):
     notes = piece.score.notes
     assert piece.seconds - 1.5 < notes["start"].max() < notes["end"].max() <= piece.seconds + 1e-6
     assert events[-1].seconds == pytest.approx(notes["end"].max())
+
+
+BAR = 2.0  # seconds, in 4/4 at 120
+
+
+def loop_of(bars, seed=0):
+    """Four notes in each bar on two tracks."""
+    random = np.random.default_rng(seed)
+    return score(
+        (beat / 2, beat / 2 + 0.4, int(random.integers(48, 80)), 80, 0, False, track)
+        for beat in range(4 * bars)
+        for track in range(2)
+    )
+
+
+def rows(notes):
+    columns = (notes[name].round(4).tolist() for name in ("start", "end", "pitch", "track"))
+    return sorted(zip(*columns))
+
+
+@given(st.integers(2, 5), st.data())
+@settings(max_examples=20, deadline=None)
+def test_what_is_laid_out_is_the_loop_turned(song, bars, data):
+    """All that is given once before the gap and once after it, in the order of the loop."""
+    first = data.draw(st.integers(1, bars - 1))
+    last = data.draw(st.integers(first, bars - 1))
+    task = gap(loop_of(bars), InfillConfig(begin=str(first), end=str(last)))
+    loop = Loop.of(task)
+    assert loop.seconds == pytest.approx(BAR * bars)
+    laid, missing = loop.laid_out(), BAR * (last - first + 1)
+    assert (laid.begin, laid.end) == pytest.approx((loop.seconds - missing, loop.seconds))
+    notes = laid.given.notes
+    assert not ((notes["start"] > laid.begin - 1e-3) & (notes["start"] < laid.end - 1e-3)).any()
+    before, after = notes[notes["start"] < laid.begin - 1e-3], notes[notes["start"] > laid.begin]
+    assert rows(loop.taken(before)) == rows(task.given.notes)
+    after = after.copy()
+    for name in ("start", "end"):
+        after[name] -= loop.seconds
+    assert rows(after) == rows(before)
+
+
+@pytest.mark.parametrize(("bars", "meter"), [(2, "4/4"), (3, "3/4")])
+def test_a_new_loop_has_its_exact_length(song, bars, meter, tmp_path):
+    (piece,) = musictx.generate(song, bars=bars, meter=meter, tempo=120, loop=True, seed=4)
+    length = bars * 0.5 * int(meter[0])
+    assert piece.score.markers[-1] == (pytest.approx(length), LOOP_END)
+    assert piece.score.duration <= length + 1e-6
+    assert (piece.score.notes["start"] > length - 0.5 * int(meter[0])).any()  # its last bar plays
+    musictx.write(piece, tmp_path / "loop.mid")
+    assert mido.MidiFile(tmp_path / "loop.mid").length == pytest.approx(length, abs=2e-3)
+
+
+@pytest.mark.parametrize("bar", ["1", "2", "4"])
+def test_a_gap_of_a_loop_is_filled_and_nothing_else(song, bar):
+    whole = loop_of(4)
+    (piece,) = musictx.infill(whole, song, begin=bar, end=bar, loop=True, seed=2)
+    begin = BAR * (int(bar) - 1)
+    notes = piece.score.notes
+    inside = (notes["start"] > begin - 1e-3) & (notes["start"] < begin + BAR - 1e-3)
+    kept = whole.notes[(whole.notes["start"] < begin) | (whole.notes["start"] >= begin + BAR)]
+    assert rows(notes[~inside]) == rows(kept)
+    assert inside.any()
+    assert notes["end"].max() <= 4 * BAR + 1e-6
+
+
+def test_the_file_is_as_long_as_the_loop_where_its_last_note_ends_before(song, tmp_path):
+    (piece,) = musictx.infill(loop_of(4), song, begin="2", end="2", loop=True, seed=2)
+    assert piece.score.duration < 4 * BAR - 0.05
+    musictx.write(piece, tmp_path / "loop.mid")
+    assert mido.MidiFile(tmp_path / "loop.mid").length == pytest.approx(4 * BAR, abs=2e-3)
+
+
+def test_an_accompaniment_is_as_long_as_the_loop(song):
+    notes = loop_of(2).notes
+    tune = loop_of(2).with_notes(notes[notes["track"] == 0])
+    (piece,) = musictx.accompany(tune, song, loop=True, seed=1)
+    new = piece.score.notes[piece.score.notes["track"] > 0]
+    assert rows(piece.score.notes[piece.score.notes["track"] == 0]) == rows(tune.notes)
+    assert len(new) > 4
+    assert new["end"].max() <= 2 * BAR + 1e-6
+    assert all(at < 2 * BAR or text == LOOP_END for at, text in piece.score.markers)
+
+
+def test_what_cannot_loop_is_refused(song):
+    for model, options in [
+        ("piano", {"bars": 2}),
+        (song, {"seconds": 4}),
+        (song, {"form": "AB", "bars": 2}),
+    ]:
+        with pytest.raises(UserError, match="loop"):
+            musictx.generate(model, loop=True, **options)
+    with pytest.raises(UserError, match="loop"):
+        musictx.generate(song, primer=loop_of(2), bars=2, loop=True)
+    with pytest.raises(UserError, match="loop"):
+        musictx.infill(loop_of(2), "piano", begin="1", end="1", loop=True)
+    voices = [(0.0, 2 * BAR, pitch, 80, 0, False, t) for t, pitch in enumerate((72, 67, 60, 48))]
+    with pytest.raises(UserError, match="loop"):
+        musictx.infill(score(voices), "chorale", begin="1", end="1", loop=True)
+
+
+BEAT = 60 / 90
+
+
+@pytest.fixture(scope="module")
+def verse(tmp_path_factory):
+    """Four bars in 3/4 at 90 on a harpsichord, after a rest of two bars; a chord is named."""
+    rows = [(n * BEAT, (n + 1) * BEAT, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(6, 18)]
+    marks = {"names": {0: "Tune"}, "markers": ((6 * BEAT, "C:maj"),)}
+    file = tmp_path_factory.mktemp("verse") / "verse.mid"
+    return musictx.write(score(rows, bpm=90, meter=(3, 4), **marks), file)
+
+
+@pytest.fixture(scope="module")
+def made(song, verse):
+    told = []
+    (sample,) = musictx.generate(
+        song, primer=verse, form="aba", seed=2, on_event=lambda *event: told.append(event)
+    )
+    return sample, told
+
+
+def bars_of(score, first, count):
+    """The notes of bars as (place in the bar, length, pitch, track), in milliseconds."""
+    found = []
+    for begin in (np.arange(first, first + count) * 3 * BEAT).tolist():
+        notes = score.notes
+        mine = notes[(notes["start"] >= begin - 1e-3) & (notes["start"] < begin + 3 * BEAT - 1e-3)]
+        found.append(sorted(
+            (round(float(n["start"] - begin), 3), round(float(n["end"] - n["start"]), 3),
+             int(n["pitch"]), int(n["track"])) for n in mine
+        ))  # fmt: skip
+    return found
+
+
+def alike(one, other):
+    """The share of notes that two sections share, of all that they have."""
+    return len(one & other) / len(one | other)
+
+
+def strikes(bars):
+    """Bar, place and pitch of each note."""
+    return {(bar, row[0], row[2]) for bar, rows in enumerate(bars) for row in rows}
+
+
+def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
+    piece, given = made[0].score, musictx.read(verse)
+    assert made[0].seam == pytest.approx(18 * BEAT)
+    own = piece.notes[piece.notes["start"] < made[0].seam - 1e-3]
+    assert own["pitch"].tolist() == given.notes["pitch"].tolist(), "the primer stays as it is"
+    assert np.allclose(own["start"], given.notes["start"], atol=1e-6)
+    lines = [(at, name) for at, name in piece.markers if name in ("A", "B")]
+    assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate("ABA")]
+    first, new, again = (bars_of(piece, at, 4) for at in (2, 6, 10))
+    assert any(new)
+    assert alike(strikes(first[:3]), strikes(again[:3])) > 0.6
+    assert again[3] == first[3], "the end of the piece is that of its section"
+    assert piece.duration <= 42 * BEAT + 1e-3
+    assert set(piece.notes["program"][piece.notes["track"] == 0].tolist()) == {6}
+    chords = [(at, name) for at, name in piece.markers if ":" in name]
+    assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
+
+
+def test_a_return_begins_as_it_did_and_is_a_variation_up_to_its_end(song, verse, monkeypatch):
+    """With a prime its second half is new; the last bar of the piece stays."""
+    composed, seen = form.infill.composed, []
+
+    def watched(bundle, task, request, **more):
+        seen.append((int(request.begin), int(request.end), task.varied))
+        return composed(bundle, task, request, **more)
+
+    monkeypatch.setattr(form.infill, "composed", watched)
+    (sample,) = musictx.generate(song, primer=verse, form="ABAA'", seed=3)
+    # Bars from 1 on, after a rest of two: A 3 to 6, B 7 to 10, A 11 to 14, A' 15 to 18.
+    assert seen == [(10, 10, False), (12, 14, True), (16, 16, True), (17, 17, False)]
+    first, again = (bars_of(sample.score, at, 4) for at in (2, 10))
+    assert again[0] == first[0]
+
+
+def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_its_bar_line(song):
+    rows = [((1 + n) / 2, (2 + n) / 2, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(-1, 12)]
+    verse = score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)])
+    (sample,) = musictx.generate(song, primer=verse, form="aba", seed=2)
+    lines = [(at, name) for at, name in sample.score.markers if name in ("A", "B")]
+    assert lines == [(pytest.approx(0.5 + 6 * n), name) for n, name in enumerate("ABA")]
+    first, again = (
+        [
+            (round(float(n["start"]) - begin, 3), int(n["pitch"]))
+            for n in sample.score.notes
+            if begin - 1e-3 <= n["start"] < begin + 4 * 1.5 - 1e-3
+        ]
+        for begin in (0.5, 12.5)
+    )
+    assert first
+    assert alike({*first}, {*again}) > 0.6
+
+
+def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(song):
+    """Bars are counted from the first of the piece, not from that of its first note."""
+    rows = [(n * 0.5, n * 0.5 + 0.5, 60 + n, 80, 0, False, 0) for n in (4, 9)]
+    request = GenerateConfig(form="AB", bars=2)
+    writing = form._Writing(song, request, None, [0, 0], None)
+    writing.piece, writing.count = Score(notes=np.array(rows, NOTE)), 2  # bar 0 is a rest
+    (contrast,) = writing._contrast(4, [0])
+    assert (contrast.pickup, contrast.steps, contrast.here) == (-4 * STEPS, 4 * STEPS, 2)
+    assert np.argwhere(contrast.pitches).tolist() == [[1, 0, 4]]
+
+
+def test_the_seed_is_all_and_notes_are_told(song, verse, made):
+    sample, told = made
+    (again,) = musictx.generate(song, primer=verse, form="ABA", seed=2)
+    assert again.score == sample.score
+    assert again.score.markers == sample.score.markers
+    assert {number for number, _ in told} == {0}
+    assert sum(event.on for _, event in told) * 2 == len(told) == sample.notes * 2
+
+
+@pytest.mark.slow
+def test_returns_are_recognised(song, verse, tmp_path):
+    out = tmp_path / "x.mid"
+    words = ["generate", f"primer={verse}", "form=AABA", "seed=3", f"out={out}"]
+    assert cli.main(words) == 0
+    score = musictx.read(out)
+    assert [one.name for one in sections(score)] == [*"AABA"]
+    heard = sections(replace(score, markers=()))
+    names = {bar: one.name for one in heard for bar in range(one.begin, one.stop)}
+    assert [names[bar] for bar in (2, 6, 14)] == ["A"] * 3  # B may resemble A: scripts/LOG.md
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"form": "A"}, "form=A: expected 2 to 32 letters from A to M"),
+        ({"form": "AXB"}, "form=AXB: expected 2 to 32 letters"),
+        ({"form": "AB", "seconds": 5.0}, "seconds=5.*: expected none with form"),
+        ({"form": "AB", "end": "natural"}, "end=natural: expected none with form"),
+        ({"form": "AB", "include_primer": False}, "include_primer=False: expected true with form"),
+        ({"form": "AB", "model": "piano"}, r"form=AB: this model \(performance .*model=song"),
+        ({"form": "AB", "processors": [lambda ids, logits: logits]}, "form=AB: expected no"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(song, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        musictx.generate(**({"model": song} | options))

@@ -1,6 +1,7 @@
-"""Sections: those of markers, and those that are put together from random phrases."""
+"""Form: which earlier bar a bar repeats, by loops; sections by markers, and of random phrases."""
 
 from dataclasses import replace
+from math import fsum
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from musictx.notes import Score
+from musictx.songs.repeats import AFTER, ALIKE, BEFORE, FARTHEST_BARS, repeated
 from musictx.songs.sections import Section, sections
+from musictx.tokens.stream import BAR, NOTE, NoteStream
 
 
 def song(plan, bars, seed, changed=0, empty=0):
@@ -82,7 +85,77 @@ def test_markers_that_name_sections_count_and_others_do_not():
     assert got == [Section(0, 4, "Intro"), Section(4, 12, "Verse 1"), Section(12, 16, "Chorus")]
 
 
+@pytest.mark.parametrize(("texts", "named"), [(["A", "B", "A2"], True), (["Bb", "C", "G"], False)])
+def test_letters_that_are_no_chords_name_sections(texts, named):
+    marks = tuple((2.0 * n, text) for n, text in enumerate(texts))
+    score = Score([(0, 12, 60, 80, 0, False, 0)], markers=marks)
+    assert ({"A", "B"} <= {one.name for one in sections(score)}) == named
+
+
 @pytest.mark.parametrize("bars", [0, 1, 7])
 def test_short_pieces_are_one_section_at_most(bars):
     piece = song("A", bars, 0) if bars else Score()
     assert sections(piece) == [Section(0, bars, "A")][: min(bars, 1)]
+
+
+def piece(order, seed=0, kept=1.0, meters=(4,)):
+    """Bars by the letters ``order``, five notes each, of which a share is ``kept`` whenever a
+    letter comes again; a space is a bar of rest."""
+    random = np.random.default_rng(seed)
+    bars, rows = np.zeros(len(order), BAR), []
+    letters = {}
+    for line, name in enumerate(order):
+        bars[line] = (meters[line % len(meters)], 2, 0)
+        if name == " ":
+            continue
+        fresh = [
+            (int(p), int(t)) for p, t in zip(random.permutation(12) * 6, random.integers(30, 90, 5))
+        ]
+        known = letters.setdefault(name, fresh)
+        notes = [one if random.random() < kept else other for one, other in zip(known, fresh)]
+        rows += [(line, place, pitch) for place, pitch in sorted(set(notes))]
+    lines = NoteStream(bars, np.empty(0, NOTE)).lines
+    notes = [(lines[line] + place, 0, pitch, 12, 3) for line, place, pitch in rows]
+    return NoteStream(bars, np.array(notes, NOTE))
+
+
+def expected(stream):
+    bars = stream.bars
+    notes = [{row[:3] for row in stream.in_bars(b, b + 1).notes.tolist()} for b in range(len(bars))]
+
+    def alike(b, back):
+        if not 0 <= b - back < b < len(bars) or bars[b] != bars[b - back]:
+            return 0.0
+        return len(notes[b] & notes[b - back]) / max(len(notes[b]), len(notes[b - back]), 1)
+
+    found = []
+    for b in range(len(bars)):
+        if not notes[b] and b:
+            found.append(found[-1])
+            continue
+        ways = [
+            (-round(fsum(alike(b + n, back) for n in range(-BEFORE, AFTER + 1)), 6), back)
+            for back in range(1, FARTHEST_BARS + 1)
+            if alike(b, back) >= ALIKE
+        ]
+        found.append(min(ways, default=(0, 0))[1])
+    return found
+
+
+@pytest.mark.parametrize(
+    "order", ["A", "AAAA", "ABCDABCDEFGHABCD", "AB AB  AB", " A A", "ABABCBA" * 7]
+)
+@pytest.mark.parametrize("kept", [1.0, 0.8])
+@pytest.mark.parametrize("meters", [(4,), (4, 3)])
+def test_it_finds_what_loops_find(order, kept, meters):
+    for seed in range(3):
+        stream = piece(order, seed, kept, meters)
+        assert repeated(stream).tolist() == expected(stream)
+
+
+def test_a_section_that_returns_is_one_distance_behind_throughout():
+    assert repeated(piece("ABCDEFGH" + "IJKLMNOP" + "ABCDEFGH")).tolist() == [0] * 16 + [16] * 8
+
+
+def test_no_bars_say_nothing():
+    assert repeated(NoteStream(np.zeros(0, BAR), np.zeros(0, NOTE))).tolist() == []

@@ -113,9 +113,8 @@ def test_the_others_get_the_programs_for_which_the_model_finds_the_piece_likelie
     assert lent == now
 
 
-def test_a_bridge_between_a_tune_and_a_piano_is_what_songs_have_there():
+def test_a_bridge_between_a_tune_and_a_piano_is_what_songs_have_there(song):
     """POP909's songs, that ``song`` has learnt, have strings between melody and piano."""
-    song = musictx.load("song")
     for piano, of in ((1, [(0, 72, 4), (0, 40, 8), (0, 62, 3)]),
                       (2, [(0, 72, 4), (0, 62, 2), (0, 40, 8)])):  # fmt: skip
         assert parts.lent(song, tracks(*of)) == {0: 73, piano: 0, 3 - piano: 48}
@@ -188,9 +187,8 @@ def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
 
 
 @pytest.mark.parametrize(("add", "most"), [("piano", 8), ("electric guitar", 10.7)])
-def test_a_part_that_is_asked_for_is_no_flood(add, most):
+def test_a_part_that_is_asked_for_is_no_flood(add, most, song):
     """No more notes a second than in the corpus of ``song``; once 5 to 29."""
-    song = musictx.load("song")
     for seed in range(2):
         (made,) = musictx.accompany(None, song, chords="| C | Am7 | F | G | x4", add=add, seed=seed)
         assert 3 <= len(made.score) / 32 <= most

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import musictx
-from musictx import cli, shipped
-from musictx.compose import compose
+from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
 from musictx.sampling.events import Event
@@ -75,7 +74,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
     command = "generate" if verb == "continue" else verb
 
     monkeypatch.chdir(session.folder / "takes")
-    config = compose(command, words)
+    config = options.request(command, options.parse(command, words))
     job = composer_config(composer, session, take, before)
     assert config == job
     assert cli.main([verb, *words, "out=again"]) == 0, capsys.readouterr()
@@ -188,7 +187,7 @@ def test_the_newest_own_model_is_the_default_and_its_command_finds_it(tiny, tmp_
         return there, command_line(wish, wish.config(model, 1, seconds=1.0))
 
     def path_in(line):
-        return compose("generate", shlex.split(line)[2:]).model.path
+        return options.parse("generate", shlex.split(line)[2:])["model"]
 
     monkeypatch.chdir(tmp_path)
     shutil.copytree(tiny["plain"], tmp_path / "runs" / "mine" / "model")

@@ -178,5 +178,5 @@ def test_chorales_have_voices_and_pitches(ties):
 
 def test_tokens_whose_time_does_not_add_up_are_refused():
     pytest.importorskip("miditok")
-    with pytest.raises(ConfigError, match=r"two_d: expected tokenizer=performance.*not tests"):
-        token_coordinates(build(name="tests.docs.remi:Remi"))
+    with pytest.raises(ConfigError, match=r"two_d: expected tokenizer=performance.*not docs"):
+        token_coordinates(build(name="docs.examples.remi:Remi"))

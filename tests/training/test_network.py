@@ -49,7 +49,7 @@ def test_intervals_get_the_pitches_of_the_tokens():
 )
 def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, named):
     pytest.importorskip("miditok")
-    tokenizer = build("tests.docs.remi:Remi")
+    tokenizer = build("docs.examples.remi:Remi")
     with pytest.raises(ConfigError, match=f"{named}.*: expected tokenizer="):
         build_model(config(**options), tokenizer)
 

@@ -134,7 +134,7 @@ def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
 def test_an_optimizer_of_ones_own_is_named_on_the_command_line():
     """A file of one is read as trainer=mine in test_trainer.py."""
     words = ["optim._target_=torch.optim.SGD", "optim.momentum=0.9", "optim.lr=0.5"]
-    made = compose("train", words).optim
+    made = compose(words).optim
     assert made == OptimConfig(name="torch.optim:SGD", lr=0.5, params={"momentum": 0.9})
     assert weights(made).keys() == weights(OptimConfig(lr=0.5)).keys()
 
@@ -154,7 +154,7 @@ def test_an_optimizer_of_ones_own_is_named_on_the_command_line():
 )  # fmt: skip
 def test_what_is_no_optimizer_is_one_sentence(words, sentence):
     with pytest.raises(ConfigError) as caught:
-        weights(replace(compose("train", words).optim, lr=1.0))
+        weights(replace(compose(words).optim, lr=1.0))
     assert str(caught.value).startswith(sentence)
 
 

@@ -9,7 +9,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from musictx.compose import compose, train
+from musictx.compose import compose
+from musictx.compose.run import train
 from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
@@ -75,13 +76,13 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
 
 def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
     given = dict.fromkeys(PASSED_ON, 7) | {"fast_dev_run": 1}
-    made = compose("train", [f"trainer.{name}={value}" for name, value in given.items()]).trainer
+    made = compose([f"trainer.{name}={value}" for name, value in given.items()]).trainer
     assert made == TrainerConfig.of(**given)
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer/mine.yaml").write_text("".join(f"{n}: {v}\n" for n, v in given.items()))
     seen = []
     train(["trainer=mine"], lambda c: seen.append(c.trainer),
-        flags=["--config-dir", str(tmp_path)], folders=[tmp_path])  # fmt: skip
+        flags={"--config-dir": str(tmp_path)}, folders=[tmp_path])  # fmt: skip
     assert seen == [made]
 
 

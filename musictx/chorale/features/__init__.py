@@ -10,10 +10,9 @@ from musictx.tokens.tokenizer import Tokenizer
 
 def grid_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
     """``voices`` and ``pitches`` of tokens that are voices in turn, ``ConfigError`` for others."""
-    table = tokenizer.vocabulary
-    if table is None or not tokenizer.voices:
+    if not tokenizer.voices:
         raise ConfigError(
             f"model.features={feature}: expected tokenizer=chorale, whose voices take turns, not "
             f"{tokenizer.name}"
         )
-    return {"voices": tokenizer.voices, "pitches": [table.row("pitch")]}
+    return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}

@@ -32,6 +32,8 @@ class Next(NamedTuple):
 
 @dataclass
 class CalibrationOptions(Options):
+    prefix = "model.features.calibration"
+
     phases: int = option(4, "steps of a beat, each with numbers of its own", low=1, high=64)
 
 

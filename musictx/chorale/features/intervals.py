@@ -30,6 +30,8 @@ _DIFFERENT = "different numbers of tokens, such as [1,2,3,4]"
 
 @dataclass
 class IntervalOptions(Options):
+    prefix = "model.features.intervals"
+
     inputs: list[int] = option(
         [],
         "add to each note an embedding of its interval to the note n tokens earlier, for each n; "
@@ -48,9 +50,10 @@ class IntervalOptions(Options):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, lags in (("inputs", self.inputs), ("outputs", self.outputs)):
             different = len(set(lags)) == len(lags)
-            require(different, f"model.features.intervals.{name}", lags, _DIFFERENT)
+            require(different, f"{self.prefix}.{name}", lags, _DIFFERENT)
 
 
 class Intervals(Feature):

@@ -23,6 +23,8 @@ from musictx.tokens.vocab import PAD
 
 @dataclass
 class NoiseOptions(Options):
+    prefix = "model.features.token_noise"
+
     share: float = option(
         0.0,
         "share of the notes that the network reads one or two semitones off in training, against "

@@ -64,6 +64,8 @@ class RepeatState(NamedTuple):
 
 @dataclass
 class RepeatOptions(Options):
+    prefix = "model.features.repeats"
+
     dropout: float = option(
         0.0, "share of the passages left out in training, against overfitting", low=0, below=1
     )

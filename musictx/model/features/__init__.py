@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import check, imported
+from musictx.config.checks import imported
 from musictx.errors import ConfigError
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
@@ -61,6 +61,5 @@ def _with_tokens(options: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any
         if option not in names:
             has = f"which has {', '.join(names)}" if names else "which has none"
             raise ConfigError(f"model.features: {option} is no option of {name}, {has}")
-    given = kind.options(**options)
-    check(given, f"model.features.{name}")
-    return {"name": name, **dataclasses.asdict(given), **kind.of_tokens(tokenizer)}
+    given = dataclasses.asdict(kind.options(**options))
+    return {"name": name, **given, **kind.of_tokens(tokenizer)}

@@ -15,14 +15,17 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from musictx.config import checks
 from musictx.errors import ConfigError
 from musictx.tokens.controls import KNOWN, STREAM
 from musictx.tokens.tokenizer import Tokenizer
 
 
 @dataclass
-class Options:
-    """The options of a feature that has none."""
+class Options(checks.Options):
+    """The options of a feature that has none; ``prefix`` is what errors call those of one."""
+
+    prefix = "model.features"
 
 
 class NativeForm(NamedTuple):

@@ -63,6 +63,8 @@ class ConditionState(NamedTuple):
 
 @dataclass
 class ConditionOptions(Options):
+    prefix = "model.features.conditions"
+
     chords: int = option(
         8,
         "number of learned weightings by which a candidate is scored for its intervals to given "

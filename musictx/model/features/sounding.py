@@ -63,6 +63,8 @@ class SoundingState(NamedTuple):
 
 @dataclass
 class SoundingOptions(Options):
+    prefix = "model.features.sounding"
+
     recent: int = option(
         0, "how many of the last notes are given one by one, with pitch and loudness", low=0
     )

@@ -113,7 +113,7 @@ class GroupFeature(Feature):
     @classmethod
     def of_tokens(cls, tokenizer: Tokenizer) -> dict[str, Any]:
         table = tokenizer.vocabulary
-        if table is None or tokenizer.group == 1 or not set(cls.further) <= set(table.kinds):
+        if tokenizer.group == 1 or not set(cls.further) <= set(table.kinds):
             raise ConfigError(
                 f"model.features={cls.name}: expected tokenizer=notes"
                 + " tokenizer.controls=true" * (KNOWN in cls.further)

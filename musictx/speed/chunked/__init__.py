@@ -25,9 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, refusal
-from musictx.attention.terms import Terms
+from musictx.attention.terms import Span, Terms, without_autocast
 from musictx.speed.chunked.passes import Chunked
 from musictx.speed.chunked.plan import Call, Local, Pieces, is_aligned
 from musictx.speed.kernels import constant, one_axis, trial
@@ -63,10 +62,16 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     if any(axis.labels is not None for axis in terms.axes):
         q, position, k, v, terms = widened(q, k, v, terms, setting)
     queries, keys = q.shape[2], k.shape[2]
-    offset, causal, dropout = setting.offset, setting.causal, setting.dropout
+    at, over = setting.query_positions, setting.key_positions
+    assert isinstance(at[0], Span)
+    assert isinstance(over[0], Span)
+    # Query i has the position of key offset + i, even if there is no such key.
+    offset = at[0].start - over[0].start
+    causal, dropout = setting.causal, setting.dropout
     local = None
     if terms.blocks is not None:
-        local = Local(terms.blocks.length, *setting.along(terms.blocks))
+        coordinate = terms.blocks.coordinate
+        local = Local(terms.blocks.length, at[coordinate], over[coordinate])
     # The seed comes from the generator of the CPU: no waiting for a device, and a run that is
     # seeded or resumed drops the same weights.
     seed = int(torch.randint(2**62, ())) if dropout else 0

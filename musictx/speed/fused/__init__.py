@@ -25,7 +25,7 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed.fused import op
 from musictx.speed.fused.config import HEAD_DIMS
 from musictx.speed.fused.masks import Mask, mask
-from musictx.speed.kernels import computes_in, constant, kernel, trial
+from musictx.speed.kernels import computes_in, constant, kernel, narrowed, trial
 from musictx.speed.labels import of_one_width
 
 __all__ = ["attend", "runs", "supports"]
@@ -89,7 +89,7 @@ def _narrowed(terms: Terms, keys: int) -> Axis:
     """The axis of ``terms`` with rows only for the distances that occur, 0 to ``keys`` - 1."""
     if not terms.axes:
         return Axis()
-    axis = terms.axes[0].narrowed(0, keys - 1)
+    axis = narrowed(terms.axes[0], 0, keys - 1)
     if axis.high < 0:  # one row is left, that of all distances that occur
         axis = replace(axis, low=0, high=0)
     return axis

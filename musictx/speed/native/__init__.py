@@ -27,7 +27,7 @@ from torch import Tensor
 from musictx.attention.setting import Job, Setting, refusal
 from musictx.attention.terms import Terms
 from musictx.errors import UserError
-from musictx.speed.kernels import computes_in, constant, kernel, trial
+from musictx.speed.kernels import computes_in, constant, kernel, narrowed, trial
 from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library, op
 
@@ -92,7 +92,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     q, k, v, terms = of_one_width(q, k, v, terms, setting)
     table = bias = None
     if terms.axes:
-        axis = terms.axes[0].narrowed(0, keys - 1)
+        axis = narrowed(terms.axes[0], 0, keys - 1)
         if axis.table is not None:
             table = axis.descending(axis.table, keys)
         if axis.bias is not None:

@@ -1,7 +1,7 @@
 /** Elements in one line, without a framework. */
 
 /**
- * An element: `h("button.primary#go", {type: "button", onclick}, "Go")`.
+ * An element: `h("button.primary#go", {onclick}, "Go")`.
  *
  * Properties that begin with "on" are listeners, those with a dash or `role` are attributes,
  * `style` is a table of custom properties, all others are properties of the element.
@@ -13,6 +13,7 @@
 export function h(spec, properties, ...children) {
   const [, tag, rest] = /^([a-z0-9-]*)(.*)$/.exec(spec);
   const element = document.createElement(tag || "div");
+  if (tag === "button") element.setAttribute("type", "button"); // one that submits a form says so
   for (const part of rest.match(/[.#][^.#]+/g) ?? []) {
     if (part[0] === "#") element.id = part.slice(1);
     else element.classList.add(part.slice(1));
@@ -69,7 +70,7 @@ const rowsOf = new WeakMap();
 
 /** A button with a picture; the label is for screen readers and the tooltip. */
 export function iconButton(name, label, onclick, properties = {}) {
-  return h("button.icon", { type: "button", title: label, "aria-label": label, onclick, ...properties }, icon(name));
+  return h("button.icon", { title: label, "aria-label": label, onclick, ...properties }, icon(name));
 }
 
 /** Paths on a grid of 24 by 24, drawn as lines. */

@@ -39,7 +39,7 @@ export function mountInput(app, player) {
     app.say(keys.enabled ? "The computer's keys play notes. Z and X change the octave." : "The computer's keys are commands again.");
   }, { className: "icon piano" });
   const octave = h("span.octave", { role: "status", hidden: true });
-  const midi = h("button.quiet.midi", { type: "button", title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
+  const midi = h("button.quiet.midi", { title: "Listen to MIDI keyboards", "aria-pressed": false, onclick: listen }, icon("midi"), h("span", null, "MIDI"));
 
   async function listen() {
     if (connection) {

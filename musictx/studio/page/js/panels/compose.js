@@ -4,7 +4,6 @@ import { post, session } from "../core/api.js";
 import { fill, h, icon, iconButton } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
-import { taskPicture } from "./pictures.js";
 import { remember, remembered } from "../core/storage.js";
 import { write } from "../document/harmony.js";
 import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel, wishOf } from "./tasks.js";
@@ -16,7 +15,7 @@ const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t
 export function mountCompose(app, panel) {
   const wish = firstWish();
   const tasks = TASKS.map((task) => h("button.task", {
-    type: "button", role: "radio", onclick: () => choose(task.name), onkeydown: arrows,
+    role: "radio", onclick: () => choose(task.name), onkeydown: arrows,
   }, taskPicture(task.name), h("span", null, task.label)));
   const sentence = h("p.sentence#task-sentence");
   const who = h("div.settings");
@@ -27,7 +26,7 @@ export function mountCompose(app, panel) {
   const number = h("output.number", { "aria-label": "Number of proposals" });
   const fewer = iconButton("minus", "Fewer proposals", () => samples(-1));
   const plenty = iconButton("plus", "More proposals", () => samples(1));
-  const go = h("button.gold.go", { type: "button", "aria-describedby": "task-sentence", title: "Compose (Ctrl+Enter)", onclick: compose },
+  const go = h("button.gold.go", { "aria-describedby": "task-sentence", title: "Compose (Ctrl+Enter)", onclick: compose },
     icon("spark"), h("span", null, "Compose"));
   fill(panel,
     h("div.tasks", { role: "radiogroup", "aria-label": "Task" }, ...tasks),
@@ -131,7 +130,7 @@ export function mountCompose(app, panel) {
     if (!app.piece || !able?.chords || !["replace", "vary", "accompany"].includes(wish.task)) return null;
     const { named, implied } = app.roll.above;
     if (named) return h("p.hint", null, "It follows the chords above the bars.");
-    const take = h("button.small", { type: "button", onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
+    const take = h("button.small", { onclick: () => app.change(write(app.piece, implied)) }, "Follow the chords found");
     return h("div", null, h("p.hint", null, "It chooses chords of its own. Write some above the bars (C in the roll), and it follows them."), implied.length > 0 && take);
   }
 
@@ -219,4 +218,33 @@ export function mountCompose(app, panel) {
   app.on("chords", fresh);
   for (const event of ["piece", "selection"]) app.on(/** @type {any} */ (event), refresh);
   build();
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Little piano rolls of what a task does: ink is what there is, gold is what comes. Notes as [x, y, width, kind] on a field of 48 by 26; kind: i ink, g gold, d dashed (it goes), k kept. */
+const PICTURES = {
+  continue: [[2, 16, 8, "i"], [9, 10, 7, "i"], [16, 14, 6, "i"], [25, 8, 8, "g"], [32, 12, 6, "g"], [38, 5, 8, "g"]],
+  replace: [[2, 14, 8, "i"], [10, 8, 5, "i"], [17, 5, 7, "g"], [24, 12, 7, "g"], [34, 9, 6, "i"], [40, 15, 6, "i"]],
+  vary: [[2, 14, 8, "i"], [10, 8, 7, "i"], [18, 5, 6, "g"], [25, 12, 7, "i"], [33, 17, 6, "g"], [40, 10, 6, "i"]],
+  accompany: [[2, 5, 10, "i"], [13, 3, 8, "i"], [22, 7, 12, "i"], [35, 5, 11, "i"], [2, 15, 20, "g"], [2, 20, 20, "g"], [24, 14, 22, "g"], [24, 20, 22, "g"]],
+  harmonise: [[2, 3, 13, "i"], [17, 5, 13, "i"], [32, 3, 14, "i"], [2, 9, 13, "g"], [17, 10, 13, "g"], [32, 9, 14, "g"], [2, 14, 13, "g"], [17, 15, 13, "g"], [32, 15, 14, "g"], [2, 20, 13, "g"], [17, 21, 13, "g"], [32, 20, 14, "g"]],
+  new: [[3, 17, 9, "g"], [12, 11, 8, "g"], [20, 14, 6, "g"], [27, 6, 9, "g"], [36, 10, 9, "g"]],
+};
+
+/** @param {string} task */
+function taskPicture(task) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 48 26");
+  svg.setAttribute("class", "task-picture");
+  svg.setAttribute("aria-hidden", "true");
+  if (task === "replace" || task === "vary") svg.append(box(16, 1, 17 + (task === "vary" ? 8 : 0), 24, "field"));
+  for (const [x, y, width, kind] of PICTURES[task]) svg.append(box(x, y, width - 1, 3.4, kind));
+  return svg;
+}
+
+function box(x, y, width, height, kind) {
+  const rectangle = document.createElementNS(SVG, "rect");
+  for (const [name, value] of Object.entries({ x, y, width, height, rx: 1.2, class: kind })) rectangle.setAttribute(name, value);
+  return rectangle;
 }

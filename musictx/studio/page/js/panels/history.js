@@ -15,11 +15,11 @@ export function mountHistory(app, panel) {
   function entry({ id, label, made, command }) {
     const remarks = h("small");
     const kept = h("small.accepted");
-    const stop = h("button.small", { type: "button", onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
-    const show = h("button.small", { type: "button", onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
-    const again = h("button.small.quiet", { type: "button", title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
+    const stop = h("button.small", { onclick: () => app.reach(remove(session(app.piece.id, "takes", String(id)))) }, "Stop");
+    const show = h("button.small", { onclick: () => app.show(id, accepted(app.takes.get(id))[0] ?? 1) });
+    const again = h("button.small.quiet", { title: "Sets the panel as it was, with this seed", onclick: () => app.emit("ask", app.takes.get(id)) }, icon("again"), "As asked");
     const copy = h("button.icon.small", {
-      type: "button", title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
+      title: "Copy the command", "aria-label": `Copy the command of take ${id}`, onclick: () => copyText(app, command),
     }, icon("copy"));
     const element = h("li.take", null, h("div.take-head", null, h("b", null, label), h("small", null, when(made))), remarks, kept,
       command && h("div.command", null, h("code", { tabIndex: 0 }, command), copy),

@@ -2,24 +2,27 @@
 
 import { remove, session } from "../core/api.js";
 import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
-import { isRunning, stateLine } from "../document/takes.js";
+import { frontier, isRunning, leaving, returning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
-import { favoured, isFavourite } from "../document/mix.js";
-import { openMixing } from "./mixing.js";
-import { drawSmall } from "./smallroll.js";
+import { barsOf, favoured, isFavourite, mixed } from "../document/mix.js";
+import { ramp } from "../roll/colours.js";
+import { begin, sizeCanvas } from "../roll/roll.js";
+import { openForm } from "../shell/dialog.js";
 
 /** @typedef {import("../document/types.js").Take} Take */
 /** @typedef {import("../document/types.js").Proposal} Proposal */
+
+const HEAD = 26; // pixels at the top that the number and the words take
 
 /** @param {import("../app.js").App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const title = h("h2");
   const state = h("span.state", { role: "status" });
   const progress = h("div.progress", { role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 });
-  const aside = h("button.small", { type: "button", onclick: (event) => event.detail < 2 && setAside() }); // not with the second click on "Stop"
-  const mix = h("button.small", { type: "button", onclick: () => { const pair = both(); if (pair) openMixing(app, pair.take, pair.proposals); } });
+  const aside = h("button.small", { onclick: (event) => event.detail < 2 && setAside() }); // not with the second click on "Stop"
+  const mix = h("button.small", { onclick: () => { const pair = both(); if (pair) openMixing(app, pair.take, pair.proposals); } });
   const cards = h("ul.cards");
   /** The two that were looked at last: A and B. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
@@ -77,9 +80,9 @@ export function mountProposals(app, tray) {
     const now = () => ({ take: app.takes.get(id), proposal: app.takes.get(id).proposals.find((each) => each.number === number) });
     const canvas = h("canvas", { "aria-hidden": "true" });
     const state = h("span.words");
-    const show = h("button.show", { type: "button", onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
-    const listen = h("button.small.quiet.listen", { type: "button", title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
-    const accept = h("button.small", { type: "button", title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
+    const show = h("button.show", { onclick: () => app.show(id, number) }, canvas, h("span.number", null, String(number)), state);
+    const listen = h("button.small.quiet.listen", { title: "Listen (Alt+P)", "aria-label": `Listen to proposal ${number}`, onclick: () => hear(now().take, now().proposal) }, icon("play"), "Listen");
+    const accept = h("button.small", { title: "Accept (Alt+A)", "aria-label": `Accept proposal ${number}`, onclick: () => keep(now().take, now().proposal) }, icon("check"), "Accept");
     const file = exportLink(app, "mid", { take: id, proposal: number }, icon("export"));
     set(file, { title: "The piece with this proposal as MIDI: click, or drag it into another program", "aria-label": `Save the piece with proposal ${number} as MIDI` });
     const star = iconButton("star", `Proposal ${number}: a favourite`, () => app.change(favoured(app.piece, id, number)), { "aria-pressed": false });
@@ -183,4 +186,78 @@ export function mountProposals(app, tray) {
   });
   for (const event of ["takes", "shown", "piece", "opened", "settings"]) app.on(/** @type {any} */ (event), refresh);
   new ResizeObserver(paint).observe(tray);
+}
+
+/**
+ * A proposal as a picture: its notes in gold, those around it in the colours of their tracks.
+ * @param {HTMLCanvasElement} canvas @param {import("../app.js").App} app @param {Take} take @param {Proposal} proposal
+ */
+function drawSmall(canvas, app, take, proposal) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const { colours, index } = app.roll;
+  const ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio)) sizeCanvas(canvas, width, height);
+  canvas.style.width = "";
+  canvas.style.height = "";
+  const place = app.place(take);
+  const till = frontier(proposal, place.begin);
+  const end = Math.max(place.end, till, place.begin + 1);
+  const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
+  const accepted = app.accepted(take, proposal);
+  const gone = accepted ? new Set() : leaving(app.piece, take, proposal);
+  const back = accepted ? [] : returning(app.piece, take, proposal).filter((note) => note.start < end && note.end > from);
+  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back];
+  const all = [...around, ...proposal.notes];
+  const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
+  const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
+  const step = (height - HEAD) / (high - low + 1);
+  const scale = width / (end - from);
+  const ctx = begin(/** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")));
+  ctx.fillStyle = colours["row-white"];
+  ctx.fillRect(0, 0, width, height);
+  ctx.fillStyle = colours.beat;
+  for (const { time, beat } of app.beats.between(from, end)) if (beat === 1) ctx.fillRect(Math.round((time - from) * scale), 0, 1, height);
+  const bar = (note, stop) => {
+    ctx.fillRect((note.start - from) * scale, HEAD + (high - note.pitch) * step, Math.max(1.5, (stop - note.start) * scale - 0.5), Math.max(2, step - 0.5));
+  };
+  const tracks = new Map((app.piece?.tracks ?? []).map((track, i) => [track.id, ramp(track, i, colours.dark)[8]]));
+  ctx.globalAlpha = 0.55;
+  for (const note of around) {
+    ctx.fillStyle = tracks.get(note.track) ?? colours["ink-2"];
+    bar(note, note.end);
+  }
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colours.gold;
+  for (const note of proposal.notes) bar(note, note.end ?? till);
+  if (proposal.state === "composing") {
+    ctx.globalAlpha = 0.8;
+    ctx.fillRect((till - from) * scale, 0, 1.5, height);
+    ctx.globalAlpha = 1;
+  }
+}
+
+/** The dialog that makes one take out of two proposals, bar by bar. @param {import("../app.js").App} app @param {Take} take @param {Proposal[]} pair */
+function openMixing(app, take, pair) {
+  const bars = barsOf(app.place(take), app.beats);
+  const choice = bars.map(() => 0);
+  const cells = bars.map((bar, i) => {
+    const of = (place) => h("button.small", {
+      "aria-pressed": place === 0, "aria-label": `Bar ${bar.number}: proposal ${pair[place].number}`, onclick: () => choose(i, place),
+    }, String(pair[place].number));
+    const buttons = [of(0), of(1)];
+    return { buttons, element: h("li", null, h("small", null, `Bar ${bar.number}`), ...buttons) };
+  });
+  function choose(i, place) {
+    choice[i] = place;
+    cells[i].buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === place)));
+  }
+  const both = `${pair[0].number} and ${pair[1].number}`;
+  openForm(app, `Mix proposals ${both}`, "mixing", () => {
+    app.change(mixed(app.piece, take, pair, bars, choice));
+    app.show(null);
+    app.done(`Proposals ${both} are in the piece, bar by bar. Undo takes them out.`);
+  },
+  h("p.hint", null, "Which proposal each bar is taken from. Notes count where they begin, and end where the other one goes on."),
+  h("ol", null, ...cells.map((cell) => cell.element)),
+  h("div.buttons", null, h("button.gold", { type: "submit" }, "Take this mix")));
 }

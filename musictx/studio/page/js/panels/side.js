@@ -6,7 +6,7 @@ import { fill, h } from "../core/dom.js";
 export function mountSidePanel(app, panel, labels) {
   const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
   const tabs = labels.map((label, i) => h("button.tab", {
-    type: "button", role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
+    role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
     onclick: () => choose(i),
     onkeydown(event) {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -34,7 +34,7 @@ export function slider({ label, sentence, low, high, step, value, words, free, m
   reset?.classList.add("small");
   const buttons = Object.entries(marks).map(([word, at]) =>
     h(`button.mark${/^[pmf]+$/.test(word) ? ".dynamic" : ""}`, {
-      type: "button", tabIndex: -1, "aria-label": `${label}: ${word}`, // by keys the slider itself goes there
+      tabIndex: -1, "aria-label": `${label}: ${word}`, // by keys the slider itself goes there
       style: { "--at": String((at - low) / (high - low)) }, onclick: () => change(at),
     }, word));
   const element = h("div.slider", null,

@@ -3,8 +3,7 @@
 import { fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
 import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
-import { PROGRAMS } from "../document/programs.js";
-import { count, instrument, trackName } from "../document/words.js";
+import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
 /** @typedef {import("../document/types.js").Track} Track */
@@ -34,12 +33,11 @@ export function mountTracks(app, panel) {
     const name = h("span");
     const sound = h("span.instrument");
     const button = h("button.pick", {
-      type: "button", onclick: (event) => pick(id, event.shiftKey || event.ctrlKey || event.metaKey), ondblclick: () => edit(id),
+      onclick: (event) => pick(id, event.shiftKey || event.ctrlKey || event.metaKey), ondblclick: () => edit(id),
     }, name, sound);
     const flag = (letter, word) => ({
       word,
       button: h(`button.flag.${word}`, {
-        type: "button",
         onclick() {
           const track = app.piece.tracks.find((each) => each.id === id);
           app.change(tracked(app.piece, id, { [word]: !track?.[word] }, `${word} ${trackName(track)}`));
@@ -118,12 +116,12 @@ export function mountTracks(app, panel) {
     const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: name.value.trim() }) });
     const sound = h("select", { onchange: () => save(now(), sound.value === "drums" ? { drum: true } : { drum: false, program: Number(sound.value) }) },
       ...PROGRAMS.map((label, i) => h("option", { value: String(i) }, label)), h("option", { value: "drums" }, "Drums"));
-    const take = h("button.small", { type: "button", onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
-    const away = h("button.small", { type: "button", onclick: () => drop(now()) }, "Delete this track");
-    const lock = h("button.small", { type: "button", onclick: () => app.change(locked(app.piece, id)) });
-    const copy = h("button.small", { type: "button", onclick: () => app.change(duplicated(app.piece, id)) }, "Duplicate");
-    const up = h("button.small", { type: "button", onclick: () => app.change(reordered(app.piece, id, -1)) }, "Up");
-    const down = h("button.small", { type: "button", onclick: () => app.change(reordered(app.piece, id, 1)) }, "Down");
+    const take = h("button.small", { onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
+    const away = h("button.small", { onclick: () => drop(now()) }, "Delete this track");
+    const lock = h("button.small", { onclick: () => app.change(locked(app.piece, id)) });
+    const copy = h("button.small", { onclick: () => app.change(duplicated(app.piece, id)) }, "Duplicate");
+    const up = h("button.small", { onclick: () => app.change(reordered(app.piece, id, -1)) }, "Up");
+    const down = h("button.small", { onclick: () => app.change(reordered(app.piece, id, 1)) }, "Down");
     const reverb = fader(id, "reverb");
     const element = h("div.edit", { onkeydown: (event) => event.key === "Escape" && edit(id) },
       h("label", null, "Name", name), h("label", null, "Instrument", sound), h("label", null, "Reverb", reverb.input),
@@ -151,7 +149,7 @@ export function mountTracks(app, panel) {
     editing = open ? id : null;
     refresh();
     const place = app.piece.tracks.findIndex((track) => track.id === id);
-    /** @type {HTMLElement} */ (list.children[place]?.querySelector(open ? "input" : "[aria-expanded]"))?.focus();
+    /** @type {HTMLElement} */ (list.children[place]?.querySelector(open ? ".edit input" : "[aria-expanded]"))?.focus();
   }
 
   function pick(id, more) {

@@ -7,7 +7,7 @@ import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 
 /** @typedef {import("../app.js").App} App */
-/** @typedef {import("../shell/commands.js").Command} Command */
+/** @typedef {import("../shell/keys.js").Command} Command */
 
 /** @param {App} app @returns {Command[]} */
 export function rollCommands(app) {

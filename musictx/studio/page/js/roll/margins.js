@@ -1,6 +1,5 @@
-/** The edges of the roll: numbers of bars above, the keyboard at the left, the whole piece below. */
+/** The edges of the roll: numbers of bars above, the keyboard at the left. */
 
-import { ramp } from "./colours.js";
 import { gridLines, isBlack } from "./grid.js";
 
 /** @typedef {import("./view.js").View} View */
@@ -73,27 +72,4 @@ export function drawKeys(ctx, view, width, lit, colours) {
   }
   ctx.fillStyle = colours.bar;
   ctx.fillRect(width - 1, 0, 1, view.height);
-}
-
-/**
- * The whole piece as thin lines; drawn anew only when the piece changes.
- * @param {import("./pixels.js").Pixels} pixels @param {import("../document/types.js").Piece} piece
- */
-export function drawPiece(pixels, piece, length, width, height, dark) {
-  let low = 127;
-  let high = 0;
-  for (const { pitch } of piece.notes.values()) {
-    if (pitch < low) low = pitch;
-    if (pitch > high) high = pitch;
-  }
-  const scale = width / length;
-  const step = (height - 8) / Math.max(24, high - low + 1);
-  piece.tracks.forEach((track, i) => {
-    pixels.ink(ramp(track, i, dark)[9]);
-    for (const note of piece.notes.values()) {
-      if (note.track !== track.id) continue;
-      const across = Math.max(1, (note.end - note.start) * scale);
-      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
-    }
-  });
 }

@@ -1,7 +1,7 @@
 /** The whole piece in one strip, with a window that can be dragged: the roll's scroll bar. */
 
 import { h } from "../core/dom.js";
-import { drawPiece } from "./margins.js";
+import { ramp } from "./colours.js";
 import { Pixels } from "./pixels.js";
 import { begin, sizeCanvas } from "./roll.js";
 
@@ -80,4 +80,27 @@ export class Overview {
     ctx.lineWidth = 1;
     ctx.strokeRect(left + 0.5, 0.5, wide - 1, HEIGHT - 1);
   }
+}
+
+/**
+ * The whole piece as thin lines; drawn anew only when the piece changes.
+ * @param {Pixels} pixels @param {import("../document/types.js").Piece} piece
+ */
+function drawPiece(pixels, piece, length, width, height, dark) {
+  let low = 127;
+  let high = 0;
+  for (const { pitch } of piece.notes.values()) {
+    if (pitch < low) low = pitch;
+    if (pitch > high) high = pitch;
+  }
+  const scale = width / length;
+  const step = (height - 8) / Math.max(24, high - low + 1);
+  piece.tracks.forEach((track, i) => {
+    pixels.ink(ramp(track, i, dark)[9]);
+    for (const note of piece.notes.values()) {
+      if (note.track !== track.id) continue;
+      const across = Math.max(1, (note.end - note.start) * scale);
+      pixels.fillRect(note.start * scale, 4 + (high - note.pitch) * step, across, Math.max(1, Math.min(3, step)));
+    }
+  });
 }

@@ -9,7 +9,7 @@ const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
 /** @param {import("../app.js").App} app */
 export function timingButton(app) {
-  const button = h("button.timing", { type: "button", onclick: () => app.piece && openTiming(app) });
+  const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
   app.on("piece", (piece) => {
     const { tempo, beats, unit, key } = opening(piece);
     const rounded = Math.round(tempo * 10) / 10;
@@ -46,7 +46,7 @@ function openTiming(app) {
   const ways = [way("beats", "Notes keep their beats", true), way("seconds", "Notes keep their seconds", false)];
   const hint = h("p.hint");
   const shortRow = h("label.row", null, "Pick-up, beats before bar 1", short);
-  const away = h("button", { type: "button", onclick: () => { done(unchanged(app.piece, from)); dialog.close(); } }, "Take this change away");
+  const away = h("button", { onclick: () => { done(unchanged(app.piece, from)); dialog.close(); } }, "Take this change away");
   let now = opening(piece);
 
   /** Fills in what holds from the place that is chosen. */

@@ -33,7 +33,7 @@ export function mountTools(app, bar) {
   const some = h("span.some", { hidden: true },
     h("label.loudness", { title: "Loudness" }, loudness, mark),
     iconButton("quantise", "Quantise to the grid (Q)", actions.quantise),
-    h("button.icon.how", { type: "button", title: "How to quantise (Shift+Q)", "aria-label": "How to quantise (Shift+Q)", onclick: () => openQuantise(app, actions.quantise) }, "▾"), lock,
+    h("button.icon.how", { title: "How to quantise (Shift+Q)", "aria-label": "How to quantise (Shift+Q)", onclick: () => openQuantise(app, actions.quantise) }, "▾"), lock,
     iconButton("erase", "Delete (Del)", actions.erase),
     iconButton("close", "Select nothing (Esc)", () => app.selection.drop()));
   const lane = iconButton("lane", "The lane of velocities and controllers (E)", () => app.roll.lane.toggle(), { "aria-pressed": false });

@@ -7,7 +7,7 @@ const SHEETS = [["tracks", "tracks", "Tracks"], ["panel", "spark", "Compose"]];
 /** @param {import("../app.js").App} app @param {HTMLElement} dock */
 export function mountDock(app, dock) {
   const buttons = SHEETS.map(([id, name, label]) =>
-    h("button.quiet", { type: "button", "aria-controls": id, "aria-expanded": false, onclick: () => toggle(id) }, icon(name), label));
+    h("button.quiet", { "aria-controls": id, "aria-expanded": false, onclick: () => toggle(id) }, icon(name), label));
   fill(dock, ...buttons);
 
   function toggle(id) {

@@ -27,7 +27,7 @@ export function mountHeader(app, header) {
   const undo = iconButton("undo", "Undo (Ctrl+Z)", () => app.mirror.undo());
   const redo = iconButton("redo", "Redo (Ctrl+Shift+Z)", () => app.mirror.redo());
   fill(header,
-    h("button.icon.mark", { type: "button", title: "All pieces", "aria-label": "All pieces", onclick: () => leave(app) },
+    h("button.icon.mark", { title: "All pieces", "aria-label": "All pieces", onclick: () => leave(app) },
       h("img", { src: "/page/icon.svg", alt: "" })),
     heading, name, state, h("span.gap"), undo, redo, h("span.rule"),
     menu("open", "Open", openItems), menu("export", "Export", exportItems), h("span.rule"),
@@ -37,7 +37,7 @@ export function mountHeader(app, header) {
   examples().then((answer) => { names = answer; });
 
   function openItems() {
-    const item = (text, onclick) => h("button", { type: "button", onclick }, text);
+    const item = (text, onclick) => h("button", { onclick }, text);
     return [
       item("A file …", () => chooseFile(app)), item("An empty piece", () => openEmpty(app)), h("hr"),
       ...names.map((example) => item(title(example), () => openExample(app, example))), h("hr"),
@@ -50,7 +50,7 @@ export function mountHeader(app, header) {
     const { stretch } = app.selection.range ? app.selection.scope(app.piece) : { stretch: null };
     const item = (suffix, label, sentence, query = {}) =>
       exportLink(app, suffix, query, icon("export"), label, sentence && h("small", null, sentence));
-    const print = h("button", { type: "button", onclick: () => app.actions.print() }, icon("score"), "Print", h("small", null, "or PDF, by the browser"));
+    const print = h("button", { onclick: () => app.actions.print() }, icon("score"), "Print", h("small", null, "or PDF, by the browser"));
     const links = [...FORMATS.map(([suffix, label, sentence]) => item(suffix, label, sentence)), print];
     if (!stretch) return [...links, losses(app, {}), h("hr"), h("small", null, "Drag MIDI out of this menu into another program.")];
     return [...links, losses(app, {}), h("hr"), losses(app, stretch), ...FORMATS.slice(0, 3).map(([suffix, label]) => item(suffix, `Selected bars as ${label}`, "", stretch))];

@@ -1,9 +1,14 @@
-/** Key strokes go to commands: those of the roll while it has the focus, those of the page always. */
+/** Key strokes go to commands: those of the roll while it has the focus, those of the page always; and the list of all. */
 
-import { chord } from "./chord.js";
-import { openHelp } from "./help.js";
-import { pageCommands } from "./commands.js";
+import { h } from "../core/dom.js";
+import { count } from "../document/words.js";
 import { rollCommands } from "../roll/commands.js";
+import { chord, chordLabels } from "./chord.js";
+import { openDialog } from "./dialog.js";
+import { leave } from "./files.js";
+import { nextTheme } from "./theme.js";
+
+/** @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command */
 
 /** @param {import("../app.js").App} app */
 export function mountKeys(app) {
@@ -39,4 +44,69 @@ export function mountKeys(app) {
     event.preventDefault();
     app.roll.focus();
   });
+}
+
+/** Commands of the page as a whole. @param {import("../app.js").App} app @returns {Command[]} */
+function pageCommands(app) {
+  const proposals = () => app.proposal?.take.proposals ?? [];
+  /** Shows the next proposal, or one before. */
+  const step = (by) => {
+    const all = proposals();
+    if (!all.length) return;
+    const place = all.findIndex((each) => each.number === app.shown.proposal);
+    const next = all[(place + by + all.length) % all.length];
+    app.show(app.shown.take, next.number);
+    app.say(`proposal ${next.number}, ${next.state === "done" ? count(next.notes.length, "note") : next.state}`);
+  };
+  /** @param {Promise<boolean>} done */
+  const back = async (done, what) => {
+    if (await done) app.say(`${what}, ${count(app.piece.notes.size, "note")}`);
+  };
+  return [
+    { keys: ["Space"], group: "Playing", what: "Play or stop", run: () => app.player.toggle() },
+    { keys: ["Shift+Space"], group: "Playing", what: "Play what is selected, or from the cursor", run: () => app.player.playSelection() },
+    { keys: ["R"], group: "Playing", what: "Record what is played on keys, or end it", run: () => app.actions.record() },
+    { keys: ["Ctrl+Enter"], group: "Composing", what: "Compose with what the panel says", run: () => app.actions.compose() },
+    { keys: ["Alt+N", "Alt+Shift+N"], group: "Composing", what: "Next, previous proposal", run: (event) => step(event.shiftKey ? -1 : 1) },
+    { keys: ["Alt+B"], group: "Composing", what: "From one of two proposals to the other and back, also while it plays", run: () => app.actions.other() },
+    { keys: ["Alt+P"], group: "Composing", what: "Listen to the proposal", run: () => app.actions.listen() },
+    { keys: ["Alt+A"], group: "Composing", what: "Accept the proposal", run: () => app.actions.accept() },
+    { keys: ["Alt+X"], group: "Composing", what: "Set the take aside, or stop it", run: () => app.actions.setAside() },
+    { keys: ["Ctrl+Z"], group: "Page", what: "Undo", run: () => back(app.mirror.undo(), "undone") },
+    { keys: ["Ctrl+Shift+Z", "Ctrl+Y"], group: "Page", what: "Redo", run: () => back(app.mirror.redo(), "done again") },
+    { keys: ["Ctrl+P"], group: "Page", what: "Print the music, or make a PDF of it", run: () => app.actions.print() },
+    { keys: ["Ctrl+O"], group: "Page", what: "All pieces", run: () => leave(app) },
+    { keys: ["V"], group: "Page", what: "Notation, or the piano roll", run: () => app.actions.notation() },
+    { keys: ["T"], group: "Page", what: "Theme: system, light, dark", piece: false, run: () => nextTheme(app) },
+    { keys: ["?"], group: "Page", what: "These keys", piece: false, run: () => app.actions.help() },
+  ];
+}
+
+const MOUSE = [
+  ["Drag in the ruler", "Select bars"],
+  ["Drag in the roll", "Select notes; drag a note to move it, its ends to change its length"],
+  ["Double click", "Draw a note"],
+  ["Pencil, other button", "Delete a note"],
+  ["Wheel, with Ctrl, with Alt", "Scroll, zoom in time, zoom in pitch"],
+  ["Alt while dragging", "Leave the grid"],
+  ["Two fingers", "Scroll and zoom; hold one finger, then drag: select notes"],
+];
+
+/** The list of keys. @param {Command[]} commands */
+function openHelp(commands) {
+  const section = (title, rows) => h("section", null, h("h3", null, title),
+    h("dl", null, ...rows.map(([how, what]) => h("div", null, h("dt", null, ...how), h("dd", null, what)))));
+  const groups = [...new Set(commands.map((command) => command.group))];
+  const keys = groups.map((group) => section(group, commands.filter((command) => command.group === group).map(({ keys, what }) => [keyLabels(keys), what])));
+  const mouse = section("Mouse and fingers", MOUSE.map(([how, what]) => [[h("small", null, how)], what]));
+  openDialog("Keys", h("p.hint", null, "Single keys, and those that move about or edit, work while the piano roll has the focus."), h("div.shortcuts", null, ...keys, mouse));
+}
+
+/** Keys, with what they share once: Alt ← → for Alt+← and Alt+→. @param {string[]} keys */
+function keyLabels(keys) {
+  const parts = keys.map(chordLabels);
+  const shared = parts.every((each) => each.slice(0, -1).join() === parts[0].slice(0, -1).join());
+  const kbd = (part) => h("kbd", null, part);
+  if (shared) return [...parts[0].slice(0, -1), ...parts.map((each) => each.at(-1))].map(kbd);
+  return parts.flatMap((each, i) => [i ? " or " : "", ...each.map(kbd)]);
 }

@@ -18,7 +18,7 @@ export function mountMessages(app, region) {
     for (const same of list.querySelectorAll(".message")) if (same.dataset.text === text) same.remove();
     const message = h(`div.message.${kind}`, { role: kind === "error" ? "alert" : undefined }, h("p", null, sentence(text)));
     message.dataset.text = text;
-    if (back) message.append(h("button.small", { type: "button", onclick: () => { message.remove(); back(); } }, "Undo"));
+    if (back) message.append(h("button.small", { onclick: () => { message.remove(); back(); } }, "Undo"));
     message.append(iconButton("close", "Close this message", () => message.remove()));
     list.append(message);
     while (list.children.length > 3) list.firstElementChild.remove();

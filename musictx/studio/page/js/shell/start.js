@@ -19,11 +19,11 @@ export function mountStart(app, screen) {
     h("h1", { tabIndex: -1 }, "Select some music. Ask what comes next."),
     h("p.lead", null, "Open a piece, mark a few bars, and let a model continue them, fill them anew, or accompany them. Nothing leaves your machine."),
     h("div.doors", null,
-      h("button.door.file", { type: "button", onclick: () => chooseFile(app) },
-        icon("open"), h("b", null, "Open a file"), h("span.hint", null, "MIDI or MusicXML. You can also drop it anywhere on this page.")),
-      h("button.door", { type: "button", onclick: () => openEmpty(app) },
+      h("button.door.file", { onclick: () => chooseFile(app) },
+        icon("open"), h("b", null, "Open a file"), h("span.hint", null, "MIDI, MusicXML or a chart of chords. You can also drop it anywhere on this page.")),
+      h("button.door", { onclick: () => openEmpty(app) },
         icon("draw"), h("b", null, "Start from nothing"), h("span.hint", null, "An empty roll: draw, play, or let a model begin.")),
-      h("button.door", { type: "button", onclick: () => openTraining(app) },
+      h("button.door", { onclick: () => openTraining(app) },
         icon("spark"), h("b", null, "Train a model"), h("span.hint", null, "On a folder of your own music: a model of your own in some minutes."))),
     h("section", { "aria-labelledby": "examples" }, h("h2#examples", null, "Or try an example"), exampleList),
     past,
@@ -39,7 +39,7 @@ export function mountStart(app, screen) {
       return;
     }
     const [names, pieces] = answers;
-    fill(exampleList, ...names.map((name) => h("button", { type: "button", onclick: () => openExample(app, name) }, title(name))));
+    fill(exampleList, ...names.map((name) => h("button", { onclick: () => openExample(app, name) }, title(name))));
     past.hidden = !pieces.length;
     fill(list, ...pieces.map(entry));
   }

@@ -16,7 +16,7 @@ export const isDark = () => theme === "dark" || (theme === "auto" && system.matc
 
 /** A button that goes through the themes. @param {import("../app.js").App} app */
 export function themeButton(app) {
-  const button = h("button.icon.theme", { type: "button", onclick: () => nextTheme(app) });
+  const button = h("button.icon.theme", { onclick: () => nextTheme(app) });
   const show = () => {
     const label = `Theme: ${WORDS[theme]}`;
     button.title = label;

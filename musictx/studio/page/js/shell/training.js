@@ -17,7 +17,7 @@ export function openTraining(app) {
   const summary = h("p.found", { role: "status" });
   const command = h("code", { tabIndex: 0 });
   const shown = h("div.command", { hidden: true }, command);
-  const begin = h("button.gold", { type: "button", disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
+  const begin = h("button.gold", { disabled: true, onclick: start }, icon("spark"), h("span", null, "Train"));
   const look = h("button", { type: "submit" }, "Look");
   const form = h("form", { onsubmit: (event) => { event.preventDefault(); lookAt(); } },
     h("label.row", null, "Folder", folder, look),
@@ -25,8 +25,8 @@ export function openTraining(app) {
   const state = h("p.sentence", { role: "status" });
   const chart = h("div.losses");
   const samples = h("ul.samples", { "aria-label": "What the model played meanwhile" });
-  const stop = h("button", { type: "button", onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
-  const use = h("button.gold", { type: "button", onclick: take }, icon("check"), h("span", null, "Use this model"));
+  const stop = h("button", { onclick: () => act(remove("training")) }, icon("stop"), h("span", null, "Stop"));
+  const use = h("button.gold", { onclick: take }, icon("check"), h("span", null, "Use this model"));
   const body = h("div.training", null, form, summary, shown, h("div.buttons", null, begin), state, chart, samples, h("div.buttons", null, stop, use));
   const dialog = openDialog("Train a model on your music", body);
   let last = /** @type {Training} */ ({ state: "none" });

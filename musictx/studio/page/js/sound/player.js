@@ -3,7 +3,6 @@ import { channelsOf, clickEvents, heldEvents, METRONOME, noteEvents, pedalEvents
 import { controllers } from "../document/mixer.js";
 import { createOutput } from "./output.js";
 import { Transport } from "./transport.js";
-import { playFile } from "./fallback.js";
 
 const LEAD = 0.08; // seconds from the command to the first note
 const AHEAD = 0.25; // seconds that are scheduled ahead; a hidden page wakes once a second only
@@ -219,5 +218,37 @@ export function createPlayer({ getDocument, onPosition, onState }) {
     },
     /** Load everything, after a gesture; playing does so too. */
     prepare: () => output.synth(),
+  };
+}
+
+/**
+ * Plays the export of a session as a WAV file, with the same surface as a run of the player: where the synthesiser cannot run.
+ * @param {string} session
+ * @param {number} from
+ * @param {{loop?: [number, number] | null, end?: number, volume: number, proposal?: {take: number, proposal: number}}} options
+ */
+function playFile(session, from, { loop, end, volume, proposal }, onState, onEnd) {
+  const begin = loop ? loop[0] : from;
+  const query = new URLSearchParams({ begin: String(begin) });
+  if (loop || end !== undefined) query.set("end", String(loop ? loop[1] : end));
+  if (proposal) {
+    query.set("take", String(proposal.take));
+    query.set("proposal", String(proposal.proposal));
+  }
+  const audio = new Audio(`/api/sessions/${encodeURIComponent(session)}/export/sound.wav?${query}`);
+  audio.loop = Boolean(loop);
+  audio.volume = volume ** 2;
+  audio.currentTime = loop && from > loop[0] && from < loop[1] ? from - begin : 0;
+  audio.onplaying = () => onState("playing");
+  audio.onwaiting = () => onState("loading");
+  audio.onended = audio.onerror = onEnd;
+  audio.play().catch(onEnd);
+  return {
+    position: () => begin + audio.currentTime,
+    end() {
+      audio.onended = audio.onerror = null;
+      audio.pause();
+      audio.removeAttribute("src");
+    },
   };
 }

@@ -1,0 +1,237 @@
+"""The two corpora of chorales: those of music21, and those published as a JSON file.
+
+music21 (extra ``bach``) is looked for but never imported: that would take seconds, and its files
+are plain MusicXML. Of the vocal works in its ``corpus/bach`` folder those are kept that are written
+in exactly four parts, the soprano first; works with obbligato instruments have more. A few chorales
+come twice under different names, note for note or nearly, sometimes in another key, and are kept
+once: a piece must not be trained on under one name and validated on under the other.
+
+The JSON file has splits, pieces, sixteenths and four pitches, ``{"train": [piece, ...], "valid":
+[...], "test": [...]}`` (Boulanger-Lewandowski et al. 2012, on the sixteenth grid,
+"Jsb16thSeparated"); a piece is a list of steps, a step the MIDI pitches of soprano, alto, tenor and
+bass, -1 where a voice is silent. The file may hold some of the splits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import musictx
+from musictx import musicxml
+from musictx.chorale.grid import SILENCE, VOICES, Grid, write
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import Limits
+from musictx.data.corpora import Item
+from musictx.errors import UserError, reason
+from musictx.notes import Score
+from musictx.tokens.tokenizer import Tokenizer
+
+#: Quarter notes a minute: a sixteenth lasts 150 ms, a multiple of the 10 ms grid.
+BPM = 100.0
+#: Seconds up to which a note is a grace note: two editions have one or two.
+SHORTEST = 0.06
+#: Two pieces whose melodies begin alike, in any key, count as one if they share at least this
+#: fraction of their notes. Six pairs share 82 to 100 %; all others are different harmonisations,
+#: which share 67 % at most.
+SAME = 0.8
+
+
+class BachChorales:
+    """The chorales as a :class:`musictx.data.corpora.Corpus`. They are identified by the version
+    of music21, so that nothing is read where the shards are up to date."""
+
+    label = "bach"
+    published = False
+    needs_path = False
+
+    def __init__(self, path: str | None = None) -> None:
+        if path is not None:
+            raise UserError(f"corpus.path={path}: corpus=bach takes none, it is inside music21")
+
+    def __len__(self) -> int:
+        return len(chorales())
+
+    def identity(self) -> str:
+        try:
+            return f"{importlib.metadata.version('music21')} {musictx.__version__}"
+        except importlib.metadata.PackageNotFoundError:
+            return f"no version: {[name for name, _ in chorales()]}"
+
+    def items(self) -> Iterator[Item]:
+        for name, score in chorales():
+            yield Item(name, score)
+
+    @staticmethod
+    def read(
+        score: Score, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
+    ) -> tuple[Score, np.ndarray | None]:
+        """A :data:`musictx.data.corpora.Reader`."""
+        return score, None
+
+
+@cache
+def chorales() -> list[tuple[str, Score]]:
+    """(name, Score) of every chorale, sorted by name; about 2 s on the first call, then remembered.
+
+    A name is the file's, such as ``bwv66.6``. Tracks 0 to 3 are soprano, alto, tenor, bass; the
+    velocity is 80 and the program 0 (piano) throughout; the tempo is 100. Raises :class:`UserError`
+    if music21 is not installed.
+    """
+    paths = [p for p in _folder().iterdir() if p.suffix in (".mxl", ".xml", ".musicxml")]
+    pieces: dict[str, Score] = {}
+    alike: dict[bytes, list[Score]] = {}  # by their incipits
+    for path in sorted(paths, key=_natural):
+        try:
+            # Repeats are not played out: a model learns nothing from the same bars twice.
+            score = musicxml.read(path, bpm=BPM, repeats=False)
+        except UserError:
+            continue
+        if not _in_four_parts(score):
+            continue
+        similar = alike.setdefault(_incipit(score), [])
+        if all(_shared(other, score) < SAME for other in similar):
+            similar.append(score)
+            length = score.notes["end"] - score.notes["start"]
+            notes = score.notes[length > SHORTEST].copy()
+            notes["program"] = 0
+            pieces[path.stem] = score.with_notes(notes)
+    return sorted(pieces.items())
+
+
+def _folder() -> Path:
+    spec = importlib.util.find_spec("music21")
+    if spec is None or spec.origin is None:
+        raise UserError(
+            "the Bach chorales come with the music21 package, which is not installed: "
+            'pip install "musictx[bach]"'
+        )
+    folder = Path(spec.origin).parent / "corpus" / "bach"
+    if not folder.is_dir():
+        raise UserError(f"{folder}: missing, expected the Bach corpus of a full music21 package")
+    return folder
+
+
+def _natural(path: Path) -> tuple[list[tuple[int, str]], str]:
+    """Sorts bwv66.6 before bwv101.7, by numbers where there are numbers."""
+    parts = path.stem.removeprefix("bwv").replace("-", ".").split(".")
+    return [(int(p), "") if p.isdecimal() else (1 << 30, p) for p in parts], path.name
+
+
+def _incipit(score: Score) -> bytes:
+    """The melody's first eight intervals, which do not depend on the key: two versions of one
+    chorale always have the same."""
+    soprano = score.notes["pitch"][score.notes["track"] == 0][:9]
+    return np.diff(soprano.astype(np.int8)).tobytes()
+
+
+def _content(score: Score) -> frozenset[tuple[float, float, int]]:
+    """(start, end, pitch) of every note: milliseconds, semitones from the first soprano note."""
+    origin = int(score.notes["pitch"][score.notes["track"] == 0][0])
+    starts, ends = np.round(score.notes["start"], 3), np.round(score.notes["end"], 3)
+    pitches = score.notes["pitch"].astype(int) - origin
+    return frozenset(zip(starts.tolist(), ends.tolist(), pitches.tolist()))
+
+
+def _shared(one: Score, other: Score) -> float:
+    """Jaccard similarity of the notes of two pieces, 0 to 1."""
+    a, b = _content(one), _content(other)
+    return len(a & b) / len(a | b)
+
+
+def _in_four_parts(score: Score) -> bool:
+    """Whether there are four parts, from high to low as soprano, alto, tenor and bass are."""
+    tracks = score.notes["track"]
+    if not np.array_equal(np.unique(tracks), np.arange(len(VOICES))):
+        return False
+    heights = [float(np.mean(score.notes["pitch"][tracks == t])) for t in range(len(VOICES))]
+    return heights == sorted(heights, reverse=True) and not score.notes["drum"].any()
+
+
+#: Names of splits in the file -> those of musictx.
+SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "test": "test"}
+
+
+class Published:
+    """The file at ``path`` as a :class:`musictx.data.corpora.Corpus`: its split, every piece."""
+
+    label = "jsb"
+    published = True
+    needs_path = True
+
+    def __init__(self, path: str | None) -> None:
+        self._pieces = published(path)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def identity(self) -> str:
+        content = hashlib.sha256()
+        for name, _, grid in self._pieces:
+            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
+            content.update(f"{name} {key}\n".encode())
+        return content.hexdigest()
+
+    def items(self) -> Iterator[Item]:
+        for name, split, grid in self._pieces:
+            yield Item(name, grid, split=split)
+
+    @staticmethod
+    def read(
+        grid: Grid, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
+    ) -> tuple[Score, np.ndarray | None]:
+        """A :data:`musictx.data.corpora.Reader`: for the chorale tokenizer step for step as
+        published, silence at the ends included."""
+        ids = tokenizer.encode_grid(grid) if isinstance(tokenizer, ChoraleTokenizer) else None
+        return write(grid), ids
+
+
+def published(path: str | None) -> list[tuple[str, str, Grid]]:
+    """(name, split, Grid) of every piece, in the order of the file; names are ``valid/007``.
+
+    Raises ``UserError`` naming ``corpus.path`` and the place in the file that is not as it should.
+    """
+    if not path:
+        raise UserError("corpus.path is missing: give the JSON file of the chorales, corpus.path=F")
+    file = Path(path).expanduser()
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"corpus.path={path}: cannot be read as JSON: {reason(error)}") from None
+    if not isinstance(content, dict) or not set(content) & set(SPLITS):
+        raise UserError(
+            f"corpus.path={path}: expected an object with lists of pieces named train, valid, test"
+        )
+    pieces = []
+    for name, split in SPLITS.items():
+        listed = content.get(name, [])
+        if not isinstance(listed, list):
+            raise UserError(f"corpus.path={path}: {name}: expected a list of pieces")
+        for number, steps in enumerate(listed):
+            label = f"{name}/{number:03d}"
+            pieces.append((label, split, Grid.joined(_pitches(steps, f"{path}: {label}"))))
+    if not pieces:
+        raise UserError(f"corpus.path={path}: there is no piece in it")
+    return pieces
+
+
+def _pitches(steps: object, where: str) -> np.ndarray:
+    try:
+        table = np.asarray(steps, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != len(VOICES) or not len(table):
+        raise UserError(f"corpus.path={where}: expected a list of steps of four pitches")
+    silent = np.isnan(table) | (table < 0)
+    whole = np.where(silent, 0, table)
+    if np.any(whole != np.floor(whole)) or np.any(whole > 127):
+        raise UserError(f"corpus.path={where}: expected MIDI pitches 0 to 127, or -1 for silence")
+    return np.where(silent, SILENCE, whole).astype(np.int64)

@@ -1,0 +1,216 @@
+"""What repeats in events: the pitch that followed the last intervals earlier becomes likelier, and
+the first phrase of a piece returns."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from musictx.sampling.strengths import (
+    AWAY_SECONDS,
+    BREATH_SHARE,
+    INTERVALS_AGREE,
+    INTERVALS_COMPARED,
+    MELODY_GAIN,
+    MELODY_REACH,
+    ONSET_SECONDS,
+    PHRASE_SECONDS,
+    RETURN_SECONDS,
+)
+from musictx.tokens import events as ev
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
+
+
+class MelodyRepetition:
+    """A penalty of one row that makes one pitch likelier: the one that continues its top line as
+    after earlier notes.
+
+    The last intervals are compared with those :data:`RETURN_SECONDS` ago and earlier, at any
+    transposition. The longest run of equal ones counts, of equally long runs one at the same pitch,
+    of these the latest; it has at least :data:`INTERVALS_AGREE`. The top line is the highest pitch
+    of each onset: of what is struck within :data:`ONSET_SECONDS`. The result is cached until the
+    next strike.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+        self._for: tuple[GrammarState, int] | None = None  # state and its number of notes
+        self._nats: list[np.ndarray | None] = [None, None]
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        if self._for is None or self._for[0] is not state or self._for[1] != state.notes:
+            self._for = state, state.notes
+            self._nats = self._look(ids[-MELODY_REACH:])
+        last = state.sounding.recent()
+        return self._nats[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]
+
+    def _look(self, ids: np.ndarray) -> list[np.ndarray | None]:
+        """Nats where a strike would begin an onset, and where it would join the last one."""
+        strike = self.events.strike[ids]
+        struck = np.flatnonzero(strike >= 0)
+        pitch = strike[struck]
+        at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
+        nats: list[np.ndarray | None] = []
+        for joins in (False, True):
+            goes_on, intervals = _continuation(pitch, at, joins)
+            gain = -MELODY_GAIN * intervals * (self.events.strike == goes_on)
+            nats.append(gain if intervals else None)
+        return nats
+
+
+def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, int]:
+    """(the pitch that continues the top line of strikes, how many intervals agree); 0 intervals if
+    nothing does. The last onset is still open where a strike ``joins`` it.
+
+    pitch, at  (n,) pitches and seconds of strikes
+    """
+    nothing = -1, 0
+    first = np.flatnonzero(np.diff(at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
+    old = np.searchsorted(at, at[-1] - RETURN_SECONDS, "right") if len(at) else 0
+    onsets = int(np.searchsorted(first, old))
+    if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be cut
+        return nothing
+    line = np.maximum.reduceat(pitch, first)
+    here = pitch[first[-1] :] if joins else ()
+    steps = np.diff(line[: len(line) - joins])
+    ends = np.arange(INTERVALS_COMPARED + 1, onsets - 1)  # of runs: the note that they lead to
+    run, same = np.zeros(len(ends), int), np.ones(len(ends), bool)
+    for back in range(1, INTERVALS_COMPARED + 1):
+        same &= steps[ends - back] == steps[len(steps) - back]
+        run += same
+    order = 2 * run + (line[ends] == line[len(steps)])
+    best = len(run) - 1 - int(order[::-1].argmax())
+    agree, end = int(run[best]), int(ends[best])
+    following = int(line[len(steps)] + line[end + 1] - line[end])
+    still = not steps[len(steps) - agree :].any()  # a pitch that is repeated comes from nowhere
+    if agree < INTERVALS_AGREE or still or following in here:
+        return nothing
+    return following, agree
+
+
+class Subject(NamedTuple):
+    """The first phrase of a piece.
+
+    events   its strikes and releases (:data:`musictx.tokens.events.EVENT`), steps from 0 on
+    opening  the pitches of its first onset
+    breath   a wait between onsets, in steps, that is longer than most of them
+    """
+
+    events: np.ndarray
+    opening: frozenset[int]
+    breath: float
+
+
+def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
+    """The first phrase of the music ``ids``: it ends before the onset after the longest wait, of
+    those onsets that come :data:`PHRASE_SECONDS` after the first. ``None`` if there are none."""
+    events, _ = ev.read(ev.as_ids(ids, tokenizer.vocabulary), tokenizer.vocabulary)
+    struck = events[events["what"] == ev.ON]
+    if not len(struck):
+        return None
+    events["step"] -= struck["step"][0]
+    at = struck["step"] - struck["step"][0]
+    step = step_seconds(tokenizer)
+    onsets = at[np.diff(at, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
+    waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
+    ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
+    if not len(ends):
+        return None
+    stop = onsets[1 + ends[waits[ends].argmax()]]
+    opening = struck["pitch"][at < onsets[1]]
+    return Subject(
+        events[events["step"] < stop],
+        frozenset(opening.tolist()),
+        float(np.quantile(waits, BREATH_SHARE)),
+    )
+
+
+def step_seconds(tokenizer: Tokenizer) -> float:
+    """How long the shortest wait takes."""
+    events = tokenizer.note_events
+    assert events is not None
+    return events.longest_wait * float(events.wait[events.wait > 0].min())
+
+
+class Reprise:
+    """A penalty of one row that lets the first phrase of its piece return.
+
+    It waits until the model itself, :data:`AWAY_SECONDS` after the subject was left, begins a
+    phrase with the highest note of the subject's first onset, and with no note from outside of that
+    onset. From there on all ids are forbidden but those of the subject's notes and waits, and any
+    velocity. What sounded before is released.
+
+    primer  ids that are continued; if they are too short for a subject, the music that follows
+            belongs to it
+    """
+
+    def __init__(self, tokenizer: Tokenizer, primer: np.ndarray) -> None:
+        assert tokenizer.note_events is not None
+        self.tokenizer, self.table = tokenizer, tokenizer.vocabulary
+        self.note_events = tokenizer.note_events
+        self.subject = subject_of(primer, tokenizer)
+        self.step = step_seconds(tokenizer)
+        self.left: float | None = None
+        #: Strikes and releases to come: (step, whether it strikes, pitch).
+        self.due: deque[tuple[int, bool, int]] = deque()
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        if self.left is None:
+            self.left = state.seconds
+        if self.subject is None and state.seconds > PHRASE_SECONDS[1]:
+            self.subject = subject_of(ids, self.tokenizer)
+        if self.subject is not None and not self.due:
+            self._plan(state, ids, self.subject)
+        return self._only_next(state, ids)
+
+    def _plan(self, state: GrammarState, ids: np.ndarray, subject: Subject) -> None:
+        """Where the last id is the subject's first note: what is due from this moment on."""
+        away = state.seconds - (self.left or 0.0)
+        if away < AWAY_SECONDS or self.note_events.strike[ids[-1]] != max(subject.opening):
+            return
+        recent = state.sounding.recent()
+        at = np.array([seconds for seconds, _ in recent])
+        number = int(np.argmax(np.append(at[:-1] - at[1:] > ONSET_SECONDS + 1e-6, True))) + 1
+        onset = {pitch for _, pitch in recent[:number]}
+        if number == len(recent) or not onset <= subject.opening:
+            return
+        if at[number - 1] - at[number] < subject.breath * self.step - 1e-6:
+            return
+        now = round(state.seconds / self.step)
+        due = [
+            (now + step, what == ev.ON, pitch)
+            for step, what, pitch in subject.events[["step", "what", "pitch"]].tolist()
+            if step > 0 or pitch not in onset
+        ]
+        soon = min(step for step, _, _ in due if step > now)
+        before = [pitch for _, pitch in state.sounding]
+        for pitch in onset:
+            before.remove(pitch)
+        due += [(soon, False, pitch) for pitch in before]
+        self.due.extend(sorted(due, key=lambda one: one[:2]))
+
+    def _only_next(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        """Nats that forbid all ids but the next one; ``None`` where none is due."""
+        now = round(state.seconds / self.step)
+        while self.due:
+            step, strikes, pitch = self.due[0]
+            token = self.table.id("note_on" if strikes else "note_off", pitch)
+            if step == now and (token == ids[-1] or not (strikes or state.allowed()[token])):
+                self.due.popleft()
+                continue
+            self.left = state.seconds
+            if step < now:  # something stronger forbade what was due
+                self.due.clear()
+                return None
+            if step > now:
+                longest = int(self.table.values("time_shift").max())
+                token = self.table.id("time_shift", min(step - now, longest))
+            nats = np.full(self.table.size, np.inf)
+            nats[token] = 0.0
+            if strikes and step == now:
+                nats[self.note_events.lead] = 0.0
+            return nats
+        return None

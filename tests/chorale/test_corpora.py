@@ -1,0 +1,163 @@
+"""The corpora of chorales: those of music21, and those published, with their splits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from musictx.chorale import corpora, voice_leading
+from musictx.chorale.tokenizer import ChoraleTokenizer
+from musictx.config import CorpusConfig
+from musictx.data.prepare import prepare
+from musictx.data.shards import Shards
+from musictx.data.windows import EvaluationWindows
+from musictx.errors import UserError
+from tests.chorale.parts import of_score
+
+installed = pytest.mark.skipif(
+    importlib.util.find_spec("music21") is None, reason="needs the extra bach"
+)
+
+
+def voice(score, track):
+    return score.notes[score.notes["track"] == track]
+
+
+@installed
+def test_chorales_in_four_parts_are_kept_by_name():
+    names = [name for name, _ in corpora.chorales()]
+    # music21 9 and 10 hold the same 410 files; should that change, the number may.
+    assert 340 <= len(names) <= 380
+    assert names == sorted(set(names))
+    assert "bwv1.6" not in names  # two horns play along
+
+
+@installed
+def test_bwv_66_6_begins_as_it_is_sung():
+    """BWV 66.6 in F sharp minor, with its pickup of two eighths."""
+    score = dict(corpora.chorales())["bwv66.6"]
+    soprano = voice(score, 0)
+    # C#5 B4 A4 B4 C#5 E5 C#5 | quarters are 0.6 s
+    assert soprano["pitch"][:7].tolist() == [73, 71, 69, 71, 73, 76, 73]
+    assert np.round(soprano["start"][:7], 6).tolist() == [0, 0.3, 0.6, 1.2, 1.8, 2.4, 3.0]
+    first = score.notes[score.notes["start"] == 0]
+    assert sorted(first["pitch"].tolist(), reverse=True) == [73, 64, 57, 57]  # A major
+    assert [int(voice(score, t)["pitch"][0]) for t in range(4)] == [73, 64, 57, 57]
+    assert score.duration == pytest.approx(36 * 0.6)
+
+
+@installed
+def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
+    ranges = {0: (57, 83), 1: (50, 77), 2: (43, 74), 3: (33, 67)}
+    for name, score in corpora.chorales():
+        for track, (low, high) in ranges.items():
+            notes = voice(score, track)
+            assert len(notes) > 10, name
+            assert low <= notes["pitch"].min() <= notes["pitch"].max() <= high, (name, track)
+            assert np.all(notes["start"][1:] >= notes["end"][:-1] - 1e-9), (name, track)
+        steps = score.notes["start"] / 0.075
+        assert np.abs(steps - np.round(steps)).max() < 1e-6, name
+
+
+@installed
+def test_bach_keeps_the_rules_nearly_always():
+    """Rates with a margin: a wrong definition is off by far more."""
+    rates = voice_leading.rates(
+        voice_leading.assess(*of_score(score)) for _, score in corpora.chorales()
+    )
+    assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
+    assert 0.2 < rates["parallel octaves / 100 bars"] < 1
+    assert rates["outside its range / 100 bars"] < 3
+    assert rates["leap / 100 bars"] < 8
+    assert rates["doubled leading note / 100 bars"] < 4
+    assert rates["spacing / 100 bars"] < 8
+    assert rates["crossing / 100 bars"] < 12
+    assert rates["ends on a triad in root position, %"] > 98
+    assert rates["bass ends a fourth up or a fifth down, %"] > 85
+
+
+def test_without_music21_the_error_names_what_to_install(monkeypatch):
+    monkeypatch.setattr(corpora.importlib.util, "find_spec", lambda name: None)
+    corpora.chorales.cache_clear()
+    with pytest.raises(UserError, match=r'pip install "musictx\[bach\]"'):
+        corpora.chorales()
+
+
+PIECE = [[72, 67, 60, 48]] * 3 + [[74, 67, -1, 50]] * 2
+SILENT_ENDS = [[-1] * 4] * 5 + PIECE + [[-1] * 4] * 2
+
+
+def write(path, **splits):
+    path.write_text(json.dumps(splits))
+    return str(path)
+
+
+def test_every_step_of_every_piece_becomes_four_tokens_in_its_split(tmp_path):
+    """Nothing is taken out, twins and silence included: published figures count every step."""
+    file = write(tmp_path / "jsb.json", train=[PIECE, PIECE, SILENT_ENDS], valid=[PIECE])
+    tokenizer = ChoraleTokenizer()
+    report = prepare(CorpusConfig(name="jsb", path=file), tokenizer, tmp_path / "shards")
+    shards = Shards(report.folder)
+    assert [(p.name, p.split, p.tokens) for p in shards.pieces()] == [
+        ("train/000", "train", 20),
+        ("train/001", "train", 20),
+        ("train/002", "train", 48),
+        ("valid/000", "validation", 20),
+    ]
+    grid = tokenizer.decode_grid(shards.tokens(2))
+    assert np.array_equal(grid.pitches, SILENT_ENDS)
+    assert EvaluationWindows(shards, "validation", 64).targets == 20  # no end counted
+    assert shards.pieces()[0].notes == 6  # S 2, A 1, T 1, B 2
+
+
+def test_the_shards_follow_the_file(tmp_path):
+    config = CorpusConfig(name="jsb", path=write(tmp_path / "a.json", train=[PIECE]))
+    for expected, steps in ((False, PIECE), (True, PIECE), (False, PIECE + PIECE)):
+        write(tmp_path / "a.json", train=[steps])
+        report = prepare(config, ChoraleTokenizer(), tmp_path / "s")
+        assert report.up_to_date == expected
+
+
+def test_a_file_with_one_split_has_one_split(tmp_path):
+    """A held-back test part is measured whole; no piece moves over to train."""
+    file = write(tmp_path / "t.json", test=[PIECE, SILENT_ENDS])
+    report = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
+    assert Shards(report.folder).totals("test").tokens == 68
+    alone = write(tmp_path / "one.json", test=[PIECE])
+    report = prepare(CorpusConfig(name="jsb", path=alone), ChoraleTokenizer(), tmp_path / "one")
+    assert Shards(report.folder).totals("test").tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[1, 2", "cannot be read as JSON"),
+        ("[]", "lists of pieces named train, valid, test"),
+        ('{"train": []}', "there is no piece in it"),
+        ('{"train": [[[60, 60, 60]]]}', "train/000: expected a list of steps of four pitches"),
+        ('{"valid": [[[60, 60, 60, "x"]]]}', "valid/000: expected a list of steps"),
+        ('{"test": [[[60, 60, 60, 200]]]}', "expected MIDI pitches 0 to 127"),
+        ('{"test": [[[60.5, 60, 60, 20]]]}', "expected MIDI pitches 0 to 127"),
+        ("[" * 200_000, "cannot be read as JSON"),
+        ('{"train": 5}', "train: expected a list of pieces"),
+        (f'{{"train": [[[1{"0" * 5000}, 2, 3, 4]]]}}', "cannot be read as JSON"),
+        (f'{{"train": [{"[" * 90}1{"]" * 90}]}}', "expected a list of steps"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, reason):
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(UserError, match=reason) as error:
+        corpora.published(str(file))
+    assert "corpus.path=" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+def test_no_file_is_refused(tmp_path):
+    for path in (None, str(tmp_path / "x"), str(tmp_path)):
+        with pytest.raises(UserError, match=r"corpus\.path"):
+            corpora.published(path)

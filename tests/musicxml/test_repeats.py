@@ -1,0 +1,242 @@
+"""Repeats of MusicXML are played as musicians play them, with all that stands on the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import musictx
+from musictx import midi, musicxml
+from musictx.beats import Beats
+from musictx.config import Limits
+from musictx.errors import UserError
+from tests.musicxml.pages import (
+    ENDINGS,
+    bar,
+    document,
+    measures,
+    numbered,
+    played,
+    sign,
+    sound,
+    words,
+)
+
+#: A form -> its page, and the measures as a musician plays them.
+FORMS = {
+    "back to the last repeat's end": (
+        [bar(), bar(backward=2), bar(), bar(backward=2), bar()], [0, 1, 0, 1, 2, 3, 2, 3, 4]),
+    "endings of several bars": (
+        [bar(), bar(ending="1"), bar(stop="1", backward=2), bar(ending="2"), bar(stop="2"), bar()],
+        [0, 1, 2, 0, 3, 4, 5]),
+    "a first ending for the verse that has none": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="3", stop="3")],
+        [0, 1, 0, 1, 0, 2]),
+    "a first ending that is closed before its repeat": (
+        [bar(forward=True), bar(ending="1", stop="1"), bar(backward=2), bar(ending="2", stop="2")],
+        [0, 1, 2, 0, 3]),
+    "an ending that is closed before another repeat": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2", stop="2"), bar(),
+         bar(backward=2), bar(ending="1", stop="1"), bar()],
+        [0, 1, 0, 2, 3, 4, 3, 4, 5, 6]),
+    "a last ending that never stops": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2"), bar()],
+        [0, 1, 0, 2, 3]),
+    "a first ending alone": (
+        [bar(forward=True), bar(ending="1", stop="1", backward=2), bar()], [0, 1, 0, 2]),
+    "D.C. in the middle": ([bar(), bar(after=words("Da Capo")), bar()], [0, 1, 0, 1, 2]),
+    "repeats after the jump too": (
+        [bar(forward=True), bar(backward=2, after=words("Fine"), again=True), bar(),
+         bar(after=words("D.C. al Fine"))],
+        [0, 1, 0, 1, 2, 3, 0, 1, 0, 1]),
+    "D.S. al Fine": (
+        [bar(), bar(before=sign("segno")), bar(after=words("Fine")),
+         bar(after=words("D.S. al Fine"))],
+        [0, 1, 2, 3, 1, 2]),
+    "D.S. al Coda by signs alone": (
+        [bar(), bar(before=sign("segno")), bar(after=sign("coda")),
+         bar(after=words("D.S. al Coda")), bar(before=sign("coda")), bar()],
+        [0, 1, 2, 3, 1, 2, 4, 5]),
+    "D.S. al Coda for programs": (
+        [bar(), bar(before=sound(segno="s")), bar(after=sound(tocoda="c")),
+         bar(after=sound(dalsegno="s")), bar(before=sound(coda="c")), bar()],
+        [0, 1, 2, 3, 1, 2, 4, 5]),
+    "two jumps by their names": (
+        [bar(before=sound(segno="a")), bar(before=sound(segno="b")), bar(after=sound(tocoda="x")),
+         bar(after=sound(tocoda="y")), bar(after=sound(dalsegno="b")), bar(before=sound(coda="x")),
+         bar(after=sound(dalsegno="a")), bar(before=sound(coda="y"))],
+        [0, 1, 2, 3, 4, 1, 2, 5, 6, 0, 1, 2, 3, 7]),
+    "a repeat inside the coda": (
+        [bar(), bar(after=words("To Coda")), bar(after=words("D.C. al Coda")),
+         bar(before=words("Coda"), forward=True), bar(backward=2), bar()],
+        [0, 1, 2, 0, 1, 3, 4, 3, 4, 5]),
+    "D.S. in a first ending": (
+        [bar(), bar(before=sign("segno")),
+         bar(ending="1", stop="1", after=words("D.S. al Fine")),
+         bar(ending="2", stop="2", after=words("Fine"))],
+        [0, 1, 2, 1, 3]),
+    "D.S. from a second ending": (
+        [bar(before=sign("segno"), forward=True), bar(ending="1", stop="1", backward=2),
+         bar(ending="2", stop="2", after=words("D.S. al Fine")), bar(after=words("Fine"))],
+        [0, 1, 0, 2, 0, 2, 3]),
+    "To Coda in a second ending": (
+        [bar(before=sign("segno"), forward=True), bar(ending="1", stop="1", backward=2),
+         bar(ending="2", stop="2", after=words("To Coda")), bar(after=words("D.S. al Coda")),
+         bar(before=words("Coda")), bar()],
+        [0, 1, 0, 2, 3, 0, 2, 4, 5]),
+    "a repeat that programs alone see": (
+        [bar(), bar(before=sound(**{"forward-repeat": "yes"})), bar(backward=2)], [0, 1, 2, 1, 2]),
+    "endings without a repeat, a Fine without a jump": (
+        [bar(ending="1", stop="1"), bar(ending="2", stop="2", after=words("Fine")), bar()],
+        [0, 1, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_are_played_as_musicians_play_them(form):
+    bars, numbers = FORMS[form]
+    assert played(bars) == numbers
+    assert played(bars, repeats=False) == list(range(len(bars)))
+
+
+def test_marks_in_one_part_count_for_all():
+    bars = [bar(), bar(backward=2), bar()]
+    without = [bar()] * 3
+    for parts in ((bars, without), (without, bars), (bars, bars)):
+        score = musicxml.read(document(*map(measures, parts)), bpm=60)
+        for track in (0, 1):
+            mine = score.notes[score.notes["track"] == track]
+            assert (mine["pitch"] - 36).tolist() == [0, 1, 0, 1, 2]
+
+
+def test_a_repeat_within_a_measure_divides_it_in_all_parts():
+    middle = '<barline location="middle"><repeat direction="backward"/></barline>'
+    first = measures(
+        [bar()] * 2, lambda n: numbered(2 * n, 3) + middle * (n == 1) + numbered(2 * n + 1, 1)
+    )
+    second = measures([bar()] * 2, lambda n: numbered(10 + n, 3) + numbered(20 + n, 1))
+    score = musicxml.read(document(first, second), bpm=60)
+    mine = score.notes[score.notes["track"] == 0]
+    assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
+    assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
+    other = score.notes[score.notes["track"] == 1]
+    assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
+
+
+def test_da_capo_begins_again_with_the_pick_up():
+    """One quarter before the first bar line, which the last bar has less."""
+    marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
+    lengths = [1, 4, 4, 4, 3]
+    pages = [measures(marks, lambda n, by=by: numbered(n + by, lengths[n])) for by in (0, 12)]
+    data = document(*pages).replace(b'number="0"', b'number="0" implicit="yes"')
+    score = musicxml.read(data, bpm=60)
+    for track, by in enumerate((0, 12)):
+        mine = score.notes[score.notes["track"] == track]
+        assert (mine["pitch"] - 36 - by).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+        assert mine["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
+
+
+def test_a_pick_up_is_repeated_with_its_piece():
+    """A quarter before the first bar, three in the last one: bars begin where they are written."""
+    lengths = (1, 4, 3)
+    bars = [bar(), bar(), bar(backward=2)]
+    score = musicxml.read(document(measures(bars, lambda n: numbered(n, lengths[n]))), bpm=60)
+    assert score.notes["start"].tolist() == [0, 1, 5, 8, 9, 13]
+    lines = [Beats(score).bar(float(at))[1] for at in score.notes["start"]]
+    assert lines == [0.0] * 6
+
+
+def test_what_holds_at_a_place_holds_there_again():
+    """Tempo, meter, key and chord where the music goes back."""
+    chord = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
+    change = (
+        "<attributes><key><fifths>2</fifths></key>"
+        "<time><beats>3</beats><beat-type>4</beat-type></time></attributes>"
+    )
+    key = "<attributes><key><fifths>-1</fifths></key></attributes>"
+    bars = [
+        bar(before=chord),
+        bar(before=key, forward=True),
+        bar(backward=2, before=change + sound(tempo=60) + chord.replace(">C<", ">D<")),
+    ]
+    lengths = (4, 4, 3)
+    score = musicxml.read(document(measures(bars, lambda n: numbered(n, lengths[n]))))
+    assert score.notes["start"].tolist() == [0, 2, 4, 7, 9]
+    assert score.tempos.tolist() == [(0, 120), (4, 60), (7, 120), (9, 60)]
+    assert score.meters.tolist() == [(0, 4, 4), (4, 3, 4), (7, 4, 4), (9, 3, 4)]
+    assert score.keys.tolist() == [(2, -1, False), (4, 2, False), (7, -1, False), (9, 2, False)]
+    assert score.markers == ((0, "C:maj"), (4, "D:maj"), (7, "C:maj"), (9, "D:maj"))
+    again = musicxml.read(musicxml.to_bytes(score))  # written out, pass by pass
+    assert again.notes[["start", "pitch"]].tolist() == score.notes[["start", "pitch"]].tolist()
+
+
+def test_each_pass_has_its_verse():
+    def verses(number):
+        texts = {0: ("one", "two"), 1: ("first",), 2: ("", "second"), 3: ("all",)}[number]
+        return numbered(number, 4, "".join(
+            f'<lyric number="{n + 1}"><text>{text}</text></lyric>' for n, text in enumerate(texts)
+        ))  # fmt: skip
+
+    bars = [bar(forward=True), *ENDINGS, bar()]
+    score = musicxml.read(document(measures(bars, verses)), bpm=60)
+    assert score.lyrics == (
+        (0, "one"), (4, "first"), (8, "two"), (12, "second"), (16, "all")
+    )  # fmt: skip
+
+
+def test_a_note_tied_over_a_repeat_is_one_and_struck_again_where_it_is_no_more():
+    start, stop = '<tie type="start"/>', '<tie type="stop"/>'
+    ties = {0: start, 1: stop, 2: "", 3: ""}
+    bars = [bar(forward=True), *ENDINGS, bar()]
+
+    def same(number):
+        return numbered(0 if number < 2 else number, 4, ties[number])
+
+    score = musicxml.read(document(measures(bars, same)), bpm=60)
+    assert score.notes[["start", "end", "pitch"]].tolist() == [
+        (0, 8, 36), (8, 12, 36), (12, 16, 38), (16, 20, 39)
+    ]  # fmt: skip
+    # The end of the tie stands in the first ending only; it leads to the second one, too.
+    score = musicxml.read(document(measures(bars, lambda n: numbered(0, 4, ties[n]))), bpm=60)
+    assert score.notes[["start", "end"]].tolist() == [(0, 8), (8, 16), (16, 20)]
+
+
+WRONG = {
+    "no segno": [bar(), bar(after=words("D.S.")), bar()],
+    "no coda": [bar(), bar(after=words("D.C. al Coda")), bar(before=sign("coda"))],
+    "no fine": [bar(), bar(after=words("D.C. al Fine")), bar()],
+    "a second ending alone": [bar(forward=True), bar(ending="2", stop="2", backward=2), bar()],
+    "a jump that is passed by": [
+        bar(), bar(ending="1", stop="1", backward=2, after=words("D.C.")), bar(ending="2", stop="2")
+    ],
+    "a million times": [bar(), bar(backward=1_000_000), bar()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_leads_nowhere_is_read_as_it_stands_and_counted(what):
+    repairs = Counter()
+    assert played(WRONG[what], repairs=repairs) == list(range(len(WRONG[what])))
+    assert [text.split(",")[0] for text in repairs] == ["repeats that are not taken"]
+
+
+def test_repeats_keep_to_the_limits():
+    bars = [bar(), bar(backward=50)]
+    for limits in (Limits(notes=99), Limits(events=99), Limits(seconds=100)):
+        repairs = Counter()
+        assert played(bars, limits=limits, repairs=repairs) == [0, 1]
+        assert len(repairs) == 1
+    assert len(played(bars, limits=Limits(notes=100))) == 100
+
+
+def test_every_door_takes_repeats(tmp_path):
+    data = document(measures([bar(), bar(backward=2)]))
+    path = tmp_path / "x.musicxml"
+    path.write_bytes(data)
+    assert len(musictx.read(path)) == len(musictx.read(data)) == 4
+    assert len(musictx.read(path, repeats=False)) == len(musictx.read(data, repeats=False)) == 2
+    song = midi.to_bytes(musictx.read(data))
+    assert musictx.read(song, repeats=False) == musictx.read(song)  # MIDI has none
+    with pytest.raises(UserError, match=r"^repeats="):
+        musictx.read(path, repeats="no")

@@ -1,0 +1,234 @@
+"""What repeats: melodies that go on as they did, and the subject of a piece, note for note."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx.notes import Score
+from musictx.sampling.primer import encode_primer
+from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
+from musictx.sampling.strengths import (
+    AWAY_SECONDS,
+    BREATH_SHARE,
+    INTERVALS_AGREE,
+    INTERVALS_COMPARED,
+    MELODY_GAIN,
+    ONSET_SECONDS,
+    PHRASE_SECONDS,
+    RETURN_SECONDS,
+)
+from musictx.tokens import events as ev
+from musictx.tokens.build import build
+from musictx.tokens.vocab import BOS
+from tests.sampling.engines import nats
+
+PIANO = build("performance", tracks="piano")
+
+
+def next_of_line(strikes, now):
+    """Oracle: (pitch, intervals that agree) that goes on with the top line, by loops; None."""
+    onsets = []
+    for seconds, pitch in strikes:
+        if not onsets or seconds - onsets[-1][-1][0] > ONSET_SECONDS + 1e-9:
+            onsets.append([])
+        onsets[-1].append((seconds, pitch))
+    line = [max(pitch for _, pitch in onset) for onset in onsets]
+    here = []
+    if onsets and now - strikes[-1][0] <= ONSET_SECONDS + 1e-9:
+        here = [pitch for _, pitch in onsets.pop()]
+        line.pop()
+    best = None
+    for end in range(INTERVALS_COMPARED + 1, len(onsets) - 1):
+        if strikes[-1][0] - onsets[end + 1][0][0] < RETURN_SECONDS - 1e-9:
+            break
+        run = []
+        for back in range(INTERVALS_COMPARED):
+            interval = line[len(line) - 1 - back] - line[len(line) - 2 - back]
+            if line[end - back] - line[end - back - 1] != interval:
+                break
+            run.append(interval)
+        order = len(run), line[end] == line[-1]
+        if best is None or order >= best[2]:
+            best = line[-1] + line[end + 1] - line[end], run, order
+    if best is None or len(best[1]) < INTERVALS_AGREE or not any(best[1]) or best[0] in here:
+        return None
+    return best[0], len(best[1])
+
+
+def random_strikes(random, count):
+    """Ids of strikes of few pitches, so that runs come again, with waits up to a second; each after
+    a velocity, and released."""
+    table, ids = PIANO.vocabulary, []
+    for number in range(count):
+        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
+        ids += [table.id("time_shift", wait)] if wait and number else []
+        ids += [table.id("velocity", 1 + number % 2), table.id("note_on", pitch)]
+        ids += [table.id("time_shift", 100), table.id("note_off", pitch)]
+    return ids
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False))
+def test_what_followed_the_last_time_is_likelier(random):
+    table, strikes = PIANO.vocabulary, []
+    pull = MelodyRepetition(PIANO)
+    assert pull(PIANO.grammar(), np.array([BOS])) is None
+    state, ids = PIANO.grammar(), [BOS]
+    for token in random_strikes(random, 60):
+        state.advance(token)
+        ids.append(token)
+        kind, value = table.token(token)
+        strikes += [(state.seconds, value)] if kind == "note_on" else []
+        wanted = np.zeros(PIANO.size)
+        if (best := next_of_line(strikes, state.seconds)) is not None:
+            wanted[table.id("note_on", best[0])] = -MELODY_GAIN * best[1]
+        np.testing.assert_allclose(nats(pull, state, PIANO.size, ids), wanted)
+
+
+def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
+    random = np.random.default_rng(0)
+    theme = random.permutation(np.arange(36, 60))[:12].tolist()
+    pitches = [*theme, *random.integers(70, 100, 1100).tolist(), *theme[:11]]
+    notes = [(0.5 * n, 0.5 * n + 0.4, one, 64, 0, False, 0) for n, one in enumerate(pitches)]
+    primer = encode_primer(PIANO, Score(notes=notes))
+    assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
+    pull = MelodyRepetition(PIANO)
+    found = nats(pull, primer.state(PIANO), PIANO.size, primer.ids)
+    assert found.argmin() == PIANO.vocabulary.id("note_on", theme[11])
+
+
+def piece(notes):
+    """Ids of notes (start, end, pitch)."""
+    rows = [(start, end, pitch, 64, 0, False, 0) for start, end, pitch in notes]
+    return PIANO.encode(Score(notes=rows))
+
+
+def a_piece(seed, count=40):
+    """A random piece (start, end, pitch): onsets of one to three notes, and waits of 0.1 to 1 s."""
+    rng = np.random.default_rng(seed)
+    notes, now = [], 0.0
+    for _ in range(count):
+        for pitch in rng.choice(np.arange(40, 80), rng.integers(1, 4), replace=False).tolist():
+            notes.append((now, now + round(rng.uniform(0.05, 2.0), 2), pitch))
+        now = round(now + rng.uniform(0.1, 1.0), 2)
+    return notes
+
+
+def phrase_of(notes):
+    """Oracle: the notes before the onset after the longest wait, by loops; the onsets, and the
+    stop."""
+    onsets = sorted({start for start, _, _ in notes})
+    best = None
+    for before, onset in pairwise(onsets):
+        wait = round(onset - before, 2)
+        if PHRASE_SECONDS[0] <= onset <= PHRASE_SECONDS[1] and (best is None or wait > best[0]):
+            best = wait, onset
+    return [note for note in notes if note[0] < best[1]], onsets, best[1]
+
+
+def what_happens(ids, start):
+    """(steps after ``start`` seconds, whether it is a strike, pitch) of strikes and releases."""
+    events, _ = ev.read(ids.astype(np.int64), PIANO.vocabulary)
+    steps = events["step"] - round(start * 100)
+    return {
+        (step, what == ev.ON, pitch)
+        for step, what, pitch in zip(
+            steps[steps >= 0].tolist(),
+            events["what"][steps >= 0].tolist(),
+            events["pitch"][steps >= 0].tolist(),
+        )
+    }
+
+
+def go_on(ids, reprise, seed):
+    """``ids`` and those that the penalty asks for after them, drawn from all that neither it nor
+    the grammar forbids."""
+    rng, state, ids = np.random.default_rng(seed), PIANO.grammar(ids), ids.tolist()
+    while (nats := reprise(state, np.array([BOS, *ids]))) is not None:
+        ids.append(int(rng.choice(np.flatnonzero(state.allowed() & (nats == 0)))))
+        state.advance(ids[-1])
+    return np.array(ids)
+
+
+def returned(notes, away=AWAY_SECONDS + 1.0, breath=1.5, head=None, more=(), held=91):
+    """Primer, and the ids up to a strike of the ``head`` after a wait for it, ``away`` after the
+    primer has ended; ``more`` pitches are struck with it."""
+    phrase, _, _ = phrase_of(notes)
+    head = max(p for start, _, p in phrase if start == 0) if head is None else head
+    primer = piece(notes)
+    reprise = Reprise(PIANO, primer)
+    state = PIANO.grammar(primer)
+    reprise(state, np.array([BOS, *primer]))
+    end = state.seconds
+    last = round(end + away - breath, 2)
+    tail = [(round(end + 0.1, 2), last, 90), (last, last + 5, held)]
+    tail += [(round(end + away, 2), end + away + 5, pitch) for pitch in (*more, head)]
+    ids = piece([*notes, *tail]).tolist()
+    place = max(n for n, token in enumerate(ids) if token == PIANO.vocabulary.id("note_on", head))
+    return reprise, np.array(ids[: place + 1]), round(end + away, 2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_subject_ends_before_the_longest_wait(seed):
+    notes = a_piece(seed)
+    phrase, onsets, stop = phrase_of(notes)
+    subject = subject_of(piece(notes), PIANO)
+    struck = subject.events[subject.events["what"] == 1]
+    assert sorted((s / 100, p) for s, p in struck[["step", "pitch"]].tolist()) == sorted(
+        (start, pitch) for start, _, pitch in phrase
+    )
+    assert (subject.events["step"] < round(stop * 100)).all()
+    assert subject.opening == {pitch for start, _, pitch in notes if start == 0}
+    assert np.isclose(subject.breath / 100, np.quantile(np.diff(onsets), BREATH_SHARE))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_after_its_first_note_the_subject_returns_note_for_note(seed, same):
+    notes = a_piece(seed)
+    stop = phrase_of(notes)[2]
+    held = min(pitch for start, _, pitch in notes if start == 0) if same else 91
+    reprise, ids, start = returned(notes, held=held)
+    again = what_happens(go_on(ids, reprise, seed), start)
+    subject = {one for one in what_happens(piece(notes), 0.0) if one[0] < round(stop * 100)}
+    assert subject <= again
+    assert {pitch for _, _, pitch in again - subject} <= {held}
+    assert not any(strikes for _, strikes, _ in again - subject)
+    assert reprise(PIANO.grammar(ids), np.array([BOS, *ids])) is None, "it was left just now"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6))
+def test_it_returns_only_after_a_while_at_a_phrase_with_its_first_notes_alone(seed):
+    notes = a_piece(seed)
+    for changed in (
+        {"away": AWAY_SECONDS - 0.1},
+        {"breath": 0.1},
+        {"head": 30},
+        {"more": (30,)},
+    ):
+        reprise, ids, _ = returned(notes, **changed)
+        assert reprise(PIANO.grammar(ids), np.array([BOS, *ids])) is None, changed
+
+
+def test_a_return_is_broken_off_where_a_note_of_it_is_not_drawn():
+    reprise, ids, _ = returned(a_piece(1))
+    state, ids = PIANO.grammar(ids), ids.tolist()
+    assert reprise(state, np.array([BOS, *ids])) is not None
+    for _ in range(3):  # longer than any wait in the subject
+        ids.append(PIANO.vocabulary.id("time_shift", 100))
+        state.advance(ids[-1])
+    assert reprise(state, np.array([BOS, *ids])) is None
+
+
+def test_a_new_piece_has_the_subject_with_which_it_began():
+    notes = a_piece(2)
+    reprise, ids, start = returned(notes)
+    anew, state = Reprise(PIANO, np.empty(0, np.int64)), PIANO.grammar()
+    for n, token in enumerate(ids.tolist()):
+        state.advance(token)
+        anew(state, np.array([BOS, *ids[: n + 1]]))
+    assert what_happens(go_on(ids, anew, 0), start) == what_happens(go_on(ids, reprise, 0), start)

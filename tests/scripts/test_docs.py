@@ -1,0 +1,97 @@
+"""What makes the site: docstrings, movies, pictures."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import musictx
+from musictx.attention import RelativeAttention, attend
+from musictx.attention.terms import Terms
+from musictx.model import MusicTransformer, attention_weights
+from scripts.docs import movie
+from scripts.docs.docstrings import markdown
+from tests.pieces import line
+
+PUBLIC = [getattr(musictx, name) for name in sorted(musictx._WHERE)]
+PUBLIC += [RelativeAttention, RelativeAttention.forward, attend, Terms, MusicTransformer.forward]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", re.sub(r":\w+:`(?:~(?:\w+\.)*)?", "", text))
+
+
+@pytest.mark.parametrize("documented", PUBLIC, ids=lambda one: getattr(one, "__name__", str(one)))
+def test_no_word_of_a_docstring_is_lost(documented):
+    text = inspect.getdoc(documented)
+    assert words(markdown(text)) == words(text)
+
+
+def test_arguments_become_a_list_and_examples_stay_code():
+    text = """Sum of two.
+
+a, b   numbers, or
+       arrays;  of one shape
+*more  others
+
+Raises :class:`~musictx.errors.UserError` for text. An example::
+
+    add(1,  2)
+    add(3)
+"""
+    assert (
+        markdown(text)
+        == """Sum of two.
+
+- `a`, `b`: numbers, or
+  arrays;  of one shape
+- `*more`: others
+
+Raises `UserError` for text. An example:
+
+    add(1,  2)
+    add(3)"""
+    )
+
+
+def test_a_movie_is_as_long_as_its_music(tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    score = line(60, 62, 64, 65)
+    musictx.write(score, tmp_path / "short.mid")
+    movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
+    description = subprocess.run(
+        [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert "Video: h264" in description
+    assert "Audio: aac" in description
+    _, minutes, seconds = description.split("Duration: ")[1].split(",")[0].split(":")
+    assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8
+
+
+def test_pictures_of_a_model_and_their_numbers_are_written_here(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from scripts.docs import attention_pictures
+
+    before = {path: path.stat().st_mtime_ns for path in attention_pictures.IMAGES.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    attention_pictures.main(model="chorale", tokens=24)
+    names = ["trained_distances.png", "trained_weights.npz", "trained_weights.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert {path: path.stat().st_mtime_ns for path in attention_pictures.IMAGES.iterdir()} == before
+    numbers = np.load("trained_weights.npz")
+    model = musictx.load("chorale").model
+    for layer, weights in enumerate(numbers["weights"]):
+        ids = torch.from_numpy(numbers["ids"])[None]
+        want = attention_weights(model, ids, layer)[0].numpy()
+        np.testing.assert_allclose(weights, want, atol=1e-6)
+    attention_pictures.main(model="chorale", tokens=24, out=Path("other"))
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == names

@@ -1,0 +1,166 @@
+"""Chords that notes imply, and those searched for a melody: the likeliest sequence, in any key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import musictx
+from musictx.apps.tasks import gap, under
+from musictx.beats import Beats
+from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
+from musictx.config import AccompanyConfig, InfillConfig
+from musictx.grid import in_time
+from musictx.notes import METER, Score
+from musictx.shipped import examples
+from musictx.songs import chord_estimation
+from musictx.songs.chord_estimation import STATES, halves, recognised, search, table
+from musictx.songs.infill import with_chords
+
+quick = settings(deadline=None, max_examples=40)
+
+
+def of_chords(names: list[Chord], semitones: int = 0) -> Score:
+    """A bar of four quarters for each: the root in the bass, its tones above."""
+    notes = []
+    for bar, chord in enumerate(names):
+        tones = [36 + chord.root, *(60 + one for one in sorted(chord.classes))]
+        notes += [(2.0 * bar, 2.0 * bar + 2, p + semitones, 64, 0, False, 0) for p in tones]
+    return Score(notes)
+
+
+TRIADS = ("maj", "min", "sus2", "sus4", "dim")
+plain = st.sampled_from([chord for chord in CHORDS[1:] if NAMES[chord.quality] in TRIADS])
+
+
+@quick
+@given(st.lists(plain, min_size=1, max_size=8), st.integers(-5, 5))
+def test_plain_triads_are_recognised_in_every_key(names, semitones):
+    found = recognised(of_chords(names, semitones))
+    expected = [
+        (2.0 * n, Chord((chord.root + semitones) % 12, chord.quality))
+        for n, chord in enumerate(names)
+        if n == 0 or names[n - 1] != chord
+    ]
+    assert found == expected
+
+
+def test_halves_of_bars_follow_the_meters():
+    meters = np.array([(0.0, 4, 4), (4.0, 3, 4), (7.0, 6, 8), (9.0, 4, 4)], METER)
+    lines = halves(Beats(Score(meters=meters)), 21.0)
+    assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
+
+
+def test_silence_has_no_chord():
+    assert recognised(Score()) == []
+    gap = [(0.0, 2.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
+    gap += [(12.0, 14.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
+    found = recognised(Score(gap))
+    assert [chord for _, chord in found] == [Chord(0, 1), NONE, Chord(0, 1)]
+
+
+melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
+
+
+def tune(notes, tempo=120.0, transposed=0, begin=0.0):
+    """A melody of (pitch, quarter notes) one after the other."""
+    rows, at, quarter = [], begin, 60 / tempo
+    for pitch, length in notes:
+        rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
+        at += length
+    return Score(rows, tempos=[(0.0, tempo)])
+
+
+def test_chords_of_a_piece_that_begins_within_a_half_bar_begin_with_the_piece():
+    performed = in_time(musictx.read(examples()["mozart_k545"]))
+    assert performed.beats.quarters(0.0) > 0
+    assert search(performed)[0][0] == 0.0
+
+
+def test_shares_add_up_to_one():
+    for name, rows in table().items():
+        assert np.allclose(np.exp(rows).sum(-1), 1, atol=1e-5), name
+
+
+@given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
+@settings(max_examples=8, deadline=None)
+def test_no_sequence_in_any_key_is_likelier(notes):
+    """Beside random sequences, and its own with one triad changed, by a plain loop."""
+    score = tune(notes)
+    lines, sounds, at_bar = chord_estimation.observed(score, score.notes)
+    chances, final = table(), notes[-1][0] % 12
+
+    def log_likelihood(states, key):
+        total = chances["first"][states[0]] + chances["last"][states[-1]]
+        total += chances["final"][(final - key) % 12]
+        for n, state in enumerate(states):
+            if n:
+                total += chances["follows"][int(at_bar[n]), states[n - 1], state]
+            for late, pitch_class in np.argwhere(sounds[n]).tolist():
+                up = (pitch_class - key - state) % 12
+                tone = chances["tones"][state // 12, late, up]
+                total += chord_estimation.PER_QUARTER * sounds[n, late, pitch_class] * tone
+        return total
+
+    best = chord_estimation.likeliest(sounds, at_bar, final)
+    relative = [(best - key) % 12 + 12 * (best // 12) for key in range(12)]
+    reached = max(log_likelihood(states, key) for key, states in enumerate(relative))
+    some = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))
+    others = [log_likelihood(states, key) for states in some for key in range(12)]
+    changed = [
+        log_likelihood([*states[:n], other, *states[n + 1 :]], key)
+        for key, states in enumerate(relative)
+        for n, other in product(range(len(lines)), range(STATES))
+    ]
+    assert reached >= max(others + changed) - 1e-9
+
+
+@given(melodies, st.integers(-11, 11), st.sampled_from([60.0, 90.0, 180.0]))
+@settings(max_examples=30, deadline=None)
+def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
+    """Up to ties, which random melodies do not have."""
+    chords = search(tune(notes))
+    moved = search(tune(notes, tempo, up))
+    assert [Chord((one.root + up) % 12, one.quality) for _, one in chords] == [c for _, c in moved]
+    assert [at * 120 / tempo for at, _ in chords] == pytest.approx([at for at, _ in moved])
+
+
+def test_a_cadence():
+    """C D E F | G . G . | C: tonic, dominant, tonic."""
+    notes = [(60, 1), (64, 1), (67, 2), (65, 1), (62, 1), (67, 2), (60, 4)]
+    chords = search(tune(notes, begin=4.0))
+    assert chords[0] == (2.0, Chord(0, 1))  # from the second bar on, where the melody begins
+    assert chords[-1][1] == Chord(0, 1)
+    assert Chord(7, 1) in [one for _, one in chords]
+
+
+def test_drums_and_silence_have_no_chords():
+    drums = Score([(0.0, 0.5, 36, 80, 0, True, 0), (0.5, 1.0, 38, 80, 0, True, 0)])
+    assert search(drums) == search(Score()) == []
+
+
+def test_only_a_melody_without_chords_gets_some():
+    melody = tune([(60, 1), (64, 1), (67, 2)])
+    marked = replace(melody, markers=((0.0, "F:maj"),))
+    asked = AccompanyConfig(melody="x.mid")
+    assert annotated(with_chords(under(melody, asked)).given) == search(melody)
+    assert with_chords(under(marked, asked)).given.markers == marked.markers
+    inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
+    assert with_chords(inside) is inside
+
+
+def test_an_accompaniment_follows_them_and_names_them():
+    melody = musictx.read(examples()["au_clair_de_la_lune"])
+    melody = melody.with_notes(melody.notes[melody.notes["start"] < 8])
+    (sample,) = musictx.accompany(melody, model="song", seed=3)
+    assert annotated(sample.score) == search(melody)
+    new = sample.score.notes[sample.score.notes["track"] > 0]
+    force = annotated(sample.score)
+    at = np.searchsorted([time for time, _ in force], new["start"] + 1e-6, side="right") - 1
+    inside = [pitch % 12 in force[n][1].classes for n, pitch in zip(at, new["pitch"])]
+    assert np.mean(inside) > 0.8

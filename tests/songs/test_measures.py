@@ -1,0 +1,179 @@
+"""Measures of metre and harmony: plain loops, and the values at the edges that docstrings state."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from musictx.evaluate.measures import top_line
+from musictx.evaluate.sets import Excerpt
+from musictx.notes import Score, skyline
+from musictx.songs import measures as m
+
+#: Tunes as (sixteenth, length in sixteenths, pitch), at any tempo, in 4/4 or 3/4.
+tunes = st.lists(
+    st.tuples(st.integers(0, 255), st.integers(1, 16), st.integers(40, 80)), min_size=1, max_size=60
+)
+
+
+def played(tune, bpm=120.0, meter=(4, 4)):
+    line = 15.0 / bpm
+    return Score(
+        notes=[(n * line, (n + length) * line, p, 64, 0, False, 0) for n, length, p in tune],
+        tempos=[(0.0, bpm)],
+        meters=[(0.0, *meter)],
+    )
+
+
+@given(tunes, st.floats(40, 220))
+def test_what_stands_on_the_grid_keeps_time(tune, bpm):
+    score = played(tune, bpm)
+    assert m.near_sixteenths(score) == 1.0
+
+
+def test_onsets_at_random_are_near_by_chance_alone():
+    times = np.random.default_rng(0).uniform(0, 400, 4000)
+    score = Score(notes=[(t, t + 0.1, 60, 64, 0, False, 0) for t in times], tempos=[(0.0, 100.0)])
+    assert m.near_sixteenths(score) == pytest.approx(2 * m.NEAR_SECONDS / 0.15, abs=0.03)
+
+
+@given(tunes, st.sampled_from([(4, 4), (3, 4), (2, 4), (5, 4)]))
+def test_places_of_the_bar(tune, meter):
+    places = m.bar_places(played(tune, meter=meter))
+    assert sorted(places) == sorted(n % (4 * meter[0]) for n, _, _ in tune)
+
+
+@pytest.mark.parametrize("start", [1.95, 1.99, 2.0, 2.05])
+def test_a_note_near_the_line_is_the_first_of_its_bar(start):
+    score = Score(notes=[(start, 2.4, 60, 64, 0, False, 0)], tempos=[(0.0, 120.0)])
+    assert m.bar_places(score).tolist() == [0]
+
+
+@given(tunes)
+def test_bass_changes(tune):
+    changes, before = [], None
+    for moment in sorted({n for n, _, _ in tune}):
+        lowest = min(p for n, length, p in tune if n <= moment < n + length)
+        if lowest != before:
+            changes.append(moment % 16 in (0, 8))
+        before = lowest
+    assert m.bass_changes_on_strong_beats(played(tune)) == pytest.approx(np.mean(changes))
+
+
+@given(tunes, st.integers(1, 8), st.sampled_from([(4, 4), (3, 4)]))
+def test_likeness_of_bars(tune, bars, meter):
+    length = 4 * meter[0]
+    tables = {}
+    for n, _, p in tune:
+        table = tables.setdefault(n // length, {})
+        table[n % length, p % 12] = table.get((n % length, p % 12), 0) + 1
+    values = []
+    for bar, one in tables.items():
+        if other := tables.get(bar + bars):
+            product = sum(count * other.get(key, 0) for key, count in one.items())
+            sizes = [math.sqrt(sum(c * c for c in each.values())) for each in (one, other)]
+            values.append(product / sizes[0] / sizes[1])
+    got = m.bar_likeness(played(tune, meter=meter), bars)
+    assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
+
+
+@given(tunes, st.integers(2, 14))
+def test_the_nearest_of_the_other_bars(tune, first):
+    """Bars from ``first`` for two bars, each to the likest one outside of them."""
+    piece, start = played(tune), 2.0 * first
+    alike, bars = m.bars_alike(piece), {n // 16 for n, _, _ in tune}
+    inside = [bar for bar in (first, first + 1) if bar in bars]
+    others = [bar for bar in bars if bar not in inside]
+    wanted = [max(alike[bar, other] for other in others) for bar in inside] if others else []
+    assert m.nearest_bars(piece, start, start + 4.0).tolist() == pytest.approx(wanted)
+
+
+#: Notes as (start, length, pitch) in sixteenths, 120 beats a minute: a half bar is a second.
+lines = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 20), st.integers(48, 72)), min_size=1, max_size=20
+)
+TRIADS = [{root, (root + third) % 12, (root + 7) % 12} for third in (4, 3) for root in range(12)]
+
+
+def score(line):
+    rows = [(a / 8, (a + length) / 8, p, 64, 0, False, 0) for a, length, p in line]
+    return Score(notes=rows, tempos=[(0.0, 120.0)])
+
+
+def in_sixteenths(piece, mask):
+    """Sixteenth -> pitch classes that sound, one for each note of ``mask``."""
+    table = {}
+    for note in piece.notes[mask]:
+        for at in range(round(note["start"] * 8), round(note["end"] * 8)):
+            table.setdefault(at, []).append(int(note["pitch"]) % 12)
+    return table
+
+
+@given(lines)
+def test_triads_and_the_melody_on_them_by_sixteenths(line):
+    piece = score(line)
+    top = skyline(piece)
+    melody, below = in_sixteenths(piece, top), in_sixteenths(piece, ~top)
+    first = min(a for a, _, _ in line) // 16 * 16
+    on = total = 0
+    for number, chord in enumerate(m.triads(piece).tolist()):
+        half = range(first + 8 * number, first + 8 * number + 8)
+        sounding = [p for at in half for p in below.get(at, [])]
+        held = [sum(p in triad for p in sounding) for triad in TRIADS]
+        if chord < 0:
+            assert not sounding
+            continue
+        assert held[chord] == max(held)
+        sung = [p for at in half for p in melody.get(at, [])]
+        total, on = total + len(sung), on + sum(p in TRIADS[chord] for p in sung)
+    got = m.melody_on_triads(piece)
+    assert got == pytest.approx(on / total) if total else math.isnan(got)
+
+
+def progression(*chords, melody=84):
+    """Roots and thirds of triads, a half bar each, under one note."""
+    below = [(8 * n, 8, 48 + root + step) for n, (root, third) in enumerate(chords)
+             for step in (0, third, 7)]  # fmt: skip
+    return score([*below, (0, 8 * len(chords), melody)])
+
+
+C, D, A, F, G = (0, 4), (2, 3), (9, 3), (5, 4), (7, 4)
+
+
+def test_chords_of_the_key_and_ends_of_phrases():
+    closes = progression(C, F, C, D, F, D, G, C)
+    assert m.diatonic_chords(closes) == 1.0
+    assert m.phrase_ends(closes) == 1.0
+    assert m.phrase_ends(progression(C, F, C, D, F, C, (4, 3), A)) == 1.0, "a falling fifth to vi"
+    assert m.phrase_ends(progression(C, G, C, D, F, G, D, G)) == 0.0
+    assert m.phrase_ends(progression(*[C, F, C, D, F, D, G, C] * 2, melody=81)) == 1.0
+    assert m.diatonic_chords(progression(C, F, G, C, (6, 4), C, G, C)) == 7 / 8
+
+
+@pytest.mark.parametrize("by", range(-6, 6))
+def test_the_key_makes_no_difference(by):
+    piece = progression(C, F, D, D, F, A, G, C)
+    moved = piece.notes.copy()
+    moved["pitch"] = moved["pitch"].astype(int) + by
+    for measure in (m.melody_on_triads, m.diatonic_chords, m.phrase_ends, m.clashes):
+        assert measure(piece.with_notes(moved)) == pytest.approx(measure(piece), nan_ok=True)
+
+
+@given(lines)
+def test_clashes_with_the_top_line_by_sixteenths(line):
+    piece = score(line)
+    top = top_line(piece)
+    below, clashing, total = in_sixteenths(piece, ~top), 0, 0
+    for note in piece.notes[top]:
+        for at in range(round(note["start"] * 8), round(note["end"] * 8)):
+            total += 1
+            clashing += any((p - int(note["pitch"])) % 12 in (1, 11) for p in below.get(at, []))
+    assert m.clashes(piece) == pytest.approx(clashing / total)
+
+
+def test_nothing_is_measured_of_silence():
+    for name in m.MEASURES:
+        assert math.isnan(m.MEASURES[name].of(Excerpt("", Score(), 0.0, 1.0))), name
+    assert np.array_equal(m.triads(Score()), [])
