@@ -191,7 +191,7 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
     musicians write it; none where the component that finds them is missing."""
     if not registry.is_present("musictx.songs"):
         return []
-    from musictx.songs.chord_recognition import recognised
+    from musictx.songs.chord_estimation import recognised
 
     chords = recognised(score_of(document))
     names: list[tuple[Any, ...]] = [(time, str(chord)) for time, chord in chords]
@@ -260,7 +260,8 @@ def horizon(document: Document) -> tuple[Any, ...]:
     """What :func:`beats` depends on: where it is equal before and after an operation, it is not
     sent again."""
     clock = _clock(document)
-    bar, _ = clock.bar(float(clock.quarters(document.duration)))
+    end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
+    bar, _ = clock.bar(float(clock.quarters(end)))
     bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
     return document.tempos, document.meters, bars
 

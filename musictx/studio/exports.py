@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from musictx import formats, midi
+from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.midi import losses_of
@@ -67,7 +68,8 @@ class Export:
             if end <= begin:
                 raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
             score = exchange.part_of(score, begin, end)
-        if not len(score) and self.kind != "mid":
+        writable = len(score) or self.kind == "mid" or (self.kind == "musicxml" and is_chart(score))
+        if not writable:
             raise Refused("there are no notes here to export")
         return score
 

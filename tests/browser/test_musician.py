@@ -11,7 +11,7 @@ import pytest
 import musictx
 from musictx import midi, musicxml
 from musictx.chords import annotated
-from musictx.midi.parts import controllers
+from musictx.studio.controllers import controllers
 from tests.browser.desk import wait_for
 from tests.pieces import score
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from musictx import midi, musicxml
 from musictx.beats import Beats
-from musictx.midi.parts import controllers
 from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
+from musictx.studio.controllers import controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
@@ -176,6 +176,8 @@ def test_beats_reach_far_beyond_the_end_and_change_seldom():
     before = horizon(document)
     document.apply(Change(change=((0, 0.0, 9.5, 60, 80, 0),)))
     assert horizon(document) == before
+    chart = Document(markers=((0.0, "C:maj"), (200.0, "N")))
+    assert beats(chart)[-1][0] >= 200 + 31 * 2
     document.apply(Change(tempos=((0.0, 6e7),), meters=((0.0, 255, 2**15), (1.0, 0, 4))))
     document.apply(Change(change=((0, 0.0, 7000.0, 60, 80, 0),)))
     assert 40_000 < len(beats(document)) <= 50_300  # damaged marks give no millions
