@@ -35,7 +35,10 @@ TOKENIZERS = _present(
 )
 #: Classes for ``corpus.name``.
 CORPORA = _present(
-    {"bach": "musictx.chorale.bach:BachChorales", "jsb": "musictx.chorale.jsb:Published"}
+    {
+        "bach": "musictx.chorale.corpora:BachChorales",
+        "jsb": "musictx.chorale.corpora:Published",
+    }
 )
 #: Classes for the names in ``model.features``.
 FEATURES = _present(

@@ -25,10 +25,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _functorch
+from torch.autograd import forward_ad
 
 from musictx import registry
 from musictx.attention import reference, sdpa, skew
-from musictx.attention.operators import has_tangents
 from musictx.attention.setting import Job, Setting
 from musictx.attention.terms import Positions, Span, Terms
 from musictx.config.model import IMPLEMENTATIONS
@@ -96,7 +97,7 @@ def attend(
     _check(q, k, v, terms, setting)
     job = Job.of(terms, setting, q)
     learned = (table for _, table, _ in _tables(terms, q.shape[1], q.shape[-1]))
-    name = chosen(implementation, job._replace(tangents=has_tangents(q, k, v, *learned)))
+    name = chosen(implementation, job._replace(tangents=_has_tangents(q, k, v, *learned)))
     out: Tensor = MODULES[name].attend(q, k, v, terms, setting)
     return out
 
@@ -156,6 +157,16 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
         if supported and module.runs(job.device, job.dtype, job.size, job.labels):
             return name, None
     return "reference", None
+
+
+def _has_tangents(*tensors: Tensor) -> bool:
+    """Whether one of them carries a derivative in forward mode, or ``torch.func`` is at work, with
+    derivatives of derivatives and of each of a batch (``hessian``, ``vmap`` of ``grad``)."""
+    if not torch.compiler.is_compiling() and _functorch.peek_interpreter_stack() is not None:
+        return True
+    if forward_ad._current_level < 0:  # outside of any: the usual case, at no cost
+        return False
+    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def _check_name(implementation: str) -> None:

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Job, Setting
-from musictx.attention.terms import Blocks, Positions, Terms, as_tensor
+from musictx.attention.terms import Blocks, Positions, Terms, as_tensor, without_autocast
 
 
 def supports(job: Job) -> str | None:

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import CAUSAL_ONLY, Job, Setting, last_of_keys, no_extras, refusal
-from musictx.attention.terms import Terms
+from musictx.attention.terms import Terms, without_autocast
 
 
 def supports(job: Job) -> str | None:

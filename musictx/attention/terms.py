@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,6 +85,13 @@ def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
     """
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
     return positions[..., None].to(wide) * frequencies.to(positions.device, wide)
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Autocast off on the kind of ``device``; nothing where there is none, as for "meta"."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 @dataclass(frozen=True)

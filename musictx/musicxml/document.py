@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import re
@@ -79,8 +80,11 @@ def tree_of(data: bytes) -> ET.Element:
     """The root element of a document, in time and memory linear in its bytes.
 
     If the bytes are not in the encoding that the document declares, UTF-8 is tried, then Latin-1:
-    some programs write these and declare another.
+    some programs write these and declare another. White space before the declaration and zeros
+    after the end are passed over.
     """
+    if b"\0" not in data[:4]:
+        data = data.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n\0")
     try:
         return _parsed(data, None)
     except (expat.ExpatError, ValueError, LookupError):
@@ -127,23 +131,25 @@ def _doctype(_name: str, _system: str | None, _public: str | None, internal: int
 
 
 def _unzipped(data: bytes, most: int) -> bytes:
-    """The score inside an .mxl: the first rootfile of META-INF/container.xml."""
+    """The score inside an .mxl: the first one that META-INF/container.xml lists, else any."""
     if data.count(b"PK\x01\x02") > MOST_FILES:  # the beginning of each entry of its directory
         raise Fault(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-            inner = None
-            if "META-INF/container.xml" in names:
-                with archive.open("META-INF/container.xml") as file:
-                    match = re.search(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
-                inner = match.group(1).decode("utf-8", "replace") if match else None
-            if inner not in names:
-                scores = [n for n in names if n.lower().endswith((".xml", ".musicxml"))]
-                scores = [n for n in scores if not n.startswith("META-INF/")]
-                if not scores:
-                    raise Fault("is a zip file without a MusicXML score in it")
-                inner = scores[0]
+            container = next((n for n in names if n.lower() == "meta-inf/container.xml"), None)
+            listed: list[str] = []
+            if container is not None:
+                with archive.open(container) as file:
+                    paths = re.findall(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
+                there = {*names}
+                listed = [path.decode("utf-8", "replace") for path in paths]
+                listed = [path for path in listed if path in there]
+            others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
+            scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
+            if not scores + listed:
+                raise Fault("is a zip file without a MusicXML score in it")
+            inner = (scores + listed)[0]
             with archive.open(inner) as file:  # the size a header claims is not to be trusted
                 return file.read(most + 1)
     except Fault:

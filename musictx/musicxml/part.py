@@ -17,8 +17,13 @@ from musictx.musicxml.instruments import Instrument, drum_key, program_of
 #: Elements of <notations> that are not played -> what the report says about them.
 _PLAIN = {
     "ornaments": "ornaments and tremolos played plainly", "arpeggiate": "arpeggios played at once",
-    "glissando": "glissandi left out", "slide": "glissandi left out",
+    **dict.fromkeys(("glissando", "slide"), "glissandi left out"),
+    **dict.fromkeys(("bend", "scoop", "plop", "doit", "falloff"), "bends and falls left out"),
 }  # fmt: skip
+#: Words for a change of tempo.
+_GRADUALLY = re.compile(
+    r"\b(rit(ard(ando)?|enuto)?|rall(entando)?|accel(erando)?|stringendo)\b", re.IGNORECASE
+)
 #: Note values -> quarter notes.
 _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
@@ -90,10 +95,7 @@ class XmlPart:
         self.marks[kind].append((self._number, position, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
-        number = parse_number(text, what)
-        if isinstance(number, int):
-            return number * self._ticks_of_division
-        return round(number * self._ticks_of_division)
+        return round(parse_number(text, what) * self._ticks_of_division)
 
     def _offset(self, offset: str | None) -> int:
         """The offset of a mark, in ticks."""
@@ -148,7 +150,7 @@ class XmlPart:
                             self._latest[voice] = _Chord(number, onset, onset + duration, [])
                         self._latest[voice].places.append(len(self.notes))
                         self.notes.append((number, head))
-                    for mark in children.get("notations", ()):
+                    for mark in item.iterfind("notations//*"):
                         if mark.tag == "fermata":
                             self._mark("fermata", onset)
                         elif mark.tag in _PLAIN:
@@ -173,6 +175,8 @@ class XmlPart:
                     self._mark("dynamics", position, loudness)
                 self._pedal(item, position)
                 self.signs += signs.of_direction(item, number, position)
+            elif item.tag == "figured-bass":
+                self.plain["figured bass left out"] += 1
             elif item.tag == "barline":
                 self.signs += signs.of_barline(item, number, position)
             position = max(0, position)  # a <backup> too far stops at the beginning of the measure
@@ -269,8 +273,9 @@ class XmlPart:
             if step not in _SEMITONE:
                 raise Fault(f"has a pitch with step {step[:40]!r}, expected A to G")
             octave = int(parse_number(written.findtext("octave"), "octave"))
-            alter = round(parse_number(written.findtext("alter", "0"), "alter"))
-            pitch = _SEMITONE[step] + alter + 12 * (octave + 1) + self._transpose
+            alter = parse_number(written.findtext("alter", "0"), "alter")
+            self.plain["microtones played as semitones"] += alter != round(alter)
+            pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
             if instrument.drum_pitch is not None:
                 instrument = instrument._replace(drum_pitch=None)
         elif "unpitched" in children:
@@ -284,6 +289,7 @@ class XmlPart:
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
+            self.plain["notes beyond MIDI's pitches, or without a length, left out"] += 1
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
@@ -334,6 +340,8 @@ class XmlPart:
             moved, kind = sound.findtext("offset") or moved, "tempo"
         else:
             bpm = _metronome(item)
+        words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
+        self.plain["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         if bpm > 0:
             self._mark(kind, max(0, position + self._offset(moved)), bpm)
 

@@ -56,7 +56,7 @@ def to_score(
     page = sections([part.signs for part in parts], _starts(parts, resolution))
     score = partial(_score, root, parts, page.starts, bpm, resolution, limits, remarks)
     for part in parts:
-        remarks.update(part.plain)
+        remarks.update(+part.plain)
     as_it_stands = Played(page, range(len(page.marks)))
     if not repeats:
         return score(as_it_stands)

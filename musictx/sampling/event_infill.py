@@ -20,7 +20,7 @@ from musictx.card import WINDOW_SECONDS
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
-from musictx.sampling import pitches
+from musictx.sampling import note_limits
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import GivenRow, NewNotes
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
@@ -294,7 +294,7 @@ class EventInfill(Infill):
             end=self.stop if self.closes else None,
             parts=self.parts,
             habits=self.habits,
-            pitches=pitches.pitch_sets(sampling, [self.around])[0],
+            pitches=note_limits.pitch_sets(sampling, [self.around])[0],
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

@@ -17,12 +17,11 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import note_limits, pitches
+from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow, never
 from musictx.sampling.feedback import EventFeedback
-from musictx.sampling.melody_repetition import MelodyRepetition
 from musictx.sampling.primer import Plan, Primer
-from musictx.sampling.reprise import Reprise
+from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
 from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
@@ -93,14 +92,14 @@ class Idiom:
         ``more``, programs, feedback to the ``targets`` of the controls, repetition.
         ``states`` are those after the primers; limits may be set in them, too."""
         penalties = list(more)
-        if pitches.asked(sampling):
+        if note_limits.asks_pitches(sampling):
             of = self.tokenizer.pitch_of
-            inside = pitches.pitch_sets(sampling, primers)
+            inside = note_limits.pitch_sets(sampling, primers)
             penalties.insert(0, EachRow([never((of >= 0) & ~row[of]) for row in inside]))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
-            if "program" not in self.tokenizer.kinds and not pitches.asked(sampling):
+            if "program" not in self.tokenizer.kinds and not note_limits.asks_pitches(sampling):
                 penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
             penalties.append(EachRow([MelodyRepetition(self.tokenizer) for _ in primers]))
         return penalties

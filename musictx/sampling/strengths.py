@@ -30,13 +30,12 @@ POLYPHONY_GAIN = 5.0
 #: 0.5 (real .219); "each soft constraint of the piano switched off once": .395 without.
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 
-# ------------------------------------------------------------------------- melody_repetition.py
+# --------------------------------------------------------------------------------- repetition.py
 #: Of the last so many intervals of the top line so many agree with those so many seconds ago, and
 #: the pitch that followed gains so many nats for each. "melodies of the piano that return, rhythms
 #: that stay, notes held into clashes".
 INTERVALS_COMPARED, INTERVALS_AGREE, RETURN_SECONDS, MELODY_GAIN = 8, 2, 6.0, 1.5
 
-# ----------------------------------------------------------------------------------- reprise.py
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
 #: seconds after it was left. A phrase begins after a wait that is longer than this share of waits;
 #: what is struck within so many seconds is one onset. "the piano comes back to its subject".

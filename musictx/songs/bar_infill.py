@@ -17,7 +17,7 @@ from musictx.chords import annotated
 from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import pitches
+from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
@@ -194,7 +194,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            pitches.pitch_sets(sampling, [self.around])[0],
+            note_limits.pitch_sets(sampling, [self.around])[0],
         )
         mine = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {

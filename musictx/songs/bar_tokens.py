@@ -40,7 +40,7 @@ from musictx.songs import bar_codec
 from musictx.songs.bar_codec import DRUM_STEPS, FIELDS_PER_NOTE, LONGEST, PLACES, SECTIONS
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import EXPONENTS, MOVED, NUMERATORS, PER_SECOND, Bars
-from musictx.songs.chord_recognition import recognised
+from musictx.songs.chord_estimation import recognised
 from musictx.tokens.spelling import Spelling
 from musictx.tokens.stream import BAR, CHORD, DRUM_PART, NOTE, STEPS, NoteStream
 from musictx.tokens.tokenizer import Clock

@@ -18,8 +18,7 @@ from musictx.beats import Beats
 from musictx.chords import changes, is_chart, name_of, spelled, symbol_of
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.songs.chord_recognition import recognised
-from musictx.songs.chord_search import search
+from musictx.songs.chord_estimation import recognised, search
 
 Bar = list[str]
 

@@ -33,7 +33,7 @@ from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
-from musictx.songs.chord_recognition import recognised
+from musictx.songs.chord_estimation import recognised
 from musictx.songs.sections import ALIKE, whole_likeness
 
 #: Bars of a primer that is the first section at most.

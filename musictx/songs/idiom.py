@@ -17,7 +17,7 @@ from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
-from musictx.sampling import pitches
+from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow, RowPenalty, never
 from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
@@ -96,7 +96,7 @@ class BarIdiom(Idiom):
         before its part, and the part before the pitch, so the grammar allows no place and no part
         that would leave no pitch.
         """
-        sets, numbers = pitches.pitch_sets(sampling, primers), np.arange(128)
+        sets, numbers = note_limits.pitch_sets(sampling, primers), np.arange(128)
         for state, primer, target, inside in zip(states, primers, targets, sets):
             assert isinstance(state, BarState)
             habits = self._habits(primer, stats)

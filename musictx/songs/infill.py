@@ -26,10 +26,10 @@ from musictx.grid import in_time
 from musictx.notes import Score
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
-from musictx.songs import chord_search, chord_sheet, drummers, loops
+from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.chord_recognition import recognised
+from musictx.songs.chord_estimation import recognised, search
 
 #: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
 #: median of 40 songs (scripts/LOG.md).
@@ -99,7 +99,7 @@ def with_chords(task: Task) -> Task:
     melody = task.given
     if task.closes or annotated(melody) or (task.add and not melody.one_voice):
         return task
-    chords = ((at, str(chord)) for at, chord in chord_search.search(melody))
+    chords = ((at, str(chord)) for at, chord in search(melody))
     markers = tuple(sorted([*melody.markers, *chords]))
     return replace(task, given=replace(melody, markers=markers))
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Job, Setting, refusal
-from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor
+from musictx.attention.terms import Axis, Positions, Span, Terms, as_tensor, without_autocast
 from musictx.speed.kernels import narrowed
 
 

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Terms, as_tensor
+from musictx.attention.terms import Terms, as_tensor, without_autocast
 from musictx.speed.decode import by_key
 
 

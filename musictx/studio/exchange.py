@@ -191,7 +191,7 @@ def chords_of(document: Document, symbols: bool = False) -> list[tuple[Any, ...]
     musicians write it; none where the component that finds them is missing."""
     if not registry.is_present("musictx.songs"):
         return []
-    from musictx.songs.chord_recognition import recognised
+    from musictx.songs.chord_estimation import recognised
 
     chords = recognised(score_of(document))
     names: list[tuple[Any, ...]] = [(time, str(chord)) for time, chord in chords]

@@ -15,7 +15,7 @@ import torch
 
 from musictx import bundle, midi, musicxml
 from musictx.apps.generate import generate
-from musictx.chorale import jsb
+from musictx.chorale import corpora
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards, new_shards
@@ -206,7 +206,7 @@ def _nothing(folder: Path) -> None:
 KINDS = {
     "midi": Kind(music.write_midi, music.make_midi, music.read_and_encode),
     "musicxml": Kind(_nothing, music.make_musicxml, music.read_and_encode),
-    "json": Kind(_nothing, music.make_json, lambda path: jsb.read(str(path))),
+    "json": Kind(_nothing, music.make_json, lambda path: corpora.published(str(path))),
     "fonts": Kind(music.write_font, music.make_font, music.play),
     "models": Kind(_write_model, _make_model, _load_and_generate),
     "shards": Kind(_write_shards, _make_shards, _open_shards),

@@ -4,7 +4,7 @@
 
 SONGS is a folder of songs with their chords as markers and their melody on program 73, as
 ``scripts.reproduce.songs`` makes it; files that HELD_OUT has, too, are left out. Writes
-``musictx/songs/chord_table.json``, which ``chord_search.py`` reads.
+``musictx/songs/chord_table.json``, which ``chord_estimation.py`` reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from musictx import formats
 from musictx.chords import NAMES, QUALITIES, Chord, annotated
 from musictx.errors import UserError
 from musictx.progress import progress
-from musictx.songs.chord_search import STATES, TRIADS, observed
+from musictx.songs.chord_estimation import STATES, TRIADS, observed
 from scripts.harness import run
 
 ROOT = Path(__file__).resolve().parents[2]

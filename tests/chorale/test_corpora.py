@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from musictx.chorale import bach, jsb, voice_leading
+from musictx.chorale import corpora, voice_leading
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
@@ -28,7 +28,7 @@ def voice(score, track):
 
 @installed
 def test_chorales_in_four_parts_are_kept_by_name():
-    names = [name for name, _ in bach.chorales()]
+    names = [name for name, _ in corpora.chorales()]
     # music21 9 and 10 hold the same 410 files; should that change, the number may.
     assert 340 <= len(names) <= 380
     assert names == sorted(set(names))
@@ -38,7 +38,7 @@ def test_chorales_in_four_parts_are_kept_by_name():
 @installed
 def test_bwv_66_6_begins_as_it_is_sung():
     """BWV 66.6 in F sharp minor, with its pickup of two eighths."""
-    score = dict(bach.chorales())["bwv66.6"]
+    score = dict(corpora.chorales())["bwv66.6"]
     soprano = voice(score, 0)
     # C#5 B4 A4 B4 C#5 E5 C#5 | quarters are 0.6 s
     assert soprano["pitch"][:7].tolist() == [73, 71, 69, 71, 73, 76, 73]
@@ -52,7 +52,7 @@ def test_bwv_66_6_begins_as_it_is_sung():
 @installed
 def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
     ranges = {0: (57, 83), 1: (50, 77), 2: (43, 74), 3: (33, 67)}
-    for name, score in bach.chorales():
+    for name, score in corpora.chorales():
         for track, (low, high) in ranges.items():
             notes = voice(score, track)
             assert len(notes) > 10, name
@@ -66,7 +66,7 @@ def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
     rates = voice_leading.rates(
-        voice_leading.assess(*of_score(score)) for _, score in bach.chorales()
+        voice_leading.assess(*of_score(score)) for _, score in corpora.chorales()
     )
     assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
     assert 0.2 < rates["parallel octaves / 100 bars"] < 1
@@ -80,10 +80,10 @@ def test_bach_keeps_the_rules_nearly_always():
 
 
 def test_without_music21_the_error_names_what_to_install(monkeypatch):
-    monkeypatch.setattr(bach.importlib.util, "find_spec", lambda name: None)
-    bach.chorales.cache_clear()
+    monkeypatch.setattr(corpora.importlib.util, "find_spec", lambda name: None)
+    corpora.chorales.cache_clear()
     with pytest.raises(UserError, match=r'pip install "musictx\[bach\]"'):
-        bach.chorales()
+        corpora.chorales()
 
 
 PIECE = [[72, 67, 60, 48]] * 3 + [[74, 67, -1, 50]] * 2
@@ -151,7 +151,7 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, re
     file = tmp_path / "bad.json"
     file.write_text(content)
     with pytest.raises(UserError, match=reason) as error:
-        jsb.read(str(file))
+        corpora.published(str(file))
     assert "corpus.path=" in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
@@ -160,4 +160,4 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(tmp_path, content, re
 def test_no_file_is_refused(tmp_path):
     for path in (None, str(tmp_path / "x"), str(tmp_path)):
         with pytest.raises(UserError, match=r"corpus\.path"):
-            jsb.read(path)
+            corpora.published(path)

@@ -32,12 +32,14 @@ def container(name):
     return f'<container><rootfiles><rootfile full-path="{name}"/></rootfiles></container>'
 
 
+GOOD = document([HEAD.format(1) + note(C, 1)])
+
+
 def test_zipped_scores_are_found_by_their_container(tmp_path):
-    right = document([HEAD.format(1) + note(C, 1)])
     wrong = document([HEAD.format(1) + note(D, 1)])
     files = {
         "a.xml": wrong,
-        "scores/b.xml": right,
+        "scores/b.xml": GOOD,
         "META-INF/container.xml": container("scores/b.xml"),
     }
     data = mxl(files)
@@ -45,8 +47,26 @@ def test_zipped_scores_are_found_by_their_container(tmp_path):
     path = tmp_path / "song.mxl"
     path.write_bytes(data)
     assert musicxml.read(path, bpm=60) == musicxml.read(str(path), bpm=60)
-    without = mxl({"META-INF/manifest.xml": b"<x/>", "b.musicxml": right})
-    assert musicxml.read(without, bpm=60).notes["pitch"].tolist() == [60]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"META-INF/manifest.xml": b"<x/>", "b.musicxml": GOOD},
+        {"meta-inf/Container.xml": container("s.xml"), "S.XML": GOOD},
+        {"META-INF/container.xml": container("a&amp;b.xml"), "a&b.xml": GOOD},
+        {"META-INF/container.xml": container("s.pdf"), "s.pdf": b"%PDF", "s.xml": GOOD},
+        {"META-INF/container.xml": container("score").replace('"', "'"), "score": GOOD},
+        {"__MACOSX/._s.xml": b"\0\5", "s.xml": GOOD},
+    ],
+)
+def test_a_container_may_be_missing_or_wrong(files):
+    assert musicxml.read(mxl(files), bpm=60).notes["pitch"].tolist() == [60]
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"\n", b""), (b"\xef\xbb\xbf\r\n", b"\n\0\0")])
+def test_white_space_and_zeros_around_a_document_do_no_harm(before, after):
+    assert len(musicxml.read(before + GOOD + after)) == 1
 
 
 def test_measures_may_hold_their_parts():
@@ -77,7 +97,6 @@ def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
 
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 OUTSIDE = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
-GOOD = document([HEAD.format(1) + note(C, 1)])
 WIDE = GOOD.replace(b"UTF-8", b"UTF-16").replace(b"<score-p", OUTSIDE + b"<score-p", 1)
 WIDE = WIDE.decode().encode("utf-16")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from musictx import musicxml
 from musictx.musicxml.dynamics import VELOCITY, Loudness, Mark
 from musictx.pedal import fold_sustain
+from tests.data.helpers import run
 from tests.musicxml.pages import (
     CHORD,
     CUE,
@@ -192,23 +193,36 @@ def test_pedals_are_played_and_end_with_the_piece():
     )
 
 
-def test_what_is_not_played_is_counted():
-    def ornament(inside):
-        return f"<notations>{inside}</notations>"
-
-    music = (
-        note(C, 2, after=ornament("<ornaments><trill-mark/></ornaments>"))
-        + note(D, 2, after=ornament('<ornaments><tremolo type="single">3</tremolo></ornaments>'))
-        + note(E, 2, after=ornament("<arpeggiate/>"))
-        + note(G, 2, before=CUE)
-    )
+@pytest.mark.parametrize(
+    ("music", "remark"),
+    [
+        (note(C, 2, after="<notations><ornaments><trill-mark/></ornaments></notations>"),
+         "ornaments and tremolos played plainly"),
+        (note(C, 2, after="<notations><ornaments><tremolo>3</tremolo></ornaments></notations>"),
+         "ornaments and tremolos played plainly"),
+        (note(C, 2, after="<notations><arpeggiate/></notations>"), "arpeggios played at once"),
+        (note(C, 2, after='<notations><slide type="start"/></notations>'), "glissandi left out"),
+        (note(C, 2, after=articulation("falloff")), "bends and falls left out"),
+        (note(C, 2, after="<notations><technical><bend/></technical></notations>"),
+         "bends and falls left out"),
+        (note(C, 2) + note(D, 2, before=CUE), "cue notes left out"),
+        (note(C, 2) + note(D.replace("4<", "10<"), 2),
+         "notes beyond MIDI's pitches, or without a length, left out"),
+        ("<figured-bass/>" + note(C, 2), "figured bass left out"),
+        (note(C.replace("<oct", "<alter>0.5</alter><oct"), 2), "microtones played as semitones"),
+        (direction("<words>poco rit.</words>") + note(C, 2), "gradual changes of tempo left out"),
+        (direction("<words>with spirit, Strings</words>") + note(C, 2), None),
+    ],
+)  # fmt: skip
+def test_what_is_not_played_is_counted(music, remark):
     repairs = Counter()
-    assert spans(played(music, repairs=repairs)) == [(0, 1, 60), (1, 2, 62), (2, 3, 64)]
-    assert repairs == {
-        "ornaments and tremolos played plainly": 2,
-        "arpeggios played at once": 1,
-        "cue notes left out": 1,
-    }
-    repairs.clear()
-    played(QUARTER, repairs=repairs)
-    assert not repairs
+    assert spans(played(music, repairs=repairs)) == [(0, 1, 60)]
+    assert repairs == ({remark: 1} if remark else {})
+
+
+def test_what_is_not_played_stands_in_the_report_of_a_corpus(tmp_path):
+    trill = "<notations><ornaments><trill-mark/></ornaments></notations>"
+    page = document([HEAD.format(1) + note(C, 1, after=trill) * 20])
+    (tmp_path / "x.musicxml").write_bytes(page)
+    report = run(tmp_path, tmp_path / "shards")
+    assert report.lossy == {"ornaments and tremolos played plainly": 20}

@@ -32,7 +32,7 @@ def pitch(step, alter, octave):
 
 
 FLATS = (pitch("B", 1, 3), pitch("C", -1, 4), pitch("F", 2, 5), pitch("A", 0, 0))
-#: What test_musicxml_music21.py has not: what it is about -> the parts as lists of measures, and
+#: What test_music21.py has not: what it is about -> the parts as lists of measures, and
 #: (start, end, pitch, track) of the notes.
 WRITTEN = {
     "accidentals and octaves": (

@@ -8,7 +8,7 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.sampling import engine, idiom, penalties, pitches
+from musictx.sampling import engine, idiom, note_limits, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.note_limits import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
@@ -265,16 +265,16 @@ def test_auto_is_the_scale_of_each_primer(piano):
         return Primer(np.zeros(1, np.uint16), 5.0, of(*notes))
 
     rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
-    found = pitches.pitch_sets(SamplingConfig(key="auto"), rows)
+    found = note_limits.pitch_sets(SamplingConfig(key="auto"), rows)
     assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
     assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
     notes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # drums have no key
     drummed = Score([*rows[0].score.notes.tolist(), *notes])
     sampling = SamplingConfig(key="auto", scale="pentatonic")
-    few = pitches.pitch_sets(sampling, [rows[0], Primer(rows[0].ids, 12.0, drummed)])
+    few = note_limits.pitch_sets(sampling, [rows[0], Primer(rows[0].ids, 12.0, drummed)])
     assert np.array_equal(few[0], few[1])
     with pytest.raises(UserError, match="expected a primer"):
-        pitches.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
+        note_limits.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
     primer = encode_primer(piano, tune)
     sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D

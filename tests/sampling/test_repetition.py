@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.notes import Score
-from musictx.sampling.melody_repetition import MelodyRepetition
 from musictx.sampling.primer import encode_primer
-from musictx.sampling.reprise import Reprise, subject_of
+from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
 from musictx.sampling.strengths import (
     AWAY_SECONDS,
     BREATH_SHARE,

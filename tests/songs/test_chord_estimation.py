@@ -18,9 +18,8 @@ from musictx.config import AccompanyConfig, InfillConfig
 from musictx.grid import in_time
 from musictx.notes import METER, Score
 from musictx.shipped import examples
-from musictx.songs import chord_search
-from musictx.songs.chord_recognition import halves, recognised
-from musictx.songs.chord_search import STATES, search, table
+from musictx.songs import chord_estimation
+from musictx.songs.chord_estimation import STATES, halves, recognised, search, table
 from musictx.songs.infill import with_chords
 
 quick = settings(deadline=None, max_examples=40)
@@ -93,7 +92,7 @@ def test_shares_add_up_to_one():
 def test_no_sequence_in_any_key_is_likelier(notes):
     """Beside random sequences, and its own with one triad changed, by a plain loop."""
     score = tune(notes)
-    lines, sounds, at_bar = chord_search.observed(score, score.notes)
+    lines, sounds, at_bar = chord_estimation.observed(score, score.notes)
     chances, final = table(), notes[-1][0] % 12
 
     def log_likelihood(states, key):
@@ -105,10 +104,10 @@ def test_no_sequence_in_any_key_is_likelier(notes):
             for late, pitch_class in np.argwhere(sounds[n]).tolist():
                 up = (pitch_class - key - state) % 12
                 tone = chances["tones"][state // 12, late, up]
-                total += chord_search.PER_QUARTER * sounds[n, late, pitch_class] * tone
+                total += chord_estimation.PER_QUARTER * sounds[n, late, pitch_class] * tone
         return total
 
-    best = chord_search.likeliest(sounds, at_bar, final)
+    best = chord_estimation.likeliest(sounds, at_bar, final)
     relative = [(best - key) % 12 + 12 * (best // 12) for key in range(12)]
     reached = max(log_likelihood(states, key) for key, states in enumerate(relative))
     some = np.random.default_rng(0).integers(0, STATES, (20, len(lines)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.positions.base import PositionScheme, Sizes
-from musictx.attention.terms import Axis, Terms, angles, frequencies
+from musictx.attention.terms import Axis, Terms, angles, frequencies, without_autocast
 
 
 class TransformerXL(PositionScheme):

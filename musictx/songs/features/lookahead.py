@@ -23,8 +23,7 @@ from musictx.songs.features.group_keys import BAR, SIZE, at
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Nothing of the bar is given; something; all of it; another bar, which it varies. Models made
-#: before there were variations have three classes.
+#: Nothing of the bar is given; something; all of it; another bar, which it varies.
 CLASSES = 4
 
 
@@ -65,7 +64,7 @@ class Lookahead(keys.GatedGroups):
         harmony: list[list[int]],
         meter: list[list[int]],
         section: list[list[int]],
-        classes: int = 3,
+        classes: int,
         **kinds: list[list[int]],
     ) -> None:
         super().__init__()
@@ -105,8 +104,7 @@ class Lookahead(keys.GatedGroups):
         is_given = at(given, line) == now * BAR
         section = self.section[at(groups.ids[:, :, 3], line)]
         kind = 1 + (section == WHOLE).long()
-        if self.classes > VARIED + 1:
-            kind = torch.where(section == VARIED, VARIED + 1, kind)
+        kind = torch.where(section == VARIED, VARIED + 1, kind)
         field = torch.arange(SIZE, device=ids.device).expand(*rows.shape)
         line_next = (field == 0) & ~inside & is_given
         following = torch.where(

@@ -25,9 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import without_autocast
 from musictx.attention.setting import ANY, NO_TANGENTS, SPANS_ONLY, Job, Setting, refusal
-from musictx.attention.terms import Span, Terms
+from musictx.attention.terms import Span, Terms, without_autocast
 from musictx.speed.chunked.passes import Chunked
 from musictx.speed.chunked.plan import Call, Local, Pieces, is_aligned
 from musictx.speed.kernels import constant, one_axis, trial

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from musictx.attention.operators import without_autocast
+from musictx.attention.terms import without_autocast
 from musictx.speed.chunked.plan import Buffer, Call, Plan, QueryBlock, Views
 from musictx.speed.kernels import twice
 

@@ -72,18 +72,6 @@ def state(found):
     return {0: 1, bar_layout.WHOLE: 2, bar_layout.VARIED: 3}[TABLE.tokens[found[0][1][3]][1]]
 
 
-def test_models_made_before_there_were_variations_read_them_as_known_in_part():
-    of = Feature.of_tokens(TOKENS)
-    older, newer = Feature(TOKENS.size, 16, **{**of, "classes": 3}), Feature(TOKENS.size, 16, **of)
-    assert Feature(TOKENS.size, 16, **{k: v for k, v in of.items() if k != "classes"}).classes == 3
-    ids = torch.tensor([window(1, look=20)])
-    places = torch.arange(ids.shape[1])[None]
-    one, other = (each.read(ids, ids[:, :0], places) for each in (older, newer))
-    assert torch.equal(one.ids, other.ids)
-    assert (other.trust == 3).any()
-    assert torch.equal(one.trust, torch.where(other.trust == 3, 1, other.trust))
-
-
 def written(ids, place):
     """Whether what comes after ``place`` is written by the network, and not told."""
     since = place - place % 5 + 1

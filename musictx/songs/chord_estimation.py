@@ -1,0 +1,199 @@
+"""The chords that notes imply, and those that fit a melody, by hidden Markov models over the halves
+of bars.
+
+Those that notes imply (:func:`recognised`): for each half of a bar the one whose tones are
+likeliest there and whose root lies in the bass; chords tend to stay.
+
+Those that fit a melody (:func:`search`), searched over the whole of it before anything is composed:
+a state is a major or minor triad relative to the key, how triads follow each other and which tones
+of a melody lie over them was counted in songs (``scripts/reproduce/chord_table.py`` writes
+``chord_table.json``), and the likeliest sequence in the likeliest of twelve keys counts. A key is a
+major scale or its relative minor, whose tonic is vi.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from musictx.beats import Beats
+from musictx.chords import CHORDS, NAMES, Chord
+from musictx.notes import Score
+
+#: The share of what sounds within a chord that is its tones; how many independent
+#: notes half a bar counts as; the likelihood that the lowest note is the root, or another tone.
+IN_CHORD, NOTES, ROOT_IN_BASS, TONE_IN_BASS = 0.8, 8.0, 0.75, 0.2
+#: The chance that a chord stays for another half of a bar, and how common qualities are.
+STAYS = 0.7
+COMMON = (0.02, 0.42, 0.26, 0.04, 0.06, 0.09, 0.03, 0.03, 0.02, 0.01, 0.02)
+
+
+def recognised(score: Score) -> list[tuple[float, Chord]]:
+    """The chords that the notes of ``score`` imply: seconds and chord, where it changes."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return []
+    clock = score.beats
+    lines = halves(clock, float(clock.quarters(notes["end"].max())))
+    if len(lines) < 2:
+        return []
+    start, end = (clock.quarters(notes[name]) for name in ("start", "end"))
+    fits = np.array(
+        [
+            _likelihood(notes["pitch"], np.minimum(end, stop) - np.maximum(start, begin))
+            for begin, stop in pairwise(lines)
+        ]
+    )
+    common = [COMMON[chord.quality] / (12 if chord.quality else 1) for chord in CHORDS]
+    follows = np.log(np.where(np.eye(len(CHORDS), dtype=bool), STAYS, 1 - STAYS))
+    best, _ = viterbi(fits + np.log(common), [follows] * (len(fits) - 1))
+    changes = np.flatnonzero(np.diff(best, prepend=-1))
+    return [(float(clock.seconds(lines[n])), CHORDS[best[n]]) for n in changes]
+
+
+def halves(clock: Beats, until: float) -> list[float]:
+    """Where the halves of bars begin, those of an odd number of beats whole, in quarter notes, and
+    the end of the last one, at or after ``until``."""
+    lines = [0.0]
+    ends = [*clock.meter_at[1:].tolist(), np.inf]
+    for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
+        begin, step = lines[-1], length / (1 + (int(meter["numerator"]) % 2 == 0))
+        count = int(np.ceil((min(stop, until) - begin) / step - 1e-6))
+        lines += [min(begin + step * (n + 1), stop) for n in range(count)]
+    return lines
+
+
+def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
+    """Of each of :data:`CHORDS` the logarithm of how likely notes are that sound so long; none
+    does where ``sounds`` is negative."""
+    audible = sounds > 1e-6
+    if not audible.any():
+        silence = np.full(len(CHORDS), -4.0)
+        silence[0] = 0.0
+        return silence
+    weight = np.bincount(pitches[audible] % 12, sounds[audible], 12)
+    log_classes, log_bass = _tones()
+    log_likelihood: np.ndarray = NOTES * log_classes @ (weight / weight.sum())
+    return log_likelihood + log_bass[:, int(pitches[audible].min()) % 12]
+
+
+@cache
+def _tones() -> tuple[np.ndarray, np.ndarray]:
+    """(chords, 12) logarithms of the likelihood of a pitch class, and of the lowest one."""
+    classes = np.full((len(CHORDS), 12), 1 / 12)
+    bass = np.full((len(CHORDS), 12), 1 / 12)
+    for row, chord in enumerate(CHORDS[1:], 1):
+        inside = np.isin(np.arange(12), list(chord.classes))
+        count = inside.sum()
+        classes[row] = np.where(inside, IN_CHORD / count, (1 - IN_CHORD) / (12 - count))
+        rest = (1 - ROOT_IN_BASS - TONE_IN_BASS) / (12 - count)
+        bass[row] = np.where(inside, TONE_IN_BASS / (count - 1), rest)
+        bass[row, chord.root] = ROOT_IN_BASS
+    return np.log(classes), np.log(bass)
+
+
+def viterbi(
+    fits: np.ndarray, follows: Sequence[np.ndarray] | np.ndarray, last: np.ndarray | float = 0.0
+) -> tuple[np.ndarray, float]:
+    """(n,) int64: the likeliest sequence of states, and the logarithm of its likelihood (Rabiner
+    1989, "A tutorial on hidden Markov models", part III.B). All arguments are logarithms.
+
+    fits     (n, states) how likely each state is with what is observed; in the first row also how
+             likely a sequence begins with it
+    follows  (n - 1, states, states) how likely a state is followed by another one
+    last     (states,) how likely a sequence ends with each
+    """
+    total, back = fits[0], []
+    for fit, chances in zip(fits[1:], follows, strict=True):
+        routes = total[:, None] + chances
+        back.append(routes.argmax(0))
+        total = routes.max(0) + fit
+    total = total + last
+    path = [int(total.argmax())]
+    for best in reversed(back):
+        path.append(int(best[path[-1]]))
+    return np.array(path[::-1]), float(total.max())
+
+
+#: How many independent observations a quarter note of melody counts as.
+PER_QUARTER = 2.0
+#: Less than so many quarter notes after the begin of a half bar lies its strong beat.
+STRONG = 0.25
+#: The qualities of triads, in the order of the states: root + 12 * quality.
+TRIADS = ("maj", "min")
+STATES = 12 * len(TRIADS)
+
+
+def search(score: Score) -> list[tuple[float, Chord]]:
+    """The likeliest chords under the pitched notes of ``score``: seconds and chord, where it
+    changes, from the half bar of the first note on, or from 0 where that begins before."""
+    notes = score.notes[~score.notes["drum"]]
+    if not len(notes):
+        return []
+    lines, melody, at_bar = observed(score, notes)
+    path = likeliest(melody, at_bar, int(notes["pitch"][-1]) % 12)
+    changes = np.flatnonzero(np.diff(path, prepend=-1))
+    chords = [Chord(int(one) % 12, NAMES.index(TRIADS[one // 12])) for one in path[changes]]
+    times = np.maximum(score.beats.seconds(lines[changes]), 0.0)
+    return list(zip(times.tolist(), chords))
+
+
+def observed(score: Score, notes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The half bars from the first of ``notes`` to the last one.
+
+    Returns (n,) where they begin, in quarter notes; (n, 2, 12) how many quarter notes each pitch
+    class sounds in them, begun on the strong beat or later; (n,) bool, whether a bar begins there.
+    """
+    clock = score.beats
+    start, end = clock.quarters(notes["start"]), clock.quarters(notes["end"])
+    lines = np.array(halves(clock, float(end.max())))
+    lines = lines[max(int(np.searchsorted(lines, start.min() + 1e-3, side="right")) - 1, 0) :]
+    sounds = np.zeros((len(lines) - 1, 2, 12))
+    for number, (begin, stop) in enumerate(pairwise(lines)):
+        length = np.minimum(end, stop) - np.maximum(start, begin)
+        inside = length > 1e-3
+        late = np.maximum(start[inside], begin) > begin + STRONG - 1e-3
+        np.add.at(sounds[number], (late.astype(int), notes["pitch"][inside] % 12), length[inside])
+    at_bar = [clock.bar(float(line) + 1e-6)[1] < 1e-3 for line in lines[:-1]]
+    return lines[:-1], sounds, np.array(at_bar)
+
+
+def likeliest(sounds: np.ndarray, at_bar: np.ndarray, final: int) -> np.ndarray:
+    """(n,) int64 triads, root + 12 * quality: the likeliest sequence in the likeliest key, from
+    what sounds in each half bar (n, 2, 12), whether a bar begins there (n,), and the pitch class
+    of the last note."""
+    best, value, chances = np.zeros(0, np.int64), -np.inf, table()
+    follows = chances["follows"][at_bar[1:].astype(int)]
+    for key in range(12):
+        fits = log_likelihood(np.roll(sounds, -key, axis=2))
+        fits[0] += chances["first"]
+        path, likelihood = viterbi(fits, follows, chances["last"])
+        likelihood += float(chances["final"][(final - key) % 12])
+        if likelihood > value:
+            best, value = (path + key) % 12 + 12 * (path // 12), likelihood
+    return best
+
+
+def log_likelihood(sounds: np.ndarray) -> np.ndarray:
+    """(n, STATES): the logarithm of how likely what sounds is over each triad."""
+    tones = table()["tones"]
+    rows = [np.roll(tones[state // 12], state % 12, axis=1) for state in range(STATES)]
+    return PER_QUARTER * np.einsum("nsp,csp->nc", sounds, np.array(rows))
+
+
+@cache
+def table() -> Mapping[str, np.ndarray]:
+    """Logarithms of what was counted.
+
+    follows  (2, STATES, STATES) the next triad within a bar, and at a bar line
+    tones    (qualities, 2, 12) semitones above the root that sound, by beat, strong or not
+    first, last  (STATES,) the triads that songs begin and end with
+    final    (12,) semitones from the tonic up to the last note of a melody
+    """
+    text = Path(__file__).with_name("chord_table.json").read_text("utf-8")
+    return {name: np.log(rows) for name, rows in json.loads(text).items()}
