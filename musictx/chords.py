@@ -121,22 +121,37 @@ class Spelling(NamedTuple):
         added = (re.sub(r"^\*", "no", re.sub(r"^(?=[0-9])", "add", word)) for word in words)
         below = ""
         if self.bass is not None:
-            root = _STEPS.index(self.step)
-            step = (root + self.bass[0]) % 7
-            up = _SEMITONES[root] + self.alter + _SEMITONES[self.bass[0]] + self.bass[1]
-            below = f"/{_STEPS[step]}{_signs((up - _SEMITONES[step] + 6) % 12 - 6)}"
+            letter, alter = self.bass_note
+            below = f"/{letter}{_signs(alter)}"
         return f"{self.step}{_signs(self.alter)}{kind}{''.join(added)}{below}"
+
+    @property
+    def bass_note(self) -> tuple[str, int]:
+        """The letter of its bass, and semitones up."""
+        steps, raised = self.bass or (0, 0)
+        root = _STEPS.index(self.step)
+        step = (root + steps) % 7
+        up = _SEMITONES[root] + self.alter + _SEMITONES[steps] + raised
+        return _STEPS[step], (up - _SEMITONES[step] + 6) % 12 - 6
 
     @property
     def bass_class(self) -> int:
         """The pitch class of its bass."""
-        if self.bass is None:
-            return self.chord.root
-        return (self.chord.root + _SEMITONES[self.bass[0]] + self.bass[1]) % 12
+        letter, alter = self.bass_note
+        return (_SEMITONES[_STEPS.index(letter)] + alter) % 12
 
 
 def _signs(alter: int) -> str:
     return "#" * alter + "b" * -alter
+
+
+def interval(root: tuple[str, int], bass: tuple[str, int]) -> tuple[int, int]:
+    """The bass of a :class:`Spelling`, as a degree of the major scale on its root, by the letters
+    of both, and semitones up."""
+    low, high = _STEPS.index(root[0]), _STEPS.index(bass[0])
+    steps = (high - low) % 7
+    up = _SEMITONES[high] + bass[1] - _SEMITONES[low] - root[1] - _SEMITONES[steps]
+    return steps, (up + 6) % 12 - 6
 
 
 def spelled(text: str) -> Spelling | None:
@@ -154,10 +169,7 @@ def spelled(text: str) -> Spelling | None:
         quality, more = kind
         counted = _REDUCED.get(quality, quality)
         if below is not None and (below, _alter(raised)) != (step, _alter(signs)):
-            steps = (_STEPS.index(below) - _STEPS.index(step)) % 7
-            up = _SEMITONES[_STEPS.index(below)] + _alter(raised)
-            up -= _SEMITONES[_STEPS.index(step)] + _alter(signs) + _SEMITONES[steps]
-            bass = steps, (up + 6) % 12 - 6
+            bass = interval((step, _alter(signs)), (below, _alter(raised)))
     else:
         return None
     if counted not in QUALITIES or counted == "N":

@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 
-from musictx.chords import NAMES, kind_of, spelled
+from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
 from musictx.musicxml.text import leaf, nested
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
@@ -29,8 +29,6 @@ _NEAREST = {
     "minor": "min", "half-dim": "dim", "dimin": "dim", "augm": "aug", "suspended-s": "sus2",
     "suspended": "sus4",
 }  # fmt: skip
-_STEPS = "CDEFGAB"
-_SEMITONES = (0, 2, 4, 5, 7, 9, 11)
 _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 
 
@@ -59,8 +57,8 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
         written = kind_of(text)
         more = written[1] if written else re.sub(r"[()]", " ", text)[:40].strip()
     bass = _note(element, "bass")
-    below = "" if bass is None or bass == root else f"/{_interval(root, bass)}"
-    return f"{_spelling(*root)}:{quality}{f'({more})' if more else ''}{below}"
+    degree = None if bass is None or bass == root else interval(root, bass)
+    return Spelling(NONE, *root, quality, more, degree).name
 
 
 def heads_of_chords(root: ET.Element) -> frozenset[str]:
@@ -73,30 +71,18 @@ def heads_of_chords(root: ET.Element) -> frozenset[str]:
     return frozenset({"slash", "diamond"} if ireal else {"slash"})
 
 
-def _note(element: ET.Element, name: str) -> tuple[int, int] | None:
-    """(number of the step from C, semitones up) of a root or a bass."""
+def _note(element: ET.Element, name: str) -> tuple[str, int] | None:
+    """(letter, semitones up) of a root or a bass."""
     step = (element.findtext(f"{name}/{name}-step") or "").strip()
-    if len(step) != 1 or step not in _STEPS:
+    if not re.fullmatch("[A-G]", step):
         return None
-    return _STEPS.index(step), _alter(element.findtext(f"{name}/{name}-alter"))
+    return step, _alter(element.findtext(f"{name}/{name}-alter"))
 
 
 def _alter(text: str | None) -> int:
     """Semitones, -2 to 2, of an alteration such as -1 or "-1.0"."""
     number = re.fullmatch(r"\s*([+-]?[0-9])(\.[0-9]{0,9})?\s*", text or "")
     return max(-2, min(2, int(number[1]))) if number else 0
-
-
-def _spelling(step: int, alter: int) -> str:
-    return _STEPS[step] + "#" * alter + "b" * -alter
-
-
-def _interval(root: tuple[int, int], bass: tuple[int, int]) -> str:
-    """The bass as a degree of the major scale on the root: 5 of C and G, b7 of G and F."""
-    steps = (bass[0] - root[0]) % 7
-    up = _SEMITONES[bass[0]] + bass[1] - _SEMITONES[root[0]] - root[1]
-    raised = (up - _SEMITONES[steps] + 6) % 12 - 6
-    return "#" * raised + "b" * -raised + str(steps + 1)
 
 
 def _degree(element: ET.Element) -> str:
@@ -118,10 +104,7 @@ def element_of(name: str) -> list[str]:
     kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
     lines = [*_tone("root", chord.step, chord.alter), leaf("kind", kind, **label)]
     if chord.bass is not None:
-        steps, raised = chord.bass
-        step = (_STEPS.index(chord.step) + steps) % 7
-        up = _SEMITONES[_STEPS.index(chord.step)] + chord.alter + _SEMITONES[steps] + raised
-        lines += _tone("bass", _STEPS[step], (up - _SEMITONES[step] + 6) % 12 - 6)
+        lines += _tone("bass", *chord.bass_note)
     for gone, signs, value in _DEGREES.findall("" if label else chord.more):
         lines += nested(
             "degree",

@@ -95,10 +95,7 @@ class XmlPart:
         self.marks[kind].append((self._number, position, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
-        number = parse_number(text, what)
-        if isinstance(number, int):
-            return number * self._ticks_of_division
-        return round(number * self._ticks_of_division)
+        return round(parse_number(text, what) * self._ticks_of_division)
 
     def _offset(self, offset: str | None) -> int:
         """The offset of a mark, in ticks."""
