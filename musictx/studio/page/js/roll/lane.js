@@ -172,12 +172,13 @@ export class Lane {
     };
     const pixels = this.#pixels.begin(view.width, HEIGHT);
     const tops = new Uint8Array(Math.ceil(view.width));
-    for (const now of [0, 1, 2]) {
+    for (const now of selected.size || meant.size ? [0, 1, 2] : [1]) {
       tops.fill(HEIGHT); // of the stems in each column: where one stands, a longer one is drawn above it
       for (const note of visible) {
         if (order(note) !== now) continue;
         const velocity = this.#drawn.get(note.id) ?? note.velocity;
-        const [x, y] = [Math.round(view.x(note.start)), Math.round(heightOf(velocity))];
+        const x = Math.round(view.x(note.start));
+        const y = Math.round(heightOf(velocity));
         pixels.ink(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
         if (y < tops[x]) {
           pixels.fillRect(x, y, 2, tops[x] - y);
