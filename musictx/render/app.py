@@ -76,9 +76,14 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
                 score = voiced(score)
             if not len(score):
                 raise UserError(f"{source}: nothing to render, the file has no notes")
-            kinds = {name: f".{name}" in wanted for name in ("wav", "png")}
-            given = {"soundfont": config.soundfont, "limits": config.limits}
-            paths = render_score(score, stem, **kinds, **given)
+            paths = render_score(
+                score,
+                stem,
+                wav=".wav" in wanted,
+                png=".png" in wanted,
+                soundfont=config.soundfont,
+                limits=config.limits,
+            )
         except UserError as error:
             if len(sources) == 1:
                 raise
