@@ -139,6 +139,8 @@ class Filler:
         alone = task.closes or bool(wanted)
         if not alone:
             values = {**self.usual(task), **values}
+        elif wanted and len(task.given):  # parts are as loud as what they join
+            values = {"loudness": float(task.given.notes["velocity"].mean()), **values}
         # A control counts notes for each second of the ids, which are `pace` seconds of the file.
         pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
         values, around = (

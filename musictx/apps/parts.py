@@ -23,6 +23,7 @@ from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
 from musictx.sampling import idiom
+from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.shipped import models
 
 #: Program of General MIDI -> the one that stands for its family in the corpus of songs
@@ -70,9 +71,11 @@ def melody_program(bundle: Bundle) -> int | None:
 
 
 def tune_of(score: Score) -> int | None:
-    """The track of the tune: the one called melody, or else the one that lies highest."""
+    """The track of the tune: the one called melody, or else the highest of those with
+    :data:`FEWEST_NOTES` or more, of all if there are none."""
     notes = score.notes[~score.notes["drum"]]
-    tracks = np.unique(notes["track"]).tolist()
+    every, count = np.unique(notes["track"], return_counts=True)
+    tracks = (every[count >= FEWEST_NOTES] if (count >= FEWEST_NOTES).any() else every).tolist()
     named = [one for one in tracks if score.names.get(one, "").strip().lower() == "melody"]
     height = {one: float(notes["pitch"][notes["track"] == one].mean()) for one in tracks}
     return named[0] if named else max(tracks, key=height.__getitem__, default=None)

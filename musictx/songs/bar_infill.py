@@ -30,7 +30,6 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import Drummer, section_begins
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import REPEAT_GAIN, VARIED_GAIN
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
@@ -212,18 +211,17 @@ class BarInfill(Infill):
     ) -> list[Penalty]:
         """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
         for what they do in the harmony of given ones."""
-        given, bars, nats = rows[0].given, dict[int, int](), REPEAT_GAIN
+        given, bars = rows[0].given, dict[int, int]()
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-            nats = VARIED_GAIN
         elif sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.in_harmony, fit=fit))
-        every.append(partial(infill_biases.as_in_repeated_bar, bars=bars, nats=nats))
+        every.append(partial(infill_biases.as_in_repeated_bar, bars=bars))
         pulls = []
         for row, region in zip(rows, regions):
             of_row = list(every)

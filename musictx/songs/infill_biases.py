@@ -21,7 +21,15 @@ from musictx.songs.bar_copying import next_in
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.drummers import Drummer
 from musictx.songs.repeats import repeated
-from musictx.songs.strengths import CLASH, ON_LINE, ON_ROOT, OVERHANG, PART_GAIN, PART_SHARE
+from musictx.songs.strengths import (
+    CLASH,
+    ON_LINE,
+    ON_ROOT,
+    OVERHANG,
+    PART_GAIN,
+    PART_SHARE,
+    REPEAT_GAIN,
+)
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import GrammarState
 
@@ -151,12 +159,12 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     yield ids, -nats
 
 
-def as_in_repeated_bar(row: BarRow, bars: Mapping[int, int], nats: float) -> Nats:
+def as_in_repeated_bar(row: BarRow, bars: Mapping[int, int]) -> Nats:
     """What came next in the bar that this one repeats: ``bars`` has the earlier one of each."""
     written = row.written.get(bars.get(row.bar, -1))
     token = None if written is None else next_in(written, row.last, row.group, row.leaves())
     if token is not None:
-        yield token, nats
+        yield token, REPEAT_GAIN
 
 
 def unlike_other_version(row: BarRow, notes: Collection[tuple[int, Key]], nats: float) -> Nats:

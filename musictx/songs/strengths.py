@@ -27,7 +27,7 @@ PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
 #: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
-#: bars of accompaniments: "fewer constants of the sampler".
+#: bars of accompaniments, and of variations: "fewer constants of the sampler", "a blind verdict".
 RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
 #: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of
@@ -39,9 +39,6 @@ NEW_ONSET, LEFT_OUT = 0.5, 0.25
 SAME_ROOT, SAME_PITCH = 3.0, 1.5
 
 # ----------------------------------------------------------------------------- infill_biases.py
-#: What came next in the bar that a variation varies gains so many nats. "variations, and
-#: accompaniments that return with their tune".
-VARIED_GAIN = 2.0
 #: A silent bass at a bar line, and the root of the chord there, gain so many nats. "form by a plan,
 #: drums and a bass to songs": bars begun .201, then .711 (.848); roots .486, .889.
 ON_LINE, ON_ROOT = 7.0, 2.0

@@ -75,6 +75,28 @@ def test_parts_come_on_tracks_of_their_own_and_keep_their_habits(songs, band, tm
     assert of_track(made.score, "Bass")["pitch"].min() >= 72, "what is asked for goes first"
 
 
+@pytest.mark.parametrize("velocity", [32, 112])
+def test_a_part_is_as_loud_as_the_music_that_it_joins(songs, velocity):
+    rows = [(n / 2, n / 2 + 0.5, 60 + n % 5, velocity, 0, False, 0) for n in range(32)]
+    (made,) = musictx.accompany(score(rows), songs, add="drums", seed=1)
+    drums = made.score.notes[made.score.notes["drum"]]
+    assert len(drums) >= 16
+    assert abs(drums["velocity"].mean() - velocity) < 16
+
+
+def test_a_few_high_notes_are_no_tune(songs):
+    """Nor are new parts then as rare as what accompanies a tune of so few notes."""
+    tune = [(n / 2, n / 2 + 0.5, 60 + n % 5, 80, 1, False, 0) for n in range(32)]
+    high = [(4.0, 4.5, 90, 80, 2, False, 1)]
+    assert parts.tune_of(score(tune + high)) == 0
+    assert parts.tune_of(score(tune[:2] + high)) == 1, "all are few"
+    alone, both = (
+        musictx.accompany(score(one), songs, add="strings", seed=1)[0].notes
+        for one in (tune, tune + high)
+    )
+    assert min(alone, both) >= 8
+
+
 def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs, pianist, band):
     for model, name, sentence in (
         (songs, "harp", r"add=harp: .* melody, lead, piano, chords, bass, strings, flute, drums"),
