@@ -16,7 +16,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
 from musictx.sampling.infill_constraint import GivenNotes
 from musictx.sampling.strengths import MOST_ALIKE
-from musictx.songs import bar_infill, bar_layout, infill_biases
+from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
 from musictx.songs.bar_constraint import FREE, BarRow
 from musictx.songs.bar_infill import BarInfill
@@ -254,7 +254,7 @@ def test_bars_repeat_those_whose_given_notes_they_share():
 def test_what_came_next_in_the_bars_that_come_again_is_drawn_where_it_may_come(monkeypatch):
     """With a strong pull; at each place, part and tone, and the bar line after the last of them."""
     tune, drawn, wide = TOKENS.quantise(phrases()), [], model(context=15000)
-    monkeypatch.setattr(bar_infill, "REPEAT_GAIN", 60.0)
+    monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
     advance = BarRow.advance
 
     def watched(row, token):
