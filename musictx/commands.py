@@ -99,7 +99,7 @@ EVERY = (
             "trainer.precision",
         ),
         takes=("models",),
-        spellings=("fit",),
+        spellings=("fit", "resume"),
     ),
     Command(
         name="generate",
@@ -108,13 +108,15 @@ EVERY = (
         about="Compose new music, or continue a primer (musictx continue FILE is the same).",
         examples=(
             "musictx generate seconds=60 render=true",
+            "musictx generate bars=16 tempo=90 meter=3/4 instruments=piano,bass,drums",
+            "musictx continue song.mid bars=8 include_primer=false",
             "musictx generate melody.mid primer_seconds=8 samples=3 seed=7",
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
         positional="primer",
         important=_SAMPLED,
         takes=("models", "openings"),
-        spellings=("compose", "sample"),
+        spellings=("compose", "sample", "new"),
     ),
     Command(
         name="infill",
@@ -128,6 +130,7 @@ EVERY = (
         positional="file",
         important=_SAMPLED,
         takes=("models", "openings"),
+        spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
         name="accompany",
@@ -143,6 +146,7 @@ EVERY = (
         positional="melody",
         important=_SAMPLED,
         takes=("models", "melodies"),
+        spellings=("arrange", "add"),
     ),
     Command(
         name="chords",
@@ -194,9 +198,13 @@ EVERY = (
         options="musictx.render.config:RenderConfig",
         run="musictx.render.app:run",
         about="Turn MIDI files into sound (WAV) and pictures (piano-roll PNG).",
-        examples=("musictx render song.mid", "musictx render *.mid out=rendered"),
+        examples=(
+            "musictx render song.mid",
+            "musictx render song.mid out=song.wav",
+            "musictx render *.mid out=rendered",
+        ),
         positional="files",
-        spellings=("convert",),
+        spellings=("convert", "export", "synthesize", "plot"),
     ),
     Command(
         name="studio",
@@ -206,7 +214,7 @@ EVERY = (
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
         important=("model.path",),
         takes=("models",),
-        spellings=("gui",),
+        spellings=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
         name="evaluate",
@@ -261,7 +269,8 @@ SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
     "info": "--version",
-    "models": "generate --help (it lists them)",
+    "version": "--version",
+    **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }
 SPELLINGS |= {spelling: c.name for c in COMMANDS.values() for spelling in c.spellings}
 #: Groups of ``train``, which Hydra composes, and those with presets for every other command.

@@ -11,10 +11,11 @@ import csv
 import errno
 import glob
 import os
+import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from musictx.errors import ReadError, UserError, WriteError, shown
 
 #: Hidden names of files and folders that are being written; left behind only by a kill.
 PART = ".part-"
+#: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
+FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
 
 def read_bytes(
@@ -90,6 +93,22 @@ def write_table(
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def has_ending(out: str | Path, endings: Collection[str]) -> bool:
+    """Whether ``out=`` names a file by one of these ``endings``, not a folder."""
+    return Path(out).suffix.lower() in endings and not Path(out).is_dir()
+
+
+def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
+    """Refuse the name of a file with another ending than those that a command writes: it would
+    become a folder. ``more`` ends the sentence."""
+    folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
+    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
+        raise UserError(
+            f"out={out}: expected a file that ends in {' or '.join(endings)}, or a folder, which "
+            f"is there or ends in /{more}"
+        )
 
 
 def check_writable(folder: str | Path, option: str) -> None:

@@ -151,10 +151,31 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
     near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.8)
     near = near or [by_last[one] for one in difflib.get_close_matches(last, by_last, cutoff=0.8)]
     others = [f"musictx {other}" for other in COMMANDS if name in options_of(other)]
-    hint = f"it is an option of {', '.join(others)}; " if others else ""
+    hint = f"it is an option of {' and '.join(others)}; " if 0 < len(others) < 3 else ""
+    near = near or _of_meaning(command, name)
     hint = f"did you mean {' or '.join(near[:3])}? " if near else hint
     whole = f"musictx {command} --help lists all"
     return f"{shown(name)}: no such option of musictx {command}; {hint}{whole}"
+
+
+def _of_meaning(command: str, name: str) -> list[str]:
+    """The options that a word of ``name`` names, such as key for ``key_signature``, or else those
+    whose help has most of its words, such as meter for ``time_signature``; those with a dot only
+    where no other has any."""
+    fields = {checks.cli_name(o, field): field for o, field in options_of(command).items()}
+    typed = name.lower().replace("-", "_").split("_")
+    named = [option for option in fields if option.rpartition(".")[2] in typed]
+    found: dict[str, int] = {}
+    for option, field in fields.items():
+        words = re.findall("[a-z]+", field.metadata["help"].lower())
+        parts = [part.removesuffix("s") for part in typed if len(part) > 2]
+        found[option] = sum(any(word.startswith(part) for word in words) for part in parts)
+    found.pop("limits", None)
+    for options in ([o for o in found if "." not in o], [o for o in found if "." in o]):
+        most = max(map(found.__getitem__, options), default=0)
+        if most and not named:
+            return [option for option in options if found[option] == most]
+    return named
 
 
 def converted(name: str, field: dataclasses.Field, value: Any) -> Any:

@@ -198,6 +198,16 @@ def test_slips_are_answered_with_the_option_that_is_near():
         ("infill", "fro", "from"), ("render", "limits.nots", "limits.notes"),
     ):  # fmt: skip
         assert f"did you mean {near}" in unknown_option(command, slip), slip
+    for command, wish, meant in (
+        ("generate", "bpm", "tempo"), ("generate", "time_signature", "meter"),
+        ("generate", "duration", "seconds"), ("generate", "max_length", "seconds or bars or tok"),
+        ("generate", "num_outputs", "samples"), ("generate", "prompt", "primer"),
+        ("generate", "structure", "form"), ("generate", "velocity", "loudness"),
+        ("generate", "key_signature", "sampling.key"), ("generate", "gpu", "device"),
+        ("accompany", "instrument", "add"), ("infill", "bars", "from or to"),
+        ("train", "epochs", "trainer.max_steps"), ("train", "learning_rate", "optim.lr"),
+    ):  # fmt: skip
+        assert f"did you mean {meant}" in unknown_option(command, wish), wish
     for word in ("tracks", "notes", "seconds", "events", "track"):  # nobody means limits.tracks
         assert not any("limits." in unknown_option(command, word) for command in COMMANDS)
 

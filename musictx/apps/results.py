@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -29,8 +28,6 @@ WRITERS = (".mid", ".midi", ".musicxml")
 
 #: Endings of the sound and the picture of the notes that ``render=true`` writes.
 RENDERED = (".wav", ".png")
-#: Matches the ending of a file, but not the end of the name of a folder, such as .v2 or .11.
-FILE_ENDING = re.compile(r"\.(?!v\d)[a-z][a-z0-9]{1,8}", re.IGNORECASE)
 
 #: Called with one-line messages for the user, before the music is composed.
 Notice = Callable[[str], None]
@@ -129,7 +126,7 @@ def choose(
         return where
     others = [f"model={name}" for name in ours.values() if name != ours[where]]
     more = f" (or {', '.join(others)})" if others and tokenizer is None else ""
-    why = " and counts in beats, as this file does" if ours[where] == shipped.ON_BEATS else ""
+    why = " and counts in beats, as this music does" if ours[where] == shipped.ON_BEATS else ""
     terms = ", not for commercial use" if ours[where] in shipped.NON_COMMERCIAL else ""
     notice(f"model: {ours[where]}, which comes with musictx{why}{terms}{more}")
     return where
@@ -137,17 +134,7 @@ def choose(
 
 def is_file(out: str | Path) -> bool:
     """Whether ``out=`` names a file of music by its ending, not a folder."""
-    return Path(out).suffix.lower() in WRITERS and not Path(out).is_dir()
-
-
-def _check_out(out: str) -> None:
-    """Refuse the name of a file that these commands do not write: it would become a folder."""
-    folder = is_file(out) or Path(out).is_dir() or out.endswith(("/", os.sep))
-    if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
-        raise UserError(
-            f"out={out}: expected a file that ends in .mid or .musicxml, or a folder, which is "
-            f"there or ends in /; render=true writes sound and a picture beside it"
-        )
+    return files.has_ending(out, WRITERS)
 
 
 def fresh_seed() -> int:
@@ -189,7 +176,9 @@ class Work:
         command works on, if any, ``on_beats`` whether its music keeps to its beats, and ``done`` a
         participle for the names of the new files, such as "continued". ``notice`` is called with
         the model and the seed if the user has not chosen them."""
-        _check_out(config.out)
+        files.check_ending(
+            config.out, WRITERS, "; render=true writes sound and a picture beside it"
+        )
         if config.render and not set(RENDERED) <= set(registry.WRITERS):
             raise UserError(
                 "render=true: nothing here writes sound and pictures (musictx/render is missing); "

@@ -185,4 +185,7 @@ def _not_a_flag(command: str, word: str, after: Sequence[str]) -> str:
         return f"{word}: options are written name=value; write {name}={value}"
     if word.startswith("--") and len(name) > 1:
         return unknown_option(command, name)
-    return f"{word}: no such flag; the flags are --help, {', '.join(FLAGS)}"
+    return (
+        f"{word}: no such flag; options are written name=value, musictx {command} --help lists "
+        f"them; the flags are --help, {', '.join(FLAGS)}"
+    )

@@ -34,7 +34,7 @@ class Composing(Options):
     tokenizer: ClassVar[str | None] = None
 
     model: ModelFolder = field(default_factory=ModelFolder)
-    device: str = option("auto", "auto, cpu, cuda or mps", pattern=DEVICE)
+    device: str = option("auto", "auto, cpu, cuda (a GPU) or mps", pattern=DEVICE)
     seed: int | None = option(
         None,
         "seed of all random draws: the same seed gives the same music; default: a new one, printed",
@@ -50,7 +50,7 @@ class Written(Composing):
 
     samples: int = option(
         1,
-        "how many pieces to write",
+        "number of pieces to write",
         low=1,
         high=MOST_SAMPLES,
     )

@@ -20,8 +20,8 @@ class GenerateConfig(Steered):
 
     primer: str | list[str] | None = option(
         None,
-        "MIDI or MusicXML file to continue, or an example that comes with musictx; of several, or "
-        "of a folder, each",
+        "MIDI or MusicXML file to continue (the prompt), or an example that comes with musictx; of "
+        "several, or of a folder, each",
         path="examples",
     )
     primer_seconds: float | None = option(
@@ -30,8 +30,8 @@ class GenerateConfig(Steered):
     include_primer: bool = option(True, "write the primer before its continuation")
     seconds: float | None = option(
         None,
-        "length of the new music, seconds; default, if bars and tokens are not given either: 30, "
-        "or as long as a chorale takes",
+        "length (duration) of the new music, seconds; default, if bars and tokens are not given "
+        "either: 30, or as long as a chorale takes",
         above=0,
         high=DAY,
     )
@@ -50,19 +50,21 @@ class GenerateConfig(Steered):
     )
     tempo: float | None = option(
         None,
-        "quarter notes a minute of a new piece, for model=song; default 120",
+        "quarter notes a minute (BPM) of a new piece, for model=song; default 120",
         low=20,
         high=400,
     )
-    meter: str | None = option(None, "meter of a new piece, such as 3/4, for model=song")
+    meter: str | None = option(
+        None, "meter (time signature) of a new piece, such as 3/4, for model=song"
+    )
     instruments: str | None = option(
         None,
         "parts of a new piece, such as piano,bass,drums, for model=song",
     )
     form: str | None = option(
         None,
-        "sections by letters, such as AABA: equal letters return varied, A' with another second "
-        "half; bars of each: 8, or the primer's; for model=song",
+        "the structure: sections by letters, such as AABA: equal letters return varied, A' with "
+        "another second half; bars of each: 8, or the primer's; for model=song",
     )
     end: str | None = option(
         None,

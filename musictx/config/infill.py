@@ -46,9 +46,9 @@ class AccompanyConfig(Steered):
     )
     add: str | None = option(
         None,
-        "parts to compose to all that is in the file, separated by commas: bass, drums, strings, "
-        "piano, lead and others, each on a track of its own; default: what the model accompanies "
-        "with",
+        "parts (instruments) to compose to all that is in the file, separated by commas: bass, "
+        "drums, strings, piano, lead and others, each on a track of its own; default: what the "
+        "model accompanies with",
     )
     chords: str | None = option(
         None,

@@ -61,7 +61,9 @@ class TrainerConfig(Options):
 
     prefix = "trainer"
 
-    max_steps: int = option(3000, "optimizer steps of the whole run; -1 = without end", low=-1)
+    max_steps: int = option(
+        3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1
+    )
     max_time: str | None = option(
         None,
         "train for this long instead, as DD:HH:MM:SS; the learning rate schedule follows the "
@@ -69,7 +71,7 @@ class TrainerConfig(Options):
         pattern=(r"[0-9]{1,4}(:[0-9]{2}){3}", TIMES),
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
-    devices: str = option("auto", "number of devices on each node, or auto")
+    devices: str = option("auto", "number of devices (GPUs) on each node, or auto")
     strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
     precision: str = option(
         "auto",

@@ -17,9 +17,9 @@ from musictx.midi.clock import LAST_TICK, MOST_TICKS, TickClock
 from musictx.midi.document import ANY, OFF, ON, Document, Message, controller, text_of, written
 from musictx.midi.encode import LYRIC, MARKER, NAME, text
 from musictx.midi.parts import free_channel, with_parts
-from musictx.midi.read import DRUM_CHANNEL
 from musictx.midi.read import read as read_file
 from musictx.midi.retime import KINDS, Unwritable, retimed
+from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import Score
 
 #: A note that would come to lie further than this from its time, in seconds, on the ticks of the
@@ -90,7 +90,9 @@ class _Edit:
         free = list(self.places)
         tracks: list[bytes] = []
         for part, rows in sorted(new_notes.items()):
-            channel = DRUM_CHANNEL if rows[0][2][5] else free_channel(free)
+            channel = (
+                DRUM_CHANNEL if rows[0][2][5] else free_channel(free, self.document.file.drums)
+            )
             free.append(channel)
             name = score.names.get(part, "")
             more = new_pedals.get(part, []), texts * (not tracks)
@@ -140,7 +142,7 @@ class _Edit:
             rows = added.pop(part, [])
             place, channel = divmod(self.places[part], 16)
             in_part = stay & (notes["track"] == part)
-            drum = channel == DRUM_CHANNEL
+            drum = channel in self.document.file.drums
             if any(row[5] != drum for *_, row in rows):
                 raise Unwritable("drums and other notes are on one track")
             kits = set(programs[in_part].tolist()) if drum else set(range(128))

@@ -19,7 +19,7 @@ from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.midi.clock import TickGrid
 from musictx.midi.document import END, chunk_of, quantity
-from musictx.midi.read import DRUM_CHANNEL
+from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import Score, order
 
 PITCHED_CHANNELS = tuple(c for c in range(16) if c != DRUM_CHANNEL)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from musictx.midi.document import Document, Message, parsed, written
-from musictx.midi.read import DRUM_CHANNEL
 
 #: Meta events that say what a single track is: its name and instrument, and where it is sent.
 _OF_TRACK = {bytes([0xFF, kind]) for kind in (0x03, 0x04, 0x08, 0x09, 0x20, 0x21)}
@@ -18,10 +17,10 @@ _OF_TRACK = {bytes([0xFF, kind]) for kind in (0x03, 0x04, 0x08, 0x09, 0x20, 0x21
 _OF_FIRST = {bytes([0xFF, kind]) for kind in (0x51, 0x54, 0x58, 0x59)}
 
 
-def free_channel(places: Collection[int]) -> int:
-    """The first of the channels for pitched notes that have the fewest parts."""
+def free_channel(places: Collection[int], drums: Collection[int]) -> int:
+    """The first of the channels but those of ``drums`` that have the fewest parts."""
     used = Counter(place % 16 for place in places)
-    return min((c for c in range(16) if c != DRUM_CHANNEL), key=lambda channel: used[channel])
+    return min((c for c in range(16) if c not in drums), key=lambda channel: used[channel])
 
 
 def with_parts(

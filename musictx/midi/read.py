@@ -20,8 +20,6 @@ from musictx.midi.clock import TickClock, clock_of
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 from musictx.pairing import match_note_offs
 
-DRUM_CHANNEL = 9
-
 
 def read(
     source: str | Path | bytes, *, limits: Limits | None = None, repairs: Counter | None = None
@@ -35,8 +33,9 @@ def read(
     track if that has no other. A note-off ends the earliest sounding note of its pitch and part
     (first in, first out); a note-on of velocity 0 is a note-off. A pedal moves the part on its
     channel in its MIDI track, or, where that track has no notes on the channel, every part on that
-    channel in any track. The Score keeps the bytes of a file in which nothing had to be put right
-    but "notes left open", so that it can be written into that file (:mod:`musictx.midi.edit`).
+    channel in any track. Drums are on channel 10 and where messages of GS or XG put them. The Score
+    keeps the bytes of a file in which nothing had to be put right but "notes left open", so that it
+    can be written into that file (:mod:`musictx.midi.edit`).
 
     Put right, and counted in ``repairs`` if given: "notes left open" (ended with their track), and
     what :func:`musictx.midi.scan.scan` lists. Raises :class:`MidiError` - and nothing else - for
@@ -141,7 +140,7 @@ class FileParts(NamedTuple):
         notes["pitch"] = a[onsets]
         notes["velocity"] = b[onsets]
         notes["program"] = programs(file.events)[keyed[onsets]]
-        notes["drum"] = status[onsets] & 15 == DRUM_CHANNEL
+        notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
         notes["track"] = rank[inverse]
         return cls(notes, keyed[onsets], np.where(unended, -1, keyed[offsets]), channels, rank)
 

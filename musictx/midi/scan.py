@@ -41,6 +41,8 @@ _TEMPO, _METER, _KEY = 0x51, 0x58, 0x59
 MARK_EVENTS = 10
 #: Characters of a text that are kept.
 _LONGEST_TEXT = 100
+#: That of drums in General MIDI, from 0.
+DRUM_CHANNEL = 9
 #: Data bytes of system messages that have no place in a file but are harmless if they come.
 SYSTEM_DATA = {0xF1: 1, 0xF2: 2, 0xF3: 1}
 
@@ -68,6 +70,8 @@ class File:
     markers: list[tuple[int, int, str]] = field(default_factory=list)
     """(track, tick, text)"""
     lyrics: list[tuple[int, int, str]] = field(default_factory=list)
+    drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
+    """Channels of drums: that of General MIDI, and those that SysEx of GS or XG makes so."""
 
 
 def scan(
@@ -234,6 +238,8 @@ class _Tracks:
                         break
                     if kind >= 0:
                         self._mark(kind, tick, chunk[at - size : at])
+                    elif size:
+                        self.file.drums |= rhythm_part(chunk[at - size : at])
                     continue
                 if byte >= 0x80:
                     status = byte
@@ -303,6 +309,22 @@ class _Tracks:
         if wild:
             self.faults["bytes out of range"] += wild
         return events
+
+
+def rhythm_part(payload: bytes) -> set[int]:
+    """The channel that a SysEx message, without its status, makes one of drums: by "use for rhythm
+    part" of Roland's GS (40 1x 15) or "part mode" of Yamaha's XG (08 nn 07), if it is one.
+
+    In GS the part of channel 10 is block 0, those before it are blocks 1 to 9."""
+    if payload[:1] == b"\x41" and payload[2:5] == b"\x42\x12\x40" and len(payload) > 7:
+        block, address, mode = payload[5], payload[6], payload[7]
+        if block >> 4 == 1 and address == 0x15 and mode:
+            block &= 15
+            return {DRUM_CHANNEL if block == 0 else block - (block < 10)}
+    if payload[:1] == b"\x43" and payload[2:4] == b"\x4c\x08" and len(payload) > 6:
+        part, address, mode = payload[4], payload[5], payload[6]
+        return {part} if address == 0x07 and mode and part < 16 else set()
+    return set()
 
 
 def printable(payload: bytes) -> str:

@@ -187,3 +187,5 @@ def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None
             for inside in range(begin + 1, at + 1):
                 marks[inside] = marks[inside]._replace(ending=numbers)
             begin, stop = None, at + 1
+        elif sign.kind == "close" and at >= stop and marks[at].backward:  # it begins nowhere
+            marks[at] = marks[at]._replace(ending=(0,), opens=True)

@@ -11,7 +11,7 @@ from musictx import shipped
 from musictx.chords import is_chart
 from musictx.config import Limits
 from musictx.errors import UserError, shown
-from musictx.files import check_writable
+from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import SUFFIXES, find, not_played, read
 from musictx.notes import Score
 from musictx.options import request
@@ -37,7 +37,8 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     ``notice`` gets a line on what of MusicXML is not played as it is written.
 
     Results are named after their files and are written to the same folders, or to ``config.out``,
-    which is made if need be. A file that cannot be rendered does not stop the others. Raises
+    which is made if need be; the sound or picture alone of one file may be a file, ``out=x.wav``. A
+    file that cannot be rendered does not stop the others. Raises
     :class:`UserError` for a file that is missing, no music or without notes, for a sound font that
     is none, and for a folder that cannot be written.
     """
@@ -45,9 +46,17 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
     sources = [file for name in config.files for file in _music(Path(name).expanduser())]
     folder = None if config.out is None else Path(config.out).expanduser()
+    wanted = [f".{name}" for name in ("wav", "png") if getattr(config, name)]
+    if config.out is not None:
+        check_ending(config.out, wanted)
+    file = folder if folder is not None and has_ending(folder, wanted) else None
+    if file is not None:
+        if len(sources) > 1:
+            raise UserError(f"out={config.out}: expected a folder for {len(sources)} files")
+        wanted = [file.suffix.lower()]
     stems: dict[Path, Path] = {}
     for source in sources:
-        stem = (folder or source.parent) / source.stem
+        stem = file.with_suffix("") if file else (folder or source.parent) / source.stem
         if stems.setdefault(stem, source) != source:
             raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
     for place in {stem.parent for stem in stems}:
@@ -67,8 +76,14 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
                 score = voiced(score)
             if not len(score):
                 raise UserError(f"{source}: nothing to render, the file has no notes")
-            given = {name: getattr(config, name) for name in ("wav", "png", "soundfont", "limits")}
-            paths = render_score(score, stem, **given)
+            paths = render_score(
+                score,
+                stem,
+                wav=".wav" in wanted,
+                png=".png" in wanted,
+                soundfont=config.soundfont,
+                limits=config.limits,
+            )
         except UserError as error:
             if len(sources) == 1:
                 raise

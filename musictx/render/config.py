@@ -18,7 +18,8 @@ class RenderConfig(Options):
     png: bool = option(True, "write a picture of the notes, a piano roll")
     out: str | None = option(
         None,
-        "folder for the results; default: beside each file",
+        "folder for the results, or for one of them a file, x.wav or x.png; default: beside each "
+        "file",
         path=True,
     )
     soundfont: str | None = option(

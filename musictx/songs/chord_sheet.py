@@ -2,7 +2,8 @@
 
 Between two strokes stands a bar; several chords in it share it equally, and a dot is a share in
 which the chord before goes on. ``%`` is the bar before once more, or among chords a dot; ``N.C.``
-is no chord. ``|: C | F :|`` is played twice; ``x4`` at the end plays all of it four times.
+is no chord. ``|: C | F :|`` is played twice, ``|: C |1. F :|2. G`` with its endings; ``x4`` at the
+end plays all of it four times.
 
 A bar is the list of its shares: names of chords as markers have them, ``A:min7``, or "" for a dot.
 """

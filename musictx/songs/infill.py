@@ -61,7 +61,8 @@ class BarFiller(Filler):
         for new, chords, done in self.versions(loop.laid_out(), seed, progress, None):
             since = loop.seconds
             chords = [(at - since, name) for at, name in chords if at >= since - 1e-6]
-            yield sample(self.bundle, self.task, loop.taken(new), chords, done)
+            piece = sample(self.bundle, self.task, loop.taken(new), chords, done)
+            yield replace(piece, score=loop.ended(piece.score))
 
     def infill(self, task: Task, score: Score, given: Score, **options: Any) -> BarInfill:
         model, tokenizer = self.bundle.model, self.bundle.tokenizer

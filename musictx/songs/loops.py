@@ -79,6 +79,14 @@ class Loop:
         notes["end"] = np.minimum(notes["start"] + lengths, self.seconds)
         return notes
 
+    def ended(self, score: Score) -> Score:
+        """``score`` with a marker at the end of the loop, unless its notes reach that: so that its
+        file is as long as the loop."""
+        marker = (self.seconds, LOOP_END)
+        if score.duration > self.seconds - 1e-6 or marker in score.markers:
+            return score
+        return replace(score, markers=(*score.markers, marker))
+
     def _twice(self, score: Score, again: float) -> Score:
         """``score`` from :attr:`turned` on, once round and its first seconds ``again``."""
         columns: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from musictx.midi.document import ANY
 from musictx.midi.document import Document as MidiDocument
 from musictx.midi.edit import Unwritable, edited
 from musictx.midi.parts import free_channel, with_parts
-from musictx.midi.read import DRUM_CHANNEL
+from musictx.midi.scan import DRUM_CHANNEL
 from musictx.notes import PEDAL, Score
 from musictx.studio.change import MIXER, TEXTS, Track, clean_name
 from musictx.studio.controllers import beginning, controllers
@@ -144,7 +144,8 @@ def _one(group: _Group, what: str) -> str:
 def _score(document: Document, first: Document, opened: Score, groups: list[_Group]) -> Score:
     """The document as a Score whose file has the parts of the ``groups`` in their order. What was
     not edited has the names and texts that the opened file has."""
-    places = MidiDocument(opened.file).places
+    midi = MidiDocument(opened.file)
+    places, drums = midi.places, midi.file.drums
     old = [group for group in groups if group.part is not None]
     number = {
         track.id: n
@@ -166,8 +167,8 @@ def _score(document: Document, first: Document, opened: Score, groups: list[_Gro
         place = places[group.part]
         if name != before:
             renamed.append(place)
-        if track.drum != (place % 16 == DRUM_CHANNEL):
-            channels[place] = DRUM_CHANNEL if track.drum else free_channel(places)
+        if track.drum != (place % 16 in drums):
+            channels[place] = DRUM_CHANNEL if track.drum else free_channel(places, drums)
     pedals: Counter[tuple[float, int, int]] = Counter()
     for track in document.tracks:
         rows_of_track = (

@@ -201,7 +201,7 @@ def keys_of_the_table() -> set[str]:
 
 def test_every_key_of_the_table_has_a_command_in_the_page():
     folder = ROOT / "musictx" / "studio" / "page" / "js"
-    code = "".join(p.read_text("utf-8") for p in folder.glob("*/commands.js"))
+    code = "".join(p.read_text("utf-8") for p in folder.rglob("*.js"))
     lists = re.findall(r"\bkeys: \[([^\]]+)\]", code)
     keys = keys_of_the_table()
     assert keys

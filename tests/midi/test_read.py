@@ -10,12 +10,13 @@ from collections.abc import Iterable
 import mido
 import numpy as np
 import pretty_midi
+import pytest
 import symusic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
-from musictx.notes import Score
+from musictx.notes import NOTE, Score
 from musictx.pairing import match_note_offs
 from tests.midi.midi_bytes import END, file, raw, saved, table, tick
 from tests.strategies import scores
@@ -69,6 +70,33 @@ def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
         (0x34, 1, 7, False),
     ]
     assert table(score)[3][:2] == (tick(32), tick(48))
+
+
+@pytest.mark.parametrize(
+    ("message", "channel"),
+    [
+        ("41 10 42 12 40 1B 15 01 0F F7", 11),  # GS: part 12 for rhythm
+        ("41 10 42 12 40 11 15 02 18 F7", 0),
+        ("41 10 42 12 40 1B 15 00 10 F7", None),  # not for rhythm
+        ("41 10 42 12 40 1B 16 01 0E F7", None),  # another parameter
+        ("41 10 42 12 40", None),
+        ("43 10 4C 08 0B 07 02 F7", 11),  # XG: part mode
+        ("43 10 4C 08 0B 07 00 F7", None),
+        ("43 10 4C 08 7F 07 02 F7", None),  # no channel has this part
+    ],
+)
+def test_drums_are_where_messages_of_gs_and_xg_put_them(message: str, channel: int | None) -> None:
+    notes = "".join(f"00 9{c:X} 30 40  10 8{c:X} 30 00 " for c in range(16))
+    score = midi.read(file(f"00 F0 {(len(message) + 1) // 3:02X} {message} {notes} {END}"))
+    drums = {note["track"] for note in score.notes if note["drum"]}
+    assert drums == {9} | ({channel} - {None})
+    # More drums stay in the part, and a new part is on no channel of drums.
+    more = [(9.0, 9.5, 60, 80, 0, track in drums, track) for track in range(17)]
+    back = midi.read(
+        midi.to_bytes(score.with_notes(np.array([*score.notes.tolist(), *more], NOTE)))
+    )
+    assert {note["track"] for note in back.notes if note["drum"]} == drums
+    assert back.notes["pitch"].tolist().count(60) == 17
 
 
 def test_a_pedal_moves_the_part_on_its_channel_and_no_other() -> None:

@@ -36,6 +36,8 @@ FORMS = {
     "a first ending that is closed before its repeat": (
         [bar(forward=True), bar(ending="1", stop="1"), bar(backward=2), bar(ending="2", stop="2")],
         [0, 1, 2, 0, 3]),
+    "a first ending whose beginning is missing": (
+        [bar(forward=True), bar(stop=" ", backward=2), bar(ending="2", stop="2")], [0, 1, 0, 2]),
     "an ending that is closed before another repeat": (
         [bar(forward=True), bar(ending="1", stop="1", backward=2), bar(ending="2", stop="2"), bar(),
          bar(backward=2), bar(ending="1", stop="1"), bar()],

@@ -53,6 +53,15 @@ def test_only_what_is_wanted_is_written_where_and_with_what_it_is_wanted(song, t
     assert names(song.parent) == ["My song no. 1.mid"]
 
 
+@pytest.mark.parametrize("name", ["a.wav", "b.png"])
+def test_the_sound_or_the_picture_of_one_file_may_be_a_file(song, tmp_path, name):
+    out = tmp_path / "new" / name
+    (path,) = run(files=[str(song)], out=str(out))
+    assert names(out.parent) == [path.name] == [name]
+    with pytest.raises(UserError, match=r"^out=.*: expected a folder for 2 files"):
+        run(files=[str(song), str(song)], out=str(tmp_path / "d.wav"))
+
+
 def test_several_files_and_folders_are_all_rendered(song, tmp_path):
     midi.write(SCORE, tmp_path / "two.mid")
     midi.write(SCORE, song.with_name("three.MID"))
@@ -87,6 +96,8 @@ def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
         ({"files": "{song}", "wav": False, "png": False}, "wav=false png=false"),
         ({"files": "{song}", "wav": False, "soundfont": "{song}"}, "soundfont="),
         ({"files": "{song}", "out": "{tmp}/text.mid"}, "out="),
+        ({"files": "{song}", "out": "{tmp}/x.mp3"}, r"out=.*x\.mp3: .*\.wav or \.png"),
+        ({"files": "{song}", "out": "{tmp}/x.wav", "wav": False}, r"out=.*x\.wav: .*\.png"),
         ({"files": "{song}", "soundfont": "{tmp}/text.mid"}, "soundfont="),
         ({"files": "{song}", "soundfont": "{tmp}/x.sf2"}, "soundfont="),
     ],

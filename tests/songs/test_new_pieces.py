@@ -167,6 +167,13 @@ def test_a_gap_of_a_loop_is_filled_and_nothing_else(song, bar):
     assert notes["end"].max() <= 4 * BAR + 1e-6
 
 
+def test_the_file_is_as_long_as_the_loop_where_its_last_note_ends_before(song, tmp_path):
+    (piece,) = musictx.infill(loop_of(4), song, begin="2", end="2", loop=True, seed=2)
+    assert piece.score.duration < 4 * BAR - 0.05
+    musictx.write(piece, tmp_path / "loop.mid")
+    assert mido.MidiFile(tmp_path / "loop.mid").length == pytest.approx(4 * BAR, abs=2e-3)
+
+
 def test_an_accompaniment_is_as_long_as_the_loop(song):
     notes = loop_of(2).notes
     tune = loop_of(2).with_notes(notes[notes["track"] == 0])
@@ -175,7 +182,7 @@ def test_an_accompaniment_is_as_long_as_the_loop(song):
     assert rows(piece.score.notes[piece.score.notes["track"] == 0]) == rows(tune.notes)
     assert len(new) > 4
     assert new["end"].max() <= 2 * BAR + 1e-6
-    assert all(at < 2 * BAR for at, _ in piece.score.markers)
+    assert all(at < 2 * BAR or text == LOOP_END for at, text in piece.score.markers)
 
 
 def test_what_cannot_loop_is_refused(song):
