@@ -178,11 +178,13 @@ export class Lane {
         if (order(note) !== now) continue;
         const velocity = this.#drawn.get(note.id) ?? note.velocity;
         const x = Math.round(view.x(note.start));
+        if (x < -3) continue;
         const y = Math.round(heightOf(velocity));
         pixels.ink(now === 2 ? colours.ink : ramps.get(note.track)[level(velocity)], now ? 1 : 0.3);
-        if (y < tops[x]) {
-          pixels.fillRect(x, y, 2, tops[x] - y);
-          tops[x] = y;
+        const column = Math.max(x, 0); // to ask an array for what stands before it takes ten times as long
+        if (y < tops[column]) {
+          pixels.fillRect(x, y, 2, tops[column] - y);
+          tops[column] = y;
         }
         pixels.fillRect(x - 2, y - 2, 5, 4);
       }
