@@ -127,7 +127,7 @@ class Spelling(NamedTuple):
 
     @property
     def bass_note(self) -> tuple[str, int]:
-        """The letter of its bass, and semitones up."""
+        """The letter of the bass note, and its alteration in semitones: 1 is a sharp."""
         steps, raised = self.bass or (0, 0)
         root = _STEPS.index(self.step)
         step = (root + steps) % 7
@@ -146,8 +146,8 @@ def _signs(alter: int) -> str:
 
 
 def interval(root: tuple[str, int], bass: tuple[str, int]) -> tuple[int, int]:
-    """The bass of a :class:`Spelling`, as a degree of the major scale on its root, by the letters
-    of both, and semitones up."""
+    """``bass`` of a :class:`Spelling`: steps above the root, and by how many semitones that degree
+    of the root's major scale is raised. Arguments are (letter, alteration in semitones)."""
     low, high = _STEPS.index(root[0]), _STEPS.index(bass[0])
     steps = (high - low) % 7
     up = _SEMITONES[high] + bass[1] - _SEMITONES[low] - root[1] - _SEMITONES[steps]

@@ -101,8 +101,8 @@ def has_ending(out: str | Path, endings: Collection[str]) -> bool:
 
 
 def check_ending(out: str, endings: Sequence[str], more: str = "") -> None:
-    """Refuse the name of a file with another ending than those that a command writes: it would
-    become a folder. ``more`` ends the sentence."""
+    """``UserError`` if ``out`` is the name of a file with an ending that the command cannot write;
+    it would become the name of a folder. ``more`` ends the error message."""
     folder = has_ending(out, endings) or Path(out).is_dir() or out.endswith(("/", os.sep))
     if not folder and FILE_ENDING.fullmatch(Path(out).suffix):
         raise UserError(

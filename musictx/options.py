@@ -159,22 +159,22 @@ def unknown_option(command: str, name: str, more: Collection[str] = ()) -> str:
 
 
 def _of_meaning(command: str, name: str) -> list[str]:
-    """The options that a word of ``name`` names, such as key for ``key_signature``, or else those
-    whose help has most of its words, such as meter for ``time_signature``; those with a dot only
-    where no other has any."""
+    """The options that have a word of ``name`` as their name, such as key for ``key_signature``, or
+    else those whose help has most of its words, such as meter for ``time_signature``; options with
+    a dot only if no other matches."""
     fields = {checks.cli_name(o, field): field for o, field in options_of(command).items()}
     typed = name.lower().replace("-", "_").split("_")
     named = [option for option in fields if option.rpartition(".")[2] in typed]
-    found: dict[str, int] = {}
+    stems = [word.removesuffix("s") for word in typed if len(word) > 2]
+    counts: dict[str, int] = {}  # option -> words of ``name`` in its help
     for option, field in fields.items():
         words = re.findall("[a-z]+", field.metadata["help"].lower())
-        parts = [part.removesuffix("s") for part in typed if len(part) > 2]
-        found[option] = sum(any(word.startswith(part) for word in words) for part in parts)
-    found.pop("limits", None)
-    for options in ([o for o in found if "." not in o], [o for o in found if "." in o]):
-        most = max(map(found.__getitem__, options), default=0)
+        counts[option] = sum(any(word.startswith(stem) for word in words) for stem in stems)
+    counts.pop("limits", None)
+    for options in ([o for o in counts if "." not in o], [o for o in counts if "." in o]):
+        most = max(map(counts.__getitem__, options), default=0)
         if most and not named:
-            return [option for option in options if found[option] == most]
+            return [option for option in options if counts[option] == most]
     return named
 
 
@@ -288,12 +288,8 @@ def check_path(name: str, field: dataclasses.Field, value: str) -> None:
     exists = os.path.exists(os.path.expanduser(value))
     if exists or value in included or (kind == "models" and value.startswith("hf:")):
         return
-    more = (
-        f", and none of the {kind} that come with musictx ({', '.join(included)})"
-        if included
-        else ""
-    )
-    raise ConfigError(f"{name}={shown(value)}: no such file or folder{more}")
+    more = f", and none of the {kind} that come with musictx ({', '.join(included)})"
+    raise ConfigError(f"{name}={shown(value)}: no such file or folder{more if included else ''}")
 
 
 def within(name: str, options: Collection[str]) -> bool:
@@ -369,17 +365,16 @@ def _flow(name: str, value: Any) -> Any:
     Any other value is returned as it is."""
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return value
-    import yaml
-
     text = re.sub(r":(?=\S)", ": ", value) if value[0] == "{" else value
-    return _yaml(name, text, yaml.BaseLoader)
+    return _yaml(name, text, as_text=True)
 
 
-def _yaml(name: str, text: str, loader: Any = None) -> Any:
+def _yaml(name: str, text: str, as_text: bool = False) -> Any:
     import yaml
 
+    loader = yaml.BaseLoader if as_text else yaml.SafeLoader
     try:
-        return yaml.load(text, Loader=loader or yaml.SafeLoader)
+        return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"{name}={shown(text)}: expected a value of YAML") from None
 

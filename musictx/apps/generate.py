@@ -189,8 +189,8 @@ def _music(name: str, limits: Limits, repeats: bool, notice: Notice) -> Score:
 
 
 def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, notice: Notice) -> None:
-    """What the user should know about a file that is continued, ``score``, and the part of it that
-    the model reads, ``primer``; ``free``: the new music does not keep to beats."""
+    """Notices about ``score``, the file that is continued, and ``primer``, the part of it that the
+    model reads. ``free``: the new music does not keep to beats."""
     if not free:
         notice_of_beats(primer, notice)
     elif timeline.on_grid(score):

@@ -71,8 +71,8 @@ def melody_program(bundle: Bundle) -> int | None:
 
 
 def tune_of(score: Score) -> int | None:
-    """The track of the tune: the one called melody, or else the highest of those with
-    :data:`FEWEST_NOTES` or more, of all if there are none."""
+    """The track of the tune: the one called melody, or else the highest of the tracks with at least
+    :data:`FEWEST_NOTES` notes; if no track has as many, the highest of all."""
     notes = score.notes[~score.notes["drum"]]
     every, count = np.unique(notes["track"], return_counts=True)
     tracks = (every[count >= FEWEST_NOTES] if (count >= FEWEST_NOTES).any() else every).tolist()

@@ -114,9 +114,9 @@ def notice_of_beats(score: Score, notice: Notice) -> None:
 def choose(
     model: ModelFolder, tokenizer: str | None, notice: Notice = say, on_beats: bool = False
 ) -> Path:
-    """The folder that ``model`` names, or else the one that :func:`.shipped.find_latest` chooses
-    for the command, which may need a ``tokenizer``, and for music ``on_beats`` or not; ``notice``
-    is called with the choice."""
+    """The model folder that ``model`` names, or else the one that :func:`.shipped.find_latest`
+    chooses. A command may need a certain ``tokenizer``; ``on_beats``: the music lies on beats.
+    ``notice`` is called with the choice."""
     where = chosen(model.path, tokenizer, on_beats=on_beats)
     if model.path is not None:
         return where

@@ -10,12 +10,13 @@ auto        the fastest that can do the job and is at hand on this machine: with
 
 Optional components (:mod:`musictx.registry`) add modules like those here: each has
 ``supports(job)``, the sentence why it cannot compute a :class:`~musictx.attention.setting.Job` or
-``None``, and ``attend(q, k, v, terms, setting)``. They are imported with this package, so they
-import from its modules, such as ``musictx.attention.terms``, and not from itself. Auto takes one
-only where its ``runs(device, dtype, size, labels)`` says that it works on this machine.
+``None``, and ``attend(q, k, v, terms, setting)``. These modules are imported while this package is
+imported, so they must import from ``musictx.attention.terms`` and its other modules, not from
+``musictx.attention``. ``auto`` chooses a module only if ``runs(device, dtype, size, labels)`` of it
+is true: it works on this machine.
 
-A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it for
-auto and for the optional ones.
+A single query over earlier keys, as in generation, needs no skew: speed/decode.py computes it where
+``auto`` or an optional implementation is requested.
 """
 
 from __future__ import annotations
@@ -160,11 +161,11 @@ def _choice(implementation: str, job: Job, exported: bool) -> tuple[str, str | N
 
 
 def _has_tangents(*tensors: Tensor) -> bool:
-    """Whether one of them carries a derivative in forward mode, or ``torch.func`` is at work, with
-    derivatives of derivatives and of each of a batch (``hessian``, ``vmap`` of ``grad``)."""
+    """Whether forward-mode differentiation is active for one of ``tensors``, or a transform of
+    ``torch.func`` (such as ``hessian``, or ``vmap`` of ``grad``) is running."""
     if not torch.compiler.is_compiling() and _functorch.peek_interpreter_stack() is not None:
         return True
-    if forward_ad._current_level < 0:  # outside of any: the usual case, at no cost
+    if forward_ad._current_level < 0:  # no forward mode anywhere: the usual case, at no cost
         return False
     return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 

@@ -6,10 +6,9 @@ in exactly four parts, the soprano first; works with obbligato instruments have 
 come twice under different names, note for note or nearly, sometimes in another key, and are kept
 once: a piece must not be trained on under one name and validated on under the other.
 
-The JSON file has splits, pieces, sixteenths and four pitches, ``{"train": [piece, ...], "valid":
-[...], "test": [...]}`` (Boulanger-Lewandowski et al. 2012, on the sixteenth grid,
-"Jsb16thSeparated"); a piece is a list of steps, a step the MIDI pitches of soprano, alto, tenor and
-bass, -1 where a voice is silent. The file may hold some of the splits.
+The JSON file is ``{"train": [piece, ...], "valid": [...], "test": [...]}`` (Boulanger-Lewandowski
+et al. 2012, "Jsb16thSeparated"), of which splits may be missing. A piece is a list of sixteenths,
+each of them a list of the MIDI pitches of soprano, alto, tenor and bass, -1 for a silent voice.
 """
 
 from __future__ import annotations
@@ -161,7 +160,8 @@ SPLITS = {"train": "train", "valid": "validation", "validation": "validation", "
 
 
 class Published:
-    """The file at ``path`` as a :class:`musictx.data.corpora.Corpus`: its split, every piece."""
+    """The file at ``path`` as a :class:`musictx.data.corpora.Corpus`: every piece, with the splits
+    of the file."""
 
     label = "jsb"
     published = True
@@ -188,8 +188,8 @@ class Published:
     def read(
         grid: Grid, tokenizer: Tokenizer, repairs: Counter[str], limits: Limits
     ) -> tuple[Score, np.ndarray | None]:
-        """A :data:`musictx.data.corpora.Reader`: for the chorale tokenizer step for step as
-        published, silence at the ends included."""
+        """A :data:`musictx.data.corpora.Reader`. The chorale tokenizer encodes every step of the
+        file, also the silence at the beginning and end."""
         ids = tokenizer.encode_grid(grid) if isinstance(tokenizer, ChoraleTokenizer) else None
         return write(grid), ids
 
@@ -197,7 +197,7 @@ class Published:
 def published(path: str | None) -> list[tuple[str, str, Grid]]:
     """(name, split, Grid) of every piece, in the order of the file; names are ``valid/007``.
 
-    Raises ``UserError`` naming ``corpus.path`` and the place in the file that is not as it should.
+    Raises ``UserError`` with ``corpus.path`` and the place in the file that is wrong.
     """
     if not path:
         raise UserError("corpus.path is missing: give the JSON file of the chorales, corpus.path=F")

@@ -96,8 +96,8 @@ class _Outcome:
 
 @contextmanager
 def _reported() -> Iterator[_Outcome]:
-    """Within it a mistake of the user's, Ctrl-C and the end of a process end the command; the
-    outcome then has its exit status. Mistakes are printed."""
+    """Catches what ends a command early: a ``UserError``, which is printed, Ctrl-C, and
+    ``SystemExit``. The outcome has the exit status."""
     outcome = _Outcome()
     try:
         yield outcome

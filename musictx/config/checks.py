@@ -1,5 +1,5 @@
-"""Options of a command: the default with its help, the check of all values, all options of a
-dataclass.
+"""Options of a command: how they are declared (:func:`option`), and the base class of their
+dataclasses, which checks their values (:class:`Options`).
 
 A check that fails raises :class:`ConfigError` with the option's dotted name, what came and what
 would be right.
@@ -42,10 +42,10 @@ def option(
     default of several values that are one option (:class:`~musictx.config.Limits`) is their class.
 
     ``low`` and ``high`` are inclusive bounds of its values, ``above`` and ``below`` exclusive ones;
-    ``choices`` are all values it may have. :class:`Options` checks values by these, and each
-    element of a list or dict. A ``level`` is a number or word of
-    :data:`musictx.config.levels.LEVELS`. A ``pattern`` is a regular expression that the whole text
-    matches, and what it allows in words.
+    ``choices`` are all values it may have. ``level`` is the name of a control in
+    :data:`musictx.config.levels.LEVELS`, whose value is a number or a word. ``pattern`` is a
+    regular expression that the whole text matches, and a description of it for the error message.
+    :class:`Options` checks all of these; of a list or dict, each element.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there; "examples" and "models" those that must be there or come with musictx.
@@ -111,18 +111,18 @@ def _fits(path: str) -> bool:
     return True
 
 
-#: The smallest value, an excluded one below all, the largest, an excluded one above all.
+#: ``low``, ``above``, ``high`` and ``below`` of :func:`option`.
 Bounds = tuple[float | None, float | None, float | None, float | None]
 
 
 class Options:
-    """The base class of all dataclasses of options: it checks each option of a new object, named
-    ``prefix.option`` in errors, by its choices, pattern and bounds, and names of files by the rules
-    of the system. None passes where the type allows it.
+    """The base class of all dataclasses of options. A new object checks each of its options by
+    choices, pattern and bounds, and names of files by the rules of the system; ``None`` is accepted
+    where the type allows it. Errors (:class:`ConfigError`) name the option ``prefix.option``.
 
     An option with bounds must be a number (not NaN, of an absolute value of at most :data:`MOST`),
-    or a list or dict of numbers, by its type. A level becomes a number: a word that of
-    :data:`LEVELS`, "any" 0.0, which is not specified. Raises :class:`ConfigError`.
+    or a list or dict of numbers, by its type. The value of a level becomes a number: a word is
+    replaced by its number in :data:`LEVELS`, "any" by 0.0, which means not specified.
     """
 
     prefix: ClassVar[str] = ""
@@ -178,9 +178,9 @@ def _is_inside(value: Any, kind: str, bounds: Bounds) -> bool:
     )
 
 
-def _expected(kind: str, bounds: Bounds, came: object) -> str:
-    """The bounds of an option of the type ``kind`` in words, in answer to what ``came``."""
-    if isinstance(came, int | float) and came > MOST and bounds[2:] == (None, None):
+def _expected(kind: str, bounds: Bounds, value: object) -> str:
+    """The bounds of an option of the type ``kind`` in words, for an error about ``value``."""
+    if isinstance(value, int | float) and value > MOST and bounds[2:] == (None, None):
         return f"a number of at most {MOST:,}"
     low, above, high, below = (None if b is None else f"{b:,.10g}".replace(",", "") for b in bounds)
     what = "number" if "float" in kind else "whole number"

@@ -60,7 +60,7 @@ class Corpus(Protocol):
     """Pieces of music under one name.
 
     label      the corpus in a word, for reports and the default folder
-    published  every piece is in the split of its item and none is taken for another's duplicate
+    published  every piece is in the split of its item, and duplicates are kept
     needs_path whether ``corpus.path`` is required; default no
     several    whether it may be a list of paths; default no
     """
@@ -86,13 +86,13 @@ class Corpus(Protocol):
 def find(config: CorpusConfig) -> Corpus:
     """The corpus that ``config.name`` and ``config.path`` name.
 
-    Raises ``ConfigError`` for a name that leads nowhere, and ``UserError`` where the corpus is not.
+    Raises ``ConfigError`` for an unknown name, and ``UserError`` if the corpus is not there.
     """
     kind = _kind(config.name)
     if isinstance(config.path, list) and not getattr(kind, "several", False):
         raise UserError(f"corpus.path={shown(config.path)}: expected one; corpus={config.name}")
-    made: Corpus = kind(config.path)
-    return made
+    corpus: Corpus = kind(config.path)
+    return corpus
 
 
 def needs_path(name: str) -> bool:
@@ -257,7 +257,7 @@ def official(root: Path) -> dict[str, str]:
 
 
 def _rows(table: File) -> list[tuple[str, str]]:
-    """(name relative to the corpus, split) of each row of a split table; none if it is no such."""
+    """(name relative to the corpus, split) of each row; empty if ``table`` is not a split table."""
     folder = PurePosixPath(table.name).parent
     try:
         with open(table.path, encoding="utf-8-sig", errors="replace", newline="") as file:

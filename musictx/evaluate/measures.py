@@ -30,11 +30,12 @@ from musictx.grid import grid_of
 from musictx.keys import scale_consistency
 from musictx.notes import Score, pitched
 
-#: A pattern is stuck only after so many turns: trills and accompaniments repeat a few times.
+#: Music is stuck only if a pattern is repeated so often: trills and accompaniments repeat less.
 TURNS = 4
-#: A run of so many melodic intervals returns if it comes again after more than so many seconds.
+#: Intervals of a melodic run; a run returns if it is repeated after more than so many seconds.
 RUN_INTERVALS, RETURN_SECONDS = 8, 8.0
-#: A tower is of so many notes of one part or more, struck within so many seconds.
+#: A tower is a chord of at least so many notes of one part; notes that are so many seconds apart
+#: or less belong to one chord.
 TOWER_NOTES, TOWER_SECONDS = 6, 0.02
 #: A silence longer than this is dead air, a pattern repeated for longer is stuck, seconds.
 DEAD_AIR_SECONDS, STUCK_SECONDS = 5.0, 5.0
@@ -68,7 +69,8 @@ def polyphony(score: Score) -> float:
 
 
 def sounding(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Begins and ends of the stretches in which something sounds, in order and apart, seconds."""
+    """Where the stretches in which something sounds begin and where they end, seconds, in order;
+    they do not overlap."""
     notes = pitched(score)
     if not len(notes):
         return np.empty(0), np.empty(0)
@@ -117,7 +119,7 @@ def returning_runs(score: Score) -> float:
     for run, start in zip(runs, top["start"].tolist()):
         times.setdefault(run, []).append(start)
     return _share_in_runs(
-        any(run)  # a pitch repeated nine times returns to nothing
+        any(run)  # a repeated pitch is no melody
         and max(start - times[run][0], times[run][-1] - start) > RETURN_SECONDS
         for run, start in zip(runs, top["start"].tolist())
     )
@@ -135,14 +137,14 @@ def shared_runs(score: Score, others: Sequence[Score]) -> float:
 
 
 def _share_in_runs(counts: Iterable[bool]) -> float:
-    """The share of notes that lie in a run that counts, of the run that begins with each note but
-    the last :data:`RUN_INTERVALS`."""
+    """The share of notes that lie in a run that counts. ``counts`` has a value for each run, in the
+    order of the notes with which they begin; none begins with the last :data:`RUN_INTERVALS`."""
     counted = np.array(list(counts))
     return float(np.convolve(counted, np.ones(RUN_INTERVALS + 1)).astype(bool).mean())
 
 
 def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
-    """Every run of intervals of a line, from each note on."""
+    """The run of :data:`RUN_INTERVALS` intervals that begins with each note of a line."""
     intervals = np.diff(pitches.astype(int)).tolist()
     return [
         tuple(intervals[i : i + RUN_INTERVALS]) for i in range(len(intervals) - RUN_INTERVALS + 1)
@@ -150,8 +152,8 @@ def _runs(pitches: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def towers(score: Score) -> int:
-    """How often :data:`TOWER_NOTES` notes of one program or more are struck at once, drums left
-    out: within :data:`TOWER_SECONDS` of the one before."""
+    """How often at least :data:`TOWER_NOTES` notes of one program are struck at once, each within
+    :data:`TOWER_SECONDS` of the one before, drums left out."""
     count = 0
     notes = pitched(score)
     for program in np.unique(notes["program"]):

@@ -18,7 +18,8 @@ _OF_FIRST = {bytes([0xFF, kind]) for kind in (0x51, 0x54, 0x58, 0x59)}
 
 
 def free_channel(places: Collection[int], drums: Collection[int]) -> int:
-    """The first of the channels but those of ``drums`` that have the fewest parts."""
+    """The channel with the fewest parts, the first one of several; channels of ``drums`` do not
+    count."""
     used = Counter(place % 16 for place in places)
     return min((c for c in range(16) if c not in drums), key=lambda channel: used[channel])
 

@@ -71,7 +71,7 @@ class File:
     """(track, tick, text)"""
     lyrics: list[tuple[int, int, str]] = field(default_factory=list)
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
-    """Channels of drums: that of General MIDI, and those that SysEx of GS or XG makes so."""
+    """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
 
 
 def scan(
@@ -312,8 +312,9 @@ class _Tracks:
 
 
 def rhythm_part(payload: bytes) -> set[int]:
-    """The channel that a SysEx message, without its status, makes one of drums: by "use for rhythm
-    part" of Roland's GS (40 1x 15) or "part mode" of Yamaha's XG (08 nn 07), if it is one.
+    """The channel that a SysEx message (without its status byte) turns into a channel of drums, by
+    "use for rhythm part" of Roland's GS (40 1x 15) or "part mode" of Yamaha's XG (08 nn 07); empty
+    for any other message.
 
     In GS the part of channel 10 is block 0, those before it are blocks 1 to 9."""
     if payload[:1] == b"\x41" and payload[2:5] == b"\x42\x12\x40" and len(payload) > 7:

@@ -62,8 +62,8 @@ def name_of(element: ET.Element, remarks: Counter[str]) -> str:
 
 
 def heads_of_chords(root: ET.Element) -> frozenset[str]:
-    """The note heads of a document that stand for its chord symbols, to be played ad libitum:
-    slashes, and the diamonds under the symbols of iReal Pro."""
+    """The shapes of note heads that are placeholders below chord symbols and not to be played:
+    slashes, and diamonds in files of iReal Pro."""
     if next(root.iter("harmony"), None) is None:
         return frozenset()
     programs = root.iterfind("identification/encoding/software")
@@ -72,7 +72,7 @@ def heads_of_chords(root: ET.Element) -> frozenset[str]:
 
 
 def _note(element: ET.Element, name: str) -> tuple[str, int] | None:
-    """(letter, semitones up) of a root or a bass."""
+    """(letter, alteration in semitones) of a root or a bass."""
     step = (element.findtext(f"{name}/{name}-step") or "").strip()
     if not re.fullmatch("[A-G]", step):
         return None

@@ -55,23 +55,22 @@ def graces(count: int) -> list[tuple[Fraction, Fraction]]:
 
 
 def tied(heads: list[NoteHead]) -> list[NoteHead]:
-    """Note heads, in the order in which they are played, joined by ties into one sounding note
-    each.
+    """``heads``, in the order in which they are played, with tied note heads joined into one.
 
-    A tie is followed by pitch and moment, not by voice: notation programs let ties cross voices.
-    One that only begins ends in the next note head of its pitch, if that stands where the first one
-    ends and no other tie does: so do those of programs that leave out the end, and those that lead
-    to a second ending.
+    A tie is followed by pitch and time, not by voice: notation programs let ties cross voices. A
+    tie may have a beginning and no end: some programs leave the end out, and so does a tie into a
+    second ending. It is then joined to the note head of its pitch that begins where the tied one
+    ends.
     """
-    begun = Counter((head.pitch, head.end) for head in heads if head.tie_out)
-    begun.subtract((head.pitch, head.start) for head in heads if head.tie_in)
+    open_ties = Counter((head.pitch, head.end) for head in heads if head.tie_out)
+    open_ties.subtract((head.pitch, head.start) for head in heads if head.tie_in)
     sounding: list[NoteHead] = []
     waiting: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for head in sorted(heads, key=lambda head: head.start):
         place = head.pitch, head.start
         tie_in = head.tie_in
-        if not tie_in and head.grace is None and begun[place] > 0:
-            begun[place] -= 1
+        if not tie_in and head.grace is None and open_ties[place] > 0:
+            open_ties[place] -= 1
             tie_in = True
         held = waiting[place] if tie_in else []
         if held:

@@ -1,5 +1,5 @@
-"""Instruments of MusicXML -> General MIDI. Drums whose key is not given are found by their names,
-else by their usual places on the staff of a drum set."""
+"""Instruments of MusicXML -> General MIDI. Drums without a key in the file are recognised by their
+names, or else by their usual places on the staff of a drum set."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SNARE = 38
 
 
 class Instrument(NamedTuple):
-    """What ``<midi-instrument>`` says: General MIDI program, and the drum key, -1 on channel 10
-    where it gives none; and the names of the instrument and of its part."""
+    """The General MIDI program of a ``<midi-instrument>``, its drum key (-1 for drums without one,
+    ``None`` for other instruments), and the names of the instrument and of its part."""
 
     program: int = 0
     drum_pitch: int | None = None
@@ -44,7 +44,7 @@ class Instrument(NamedTuple):
 
 
 def read_instruments(root: ET.Element) -> dict[str, dict[str, Instrument]]:
-    """part id -> instrument id -> what sounds; the key "" is the part's first instrument."""
+    """part id -> instrument id -> instrument; the id "" is the part's first instrument."""
     table: dict[str, dict[str, Instrument]] = {}
     for part in root.iterfind("part-list/score-part"):
         named: dict[str, Instrument] = {}
@@ -72,8 +72,8 @@ def program_of(midi: ET.Element) -> int:
 
 
 def drum_key(names: tuple[str, ...], place: str, head: str) -> int:
-    """The General MIDI key of a drum: by the first of ``names`` that tells it, else by its place on
-    the staff, such as "C5", and the shape of its note head, else a snare drum."""
+    """The General MIDI key of a drum: by the first of ``names`` that is of a drum, else by its
+    place on the staff, such as "C5", and the shape of its note head, else a snare drum."""
     for name in names:
         for words, key in _NAMES:
             if words.search(name.lower()):

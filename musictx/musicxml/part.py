@@ -35,9 +35,9 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
 class Length(NamedTuple):
-    """Ticks from the beginning of a measure to the end of all that is in it, and of its notes;
-    ``rest`` to the end of an empty measure, and of a bar's rest in a pick-up, which are as short as
-    the other parts."""
+    """Ticks from the beginning of a measure to the end of all that is in it (``whole``) and of its
+    last note (``notes``); ``rest``: to the end of an empty measure or of a whole bar's rest in a
+    pick-up, which become as short as the measure in other parts."""
 
     whole: int
     notes: int
@@ -182,7 +182,7 @@ class XmlPart:
             position = max(0, position)  # a <backup> too far stops at the beginning of the measure
             length = max(length, position)
         self._graces_at_end()
-        if not (length or pickup):  # nothing stands in it but chord symbols, for example
+        if not (length or pickup):  # a measure with nothing but chord symbols, for example
             rest = max(rest, self._bar())
         return Length(length, notes, rest)
 

@@ -169,8 +169,8 @@ def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
 
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:
     """Enter the numbers of endings in the marks of their sections. An ending lasts until it is
-    closed or a repeat goes back; one that is never closed lasts for one section. One that is closed
-    too early, before the repeat after which the next one begins, lasts until that repeat."""
+    closed or a repeat goes back; if neither happens, for one section. If it is closed before the
+    repeat that precedes the next ending, it lasts until that repeat."""
     begin: int | None = None
     stop = 0  # the section after the latest ending
     numbers: tuple[int, ...] = (0,)
@@ -187,5 +187,5 @@ def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None
             for inside in range(begin + 1, at + 1):
                 marks[inside] = marks[inside]._replace(ending=numbers)
             begin, stop = None, at + 1
-        elif sign.kind == "close" and at >= stop and marks[at].backward:  # it begins nowhere
+        elif sign.kind == "close" and at >= stop and marks[at].backward:  # it has no beginning
             marks[at] = marks[at]._replace(ending=(0,), opens=True)

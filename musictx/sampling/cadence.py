@@ -30,7 +30,7 @@ from musictx.tokens.vocab import EOS, SPECIALS
 
 #: Semitones above the keynote of the tones of the last chord.
 TRIADS = {"major": (0, 4, 7), "minor": (0, 3, 7)}
-#: It has so many notes, and no fewer where the model would agree; at most twice as many.
+#: The last chord is favoured until it has so many notes; it has at most twice as many.
 CHORD_NOTES = len(TRIADS["major"])
 #: The share of the ending after which all notes end.
 RELEASED_FROM = (1 + SILENT_FROM) / 2
@@ -42,11 +42,11 @@ def closing(length: float) -> float:
 
 
 class CadencePlanner:
-    """A penalty of one row; it is to come before most others.
+    """A penalty of one row, to be placed before most others.
 
-    begins  the seconds of its tokens at which it begins to close
-    until   those at which it has ended
-    key     keynote and mode; ``None`` = as the piece has it so far
+    begins  where the piece begins to close, in seconds of its tokens
+    until   where it has ended, in the same seconds
+    key     keynote and mode; ``None`` = estimated from the piece so far
     low     the lowest pitch that may be struck, ``None`` = any
     """
 
@@ -85,7 +85,7 @@ class CadencePlanner:
         return nats
 
     def _weigh(self, nats: np.ndarray, state: GrammarState, part: float) -> None:
-        """Add up what each id costs where so large a part of the ending has passed."""
+        """Add to ``nats`` the cost of each id; ``part`` is the share of the ending that is over."""
         since = self.begins + CHORD_FROM * self.length
         struck = [(at, pitch) for at, pitch in state.sounding.recent() if at >= since]
         chord = {pitch for _, pitch in struck}  # the last one, if it has begun
@@ -97,7 +97,7 @@ class CadencePlanner:
             if len(chord) < CHORD_NOTES:
                 nats[joining] -= CHORD_NATS
             nats[self._waits_to(1.0, state) | of_chord] = np.inf
-            if older:  # it is let go soon
+            if older:  # these notes are released soon
                 nats[self.waits > 2 * CHORD_SECONDS] = np.inf
         elif chord or part >= SILENT_FROM:
             self._fall_silent(nats, state, bool(older) or part >= RELEASED_FROM)
@@ -113,14 +113,14 @@ class CadencePlanner:
                 nats[self.strikes] += STRIKE_NATS * part / CHORD_FROM
 
     def _waits_to(self, part: float, state: GrammarState) -> np.ndarray:
-        """(V,) bool: ids by which time comes to that part of the ending, or beyond."""
+        """(V,) bool: ids that wait until ``part`` of the ending is over, or longer."""
         at = state.seconds + self.waits
         return (self.waits > 0) & (at >= self.begins + part * self.length - 1e-6)
 
     def _call_chord(self, nats: np.ndarray) -> None:
         strike = self.events.strike
         nats[self.strikes] -= CHORD_NATS
-        nats[self.events.release >= 0] -= CHORD_NATS  # what was there before makes room
+        nats[self.events.release >= 0] -= CHORD_NATS  # earlier notes are released for it
         if self.key is not None:
             low = (strike >= self.bass) & (strike < self.bass + 24)
             nats[(strike >= 0) & ~(low & (strike % 12 == self.key[0]))] = np.inf
@@ -136,8 +136,8 @@ class CadencePlanner:
         return joins | (self.events.lead & joins.any())
 
     def _fall_silent(self, nats: np.ndarray, state: GrammarState, released: bool) -> None:
-        """Nothing is struck, and nothing is held once all notes are to be ``released``; where
-        nothing sounds, the piece ends."""
+        """Forbid strikes; once nothing sounds, the piece ends. ``released``: it is time to release
+        all notes, so none may be held longer."""
         sounding, waits = state.sounding, self.waits > 0
         nats[self.strikes] = np.inf
         if not len(sounding):
@@ -148,6 +148,7 @@ class CadencePlanner:
         nats[np.isin(self.events.program, others)] = 0.0
         nats[self._waits_to(1.0, state)] = np.inf
         if not sounding.struck:
-            # The chord is held: only waits that can be followed by another, or that are enough.
+            # The chord is held: only waits of the longest kind, which another wait may follow, or
+            # waits until the notes are released.
             longest = (self.events.wait < 1) & ~self._waits_to(RELEASED_FROM, state)
             nats[waits & (longest | released)] = np.inf

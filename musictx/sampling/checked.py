@@ -41,16 +41,16 @@ def constraints(given: Sequence[Penalty]) -> list[Penalty]:
 
 
 def _checked(name: str, given: Sequence[Any], expected: Callable[..., str | None]) -> list[Any]:
-    """``given``; ``expected`` says of a result and its arguments what would be right, ``None`` if
-    it is right."""
+    """The functions ``given``, each of which raises ``UserError`` for a wrong result. ``expected``
+    takes a result and the arguments, and returns ``None`` or a description of a right result."""
 
     def checked(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             result = function(*arguments)
-            if right := expected(result, *arguments):
+            if description := expected(result, *arguments):
                 shape = getattr(result, "shape", None)
                 kind = type(result).__name__ if shape is None else f"shape {tuple(shape)}"
-                raise UserError(f"{name}[{number}]: expected {right}, not {kind}")
+                raise UserError(f"{name}[{number}]: expected {description}, not {kind}")
             return result
 
         return call

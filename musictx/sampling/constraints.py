@@ -51,8 +51,8 @@ class GrammarConstraint(Constraint):
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after a new note
-    until     of each row, what gives the seconds from the start of the piece at which it is done;
-              by default never
+    until     for each row a function that returns the time at which the row is done, in seconds
+              from the start of the piece, or ``None`` for never; by default never
 
     Where the grammar leaves nothing but ``eos``, it is allowed in spite of ``may_end``.
     A row that is done or has drawn ``eos`` allows ``pad`` only.

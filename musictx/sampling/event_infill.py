@@ -1,11 +1,10 @@
 """Given notes around new ones, among strikes and releases: see :mod:`.infill` and
 :mod:`.infill_constraint`.
 
-The model reads given notes in the layout of ``tokens/layout.py``: what comes, as K; what was, as
+The model reads given notes in the layout of ``tokens/layout.py``: those ahead as K, those before as
 the stream up to ``here``. Given events are written at their steps, with their program and velocity:
-releases at once, strikes before time goes on. The model may draw any velocity before a given
-strike: it does not know the right one, and the velocity that it draws there must not begin a new
-note.
+releases first, strikes before the next shift of time. Before a given strike the model may draw any
+velocity, since it cannot predict the right one; that velocity does not begin a new note.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
 
-#: Kinds of ids that stand for nothing but what follows.
+#: Kinds of ids that only describe the event after them.
 LEADS = ("program", "velocity")
 
 
@@ -43,8 +42,8 @@ class EventRow(GivenRow):
              order, their steps counted on the clock of ``state``
     past     the events that are written already
     held     (program, pitch) of the notes among them that the model may end
-    until    the row is done at this step at the latest; where there is an ``end`` of new notes,
-             when that has come and they have ended
+    until    the row is done at this step at the latest; if ``new`` has an ``end``, as soon as this
+             end is reached and no new note sounds
     """
 
     state: PerformanceState
@@ -99,7 +98,7 @@ class EventRow(GivenRow):
         return self.table.id(ev.KINDS[what], int(event["pitch"]))
 
     def _leads_to(self, event: np.ndarray) -> bool:
-        """Whether the last id, a program or a velocity, is one that ``event`` needs."""
+        """Whether the last id, a program or a velocity, is that of ``event``."""
         drum = event["what"] == ev.DRUM
         if self._last == "program":
             return not drum and bool(event["program"] == self._program)
@@ -161,17 +160,17 @@ class EventRow(GivenRow):
             mask[shifts.start + gap : shifts.stop] = False
 
     def _restrict_new(self, mask: np.ndarray, now: np.ndarray) -> None:
-        """Strikes of new notes where they may be, releases of new notes alone."""
+        """Allow strikes only of pitches that new notes may have, and releases only of new notes."""
         ids, sounding = self.new.ids, self.state.sounding
         tones = self._tones(sounding.program, now)
         mask[ids["note_on"]] &= tones[self.new.values("note_on")]
-        if self._has_programs:  # where no pitch may be struck there is something to end, or nothing
+        if self._has_programs:  # a full program may be chosen only to release a note
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
             ends = set() if sounding.struck else {key[0] for key, n in self.held.items() if n}
             full = [p for p in busy - ends if not self._tones(p, now).any()]
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
-            mask[ids["velocity"]] = False  # there is nothing that it could be for
+            mask[ids["velocity"]] = False  # no event could follow it
         for pitch in sounding.here():
             if not self.held[sounding.program, pitch]:
                 mask[self.table.id("note_off", pitch)] = False
@@ -189,7 +188,7 @@ class EventRow(GivenRow):
         return tones
 
     def _only_end(self, mask: np.ndarray) -> None:
-        """Nothing new but the ends of new notes."""
+        """Allow no new event but the release of a new note."""
         ids = self.new.ids
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:

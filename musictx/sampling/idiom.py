@@ -44,8 +44,8 @@ class Idiom:
 
     def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
         """The plan of a new piece with the options ``wanted``
-        (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` where these tokens cannot say
-        them."""
+        (:attr:`~musictx.config.GenerateConfig.plan`). ``UserError`` for an option that these
+        tokens cannot express."""
         for name, value in wanted.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
@@ -87,10 +87,10 @@ class Idiom:
         targets: Sequence[Mapping[str, float]],
         more: Sequence[Penalty],
     ) -> list[Penalty]:
-        """The penalties of rows that begin a piece or continue one, but for those that hold around
-        any music (:func:`.penalties.build`), in their order: the pitches that ``sampling`` leaves,
-        ``more``, programs, feedback to the ``targets`` of the controls, repetition.
-        ``states`` are those after the primers; limits may be set in them, too."""
+        """The penalties of rows that begin a piece or continue one, without those that apply to any
+        music (:func:`.penalties.build`). In their order: the pitches that ``sampling`` allows,
+        ``more``, programs, feedback to the ``targets`` of the controls, repetition. ``states`` are
+        the states after the primers, in which limits may be set, too."""
         penalties = list(more)
         if note_limits.asks_pitches(sampling):
             of = self.tokenizer.pitch_of

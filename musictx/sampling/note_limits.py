@@ -1,8 +1,8 @@
-"""Limits on notes: their pitches (key, scale, range); while events are written also notes at once,
-instruments, the first part.
+"""Limits on notes: the pitches that key, scale and range allow; in tokens of events also the
+number of notes at once, the instruments, and the first part.
 
-All but the first are penalties of one row (:data:`~musictx.sampling.constraints.RowPenalty`) of
-infinities: such an id is drawn only if every other id is forbidden too.
+All but the pitches are penalties of one row (:data:`~musictx.sampling.constraints.RowPenalty`) with
+infinite nats: such an id is drawn only if every other id is forbidden too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarray:
-    """(B, 128) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` leave to
+    """(B, 128) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in
     the continuation of each primer.
 
-    ``key=auto`` without a scale is the scale that holds most of the primer's notes.
+    ``key=auto`` without a scale means the scale that contains most of the primer's notes.
     """
     pitches = np.arange(128)
     inside = np.ones((len(primers), 128), bool)
@@ -69,7 +69,7 @@ def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
 
 
 def asks_pitches(sampling: SamplingConfig) -> bool:
-    """Whether ``sampling`` says anything about pitches."""
+    """Whether ``sampling`` limits the pitches."""
     options = sampling.key, sampling.scale, sampling.low, sampling.high
     return any(one is not None for one in options)
 

@@ -43,8 +43,8 @@ class Temperature:
 
 @dataclass(frozen=True)
 class KindTemperature:
-    """Logits of the ids ``members`` (n,) divided by ``value``, their joint probability kept: which
-    of them is drawn gets surer or freer, whether one of them is drawn does not change."""
+    """Temperature ``value`` for the ids ``members`` (n,) alone: their logits are divided by it, and
+    the probability that one of them is drawn stays the same."""
 
     members: np.ndarray
     value: float

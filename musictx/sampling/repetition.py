@@ -24,14 +24,14 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 
 class MelodyRepetition:
-    """A penalty of one row that makes one pitch likelier: the one that continues its top line as
-    after earlier notes.
+    """A penalty of one row that makes one pitch likelier: the pitch that would continue the top
+    line as the same intervals were continued earlier.
 
     The last intervals are compared with those :data:`RETURN_SECONDS` ago and earlier, at any
-    transposition. The longest run of equal ones counts, of equally long runs one at the same pitch,
-    of these the latest; it has at least :data:`INTERVALS_AGREE`. The top line is the highest pitch
-    of each onset: of what is struck within :data:`ONSET_SECONDS`. The result is cached until the
-    next strike.
+    transposition. The longest run of at least :data:`INTERVALS_AGREE` equal intervals decides; of
+    equally long runs, one at the same pitch, and of these the latest. The top line is the highest
+    pitch of each onset: of the notes struck within :data:`ONSET_SECONDS`. The result is cached
+    until the next strike.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -55,8 +55,8 @@ class MelodyRepetition:
         at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
         nats: list[np.ndarray | None] = []
         for joins in (False, True):
-            goes_on, intervals = _continuation(pitch, at, joins)
-            gain = -MELODY_GAIN * intervals * (self.events.strike == goes_on)
+            following, intervals = _continuation(pitch, at, joins)
+            gain = -MELODY_GAIN * intervals * (self.events.strike == following)
             nats.append(gain if intervals else None)
         return nats
 
@@ -85,7 +85,7 @@ def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, 
     best = len(run) - 1 - int(order[::-1].argmax())
     agree, end = int(run[best]), int(ends[best])
     following = int(line[len(steps)] + line[end + 1] - line[end])
-    still = not steps[len(steps) - agree :].any()  # a pitch that is repeated comes from nowhere
+    still = not steps[len(steps) - agree :].any()  # a repeated pitch is no melody
     if agree < INTERVALS_AGREE or still or following in here:
         return nothing
     return following, agree

@@ -18,13 +18,13 @@ from musictx.tokens.tokenizer import Tokenizer
 
 #: Names of grids -> lines in a quarter note.
 GRIDS = {"16": 4, "8": 2, "8t": 3}
-#: A note of a gap begins so many seconds before its end at the latest.
+#: A note in a gap begins at least so many seconds before the end of the gap.
 LEAST_SECONDS = 0.005
 
 
 def beginning(score: Score, seconds: float) -> float:
-    """Where music that begins at ``seconds`` is cut off from what was before: there, or at the bar
-    line before it if the piece keeps to beats."""
+    """Where to cut ``score`` for an excerpt that begins at ``seconds``: at the bar line before, if
+    the piece keeps to beats, else at ``seconds``."""
     if not on_grid(score):
         return seconds
     quarters = float(score.beats.quarters(seconds))
@@ -55,8 +55,8 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
 
 
 def within(notes: np.ndarray, score: Score, grid: str, begin: float, end: float) -> np.ndarray:
-    """``notes``, none of which begins before ``begin`` or at ``end`` or later, in seconds: those
-    that rounding has moved out come back, to a line of the ``grid`` if one lies between."""
+    """``notes`` moved so that each begins at ``begin`` or later and before ``end`` (seconds), even
+    if rounding has moved it out: on a line of the ``grid`` if there is one in between."""
     first, last = begin, max(begin, end - LEAST_SECONDS)
     if grid != "none":
         lines, clock = GRIDS[grid], score.beats
@@ -88,8 +88,8 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
 
 
 def cut(score: Score, until: float) -> Score:
-    """The notes of ``score`` that begin before ``until`` seconds, and its pedals up to there; no
-    longer in its file, which has more than notes after that."""
+    """The notes of ``score`` that begin before ``until`` seconds, and its pedals up to there. The
+    result has no ``file``: that of ``score`` has events after ``until``."""
     return dataclasses.replace(
         score,
         file=b"",
@@ -101,8 +101,8 @@ def cut(score: Score, until: float) -> Score:
 def joined(score: Score, old: np.ndarray, new: np.ndarray, seam: float) -> Score:
     """``score`` up to ``seam`` seconds as it stands, then the notes ``new``.
 
-    old  the notes of ``score`` as the tokens have them: one that is held at the seam ends where
-         they say, since its end was the model's to choose
+    old  the same notes decoded from the tokens: a note that is held at the seam ends as in these,
+         since the model has chosen its end
     """
     notes = score.notes.copy()
     for i, note in enumerate(notes):
@@ -131,11 +131,13 @@ def alone(score: Score, notes: np.ndarray, seam: float) -> Score:
 def on_tracks(
     new: np.ndarray, score: Score, tokenizer: Tokenizer, among: Collection[int] | None = None
 ) -> np.ndarray:
-    """New notes on the tracks of the piece that they continue; of these on those ``among``.
+    """New notes on the tracks of ``score``, the piece that they continue; ``among``: on these
+    tracks only.
 
-    Voices that take turns go to as many tracks from high to low; other notes to the track of their
-    program (any pitched one, where tokens know no programs) whose notes lie nearest, or a new one
-    after all that are there. On a track they have the program that sounds there then.
+    If the tokens are voices in turn, the highest voice goes to the highest track, and so on. Any
+    other note goes to that track of its program (of any program, where tokens have no programs)
+    whose mean pitch is nearest, or to a new track if there is none. A note on an existing track
+    gets the program of the track at that time.
     """
     new = new.copy()
     notes = score.notes
@@ -172,8 +174,9 @@ def on_tracks(
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:
-    """New notes with the program that their track has when they begin: in ``notes``, by start, that
-    of the latest there or of the first; those on other tracks as they are."""
+    """New notes with the program that their track has when they begin: the program of the latest of
+    ``notes`` (sorted by start) on this track, or of the first one if there is none before. Notes on
+    other tracks stay unchanged."""
     new = new.copy()
     for track in np.unique(new["track"]).tolist():
         on_track, there = new["track"] == track, notes[notes["track"] == track]

@@ -39,14 +39,15 @@ class BarInfill(Infill):
     """Notes composed from ``begin`` to ``end``; in a gap the music after it is read from the
     beginning on.
 
-    drummers  of whom one leads new drums, another one in each version of a seed
-    varied    the score with the notes from ``begin`` to ``end`` that the new ones vary, if any
+    drummers  one of them leads new drums, another one in each version of the same seed
+    varied    if the new notes are a variation: the score with the notes that they vary
 
-    clock   from seconds of the ids to those of the score
-    bars    (:data:`musictx.tokens.stream.BAR`);  lines  (B + 1,) the steps of their lines, and
-            where the last ends;  sections  the numbers of those that begin a section
-    given   the notes that stay;  ahead  those that are read ahead of their bars
-    bar     the number of the bar that is written next;  piece  the ids so far
+    clock     from seconds of the ids to those of the score
+    bars      (:data:`musictx.tokens.stream.BAR`)
+    lines     (B + 1,) the steps at which the bars begin, and at which the last one ends
+    sections  the numbers of the bars that begin a section
+    given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
+    bar       the number of the bar that is written next;  piece  the ids so far
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS
@@ -94,20 +95,21 @@ class BarInfill(Infill):
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
-        """The given notes, but those of ``varied`` in the bars that are composed."""
+        """The given notes outside of the bars that are composed, and the notes of ``varied`` inside
+        of them."""
         grid = self.tokenizer.grid(varied, begin, end)
         notes = grid.stream.notes
         notes["start"] += self.begin - grid.steps(begin)[0]
         first, stop = self.lines[[self._bar_of(self.begin), self._bar_of(self.stop - 1) + 1]]
-        mine, others = (
+        inner, outer = (
             one[((one["start"] >= first) & (one["start"] < stop)) == inside]
             for one, inside in ((notes, True), (self.given, False))
         )
-        return np.concatenate([mine, others])
+        return np.concatenate([inner, outer])
 
     def _bar_lines(self) -> np.ndarray:
-        """(B, 5) the groups of the bar lines, which say what bars repeat: in a variation what those
-        that it varies repeat."""
+        """(B, 5) the ids of each bar line, which say what earlier bar a bar repeats; in a variation
+        those of the bars that it varies."""
         ids = write(NoteStream(self.bars, self.ahead), self.table)
         return np.stack([bar[0] for bar in bar_layout.by_bar(ids, self.table.id("bar"))])
 
@@ -195,10 +197,10 @@ class BarInfill(Infill):
             self.habits,
             note_limits.pitch_sets(sampling, [self.around])[0],
         )
-        mine = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
+        composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {
             (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / STEP_SECONDS)
-            for one in mine[~mine["drum"]]
+            for one in composed[~composed["drum"]]
         }
         state, written = self.tokenizer.grammar(self.piece), self._keyed(self.piece)
         return [BarRow(new, state.copy(), given, self.bar, written, ends) for _ in range(count)]
@@ -209,8 +211,8 @@ class BarInfill(Infill):
         rows: Sequence[BarRow],  # type: ignore[override]
         sampling: SamplingConfig,
     ) -> list[Penalty]:
-        """With habits new notes are pulled to those of the bars that the given ones repeat, and pay
-        for what they do in the harmony of given ones."""
+        """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
+        with ``sampling.habits`` notes outside of the harmony of the given notes are penalised."""
         given, bars = rows[0].given, dict[int, int]()
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1

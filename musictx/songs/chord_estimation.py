@@ -1,14 +1,14 @@
 """The chords that notes imply, and those that fit a melody, by hidden Markov models over the halves
 of bars.
 
-Those that notes imply (:func:`recognised`): for each half of a bar the one whose tones are
-likeliest there and whose root lies in the bass; chords tend to stay.
+:func:`recognised` gives the chords that notes imply. In each half of a bar a chord is likely if the
+notes there are its tones and its root lies in the bass; a chord tends to last.
 
-Those that fit a melody (:func:`search`), searched over the whole of it before anything is composed:
-a state is a major or minor triad relative to the key, how triads follow each other and which tones
-of a melody lie over them was counted in songs (``scripts/reproduce/chord_table.py`` writes
-``chord_table.json``), and the likeliest sequence in the likeliest of twelve keys counts. A key is a
-major scale or its relative minor, whose tonic is vi.
+:func:`search` gives the chords that fit a whole melody, before anything is composed. A state is a
+major or minor triad relative to the key. How often triads follow each other, and which tones of a
+melody lie over them, was counted in songs (``scripts/reproduce/chord_table.py`` writes
+``chord_table.json``). The result is the likeliest sequence in the likeliest of twelve keys; a key
+is a major scale or its relative minor, whose tonic is vi.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from musictx.beats import Beats
 from musictx.chords import CHORDS, NAMES, Chord
 from musictx.notes import Score
 
-#: The share of what sounds within a chord that is its tones; how many independent
-#: notes half a bar counts as; the likelihood that the lowest note is the root, or another tone.
+#: The share of the sound during a chord that is tones of the chord; how many independent notes half
+#: a bar counts as; the likelihood that the lowest note is the root, or another tone of the chord.
 IN_CHORD, NOTES, ROOT_IN_BASS, TONE_IN_BASS = 0.8, 8.0, 0.75, 0.2
 #: The chance that a chord stays for another half of a bar, and how common qualities are.
 STAYS = 0.7
@@ -57,8 +57,8 @@ def recognised(score: Score) -> list[tuple[float, Chord]]:
 
 
 def halves(clock: Beats, until: float) -> list[float]:
-    """Where the halves of bars begin, those of an odd number of beats whole, in quarter notes, and
-    the end of the last one, at or after ``until``."""
+    """Where the halves of bars begin, in quarter notes, and where the last one ends, at or after
+    ``until``. Bars with an odd number of beats are not halved."""
     lines = [0.0]
     ends = [*clock.meter_at[1:].tolist(), np.inf]
     for meter, stop, length in zip(clock.meters, ends, clock.bar_quarters.tolist()):
@@ -69,8 +69,8 @@ def halves(clock: Beats, until: float) -> list[float]:
 
 
 def _likelihood(pitches: np.ndarray, sounds: np.ndarray) -> np.ndarray:
-    """Of each of :data:`CHORDS` the logarithm of how likely notes are that sound so long; none
-    does where ``sounds`` is negative."""
+    """For each of :data:`CHORDS` the log-likelihood of notes that sound for ``sounds`` quarters; a
+    note with a negative value does not sound."""
     audible = sounds > 1e-6
     if not audible.any():
         silence = np.full(len(CHORDS), -4.0)
@@ -122,7 +122,7 @@ def viterbi(
 
 #: How many independent observations a quarter note of melody counts as.
 PER_QUARTER = 2.0
-#: Less than so many quarter notes after the begin of a half bar lies its strong beat.
+#: A note is on the strong beat if it begins within so many quarter notes after a half bar begins.
 STRONG = 0.25
 #: The qualities of triads, in the order of the states: root + 12 * quality.
 TRIADS = ("maj", "min")
@@ -131,7 +131,7 @@ STATES = 12 * len(TRIADS)
 
 def search(score: Score) -> list[tuple[float, Chord]]:
     """The likeliest chords under the pitched notes of ``score``: seconds and chord, where it
-    changes, from the half bar of the first note on, or from 0 where that begins before."""
+    changes. The first begins with the half bar of the first note, but not before 0."""
     notes = score.notes[~score.notes["drum"]]
     if not len(notes):
         return []

@@ -58,9 +58,9 @@ def sheet(text: str, option: str = "chords") -> list[Bar]:
 
 
 def bars_in(text: str, name: Callable[[str], str]) -> list[Bar]:
-    """The bars of a sheet, a new line being a stroke; ``x2`` at the end of a line plays it twice.
-    ``name`` gives the name of a word, "" for one that is no chord and is left out: alone between
-    two strokes it leaves a bar without a chord."""
+    """The bars of a sheet. A new line counts as a stroke; ``x2`` at its end plays a line twice.
+    ``name`` returns the chord name of a word, or "" for a word that is no chord. Such words are
+    left out; a bar with no other word is a bar without a chord."""
     bars: list[Bar] = []
     repeated: list[Bar] = []
     begin = 0  # of a repeat
@@ -105,7 +105,7 @@ def words_in(line: str) -> list[str]:
 
 
 def _words(cell: str) -> list[str]:
-    """Words; of a chord in parentheses what stands in them."""
+    """The words of a cell, without the parentheses around a word."""
     words = _WORD.findall(cell)
     return [word[1:-1] if word[0] == "(" and word[-1] == ")" else word for word in words]
 

@@ -28,8 +28,8 @@ def pieces(
     seeds: Sequence[int],
     **more: Any,
 ) -> Iterator[tuple[int, Sample]]:
-    """(number, sample) as each is done, as :func:`musictx.apps.generate.pieces` has them, of a
-    ``request`` for a form or a loop."""
+    """Yield (number, sample) of a ``request`` for a form or a loop as soon as each is done; see
+    :func:`musictx.apps.generate.pieces`."""
     if request.form is not None:
         constraints, processors = more.pop("constraints", ()), more.pop("processors", ())
         if constraints or processors:

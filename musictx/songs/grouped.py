@@ -68,7 +68,7 @@ class Cascade(nn.Module):
 
         piece_ids  (B, T), -1 for padding, or ``None``; pieces begin at multiples of the group's
                    size in a row
-        cache      of ids that ``ids`` follow, which takes them
+        cache      of the ids before ``ids``, to which ``ids`` are added
         """
         if cache is not None:
             assert isinstance(cache, GroupCache)

@@ -80,8 +80,8 @@ class Loop:
         return notes
 
     def ended(self, score: Score) -> Score:
-        """``score`` with a marker at the end of the loop, unless its notes reach that: so that its
-        file is as long as the loop."""
+        """``score`` with a marker at the end of the loop, so that its file is as long as the loop;
+        unchanged if its notes last as long."""
         marker = (self.seconds, LOOP_END)
         if score.duration > self.seconds - 1e-6 or marker in score.markers:
             return score

@@ -1,1 +1,1 @@
-"""The same sooner: attention by blocks, in C++ and on GPUs; steps of decoding; tracks of MIDI."""
+"""Faster implementations: attention in blocks, in C++ and on GPUs; decoding steps; MIDI tracks."""

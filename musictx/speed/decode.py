@@ -68,7 +68,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
 def by_key(position: Tensor, axis: Axis, at: Tensor, over: Tensor, bias_factor: float) -> Tensor:
     """<q_i, R[row]> + bias_factor * b[row] of the axis: (B, H, Tq, n).
 
-    position (B, H, Tq, D); at (1 or B, Tq): where queries stand; over (1 or B, n): n keys or labels
+    position (B, H, Tq, D): queries; at (1 or B, Tq): their coordinates; over (1 or B, n): those of
+    n keys or labels
     """
     index = axis.rows(at, over)[:, None].expand(*position.shape[:3], -1)
     scores = position.new_zeros(index.shape)
@@ -90,7 +91,7 @@ def _with_slice(logits: Tensor, position: Tensor, axis: Axis, query: Span, keys:
     """Logits (B, H, 1, Tk) and the terms of an axis by consecutive positions."""
     count, lowest = _distances(query, keys)
     if lowest == 0:
-        axis = narrowed(axis, 0, count - 1)  # short texts meet only the first rows of the table
+        axis = narrowed(axis, 0, count - 1)  # a short past needs only the first rows
     if axis.table is not None:
         table = axis.table.to(position.dtype).expand(position.shape[1], -1, -1)
         by_row = position[:, :, 0].transpose(0, 1) @ table.transpose(1, 2)  # (H, B, rows)

@@ -1,5 +1,5 @@
 """What several implementations of attention share: operators of torch, a trial before the first
-use, and sentences that refuse.
+use, and the reasons why a job is not supported.
 
 An operator makes a kernel known to autograd, compilation and autocast. ``torch.library.custom_op``
 would do the same and import the whole compiler (1.5 seconds) with the first call; these few lines
@@ -57,8 +57,8 @@ def define(
 
 
 def twice(ctx: Any, *upstream: Any) -> Any:
-    """The backward pass of a backward pass: refused. Since the gradients hang on all that they were
-    computed from, it is called wherever a second derivative would need it."""
+    """The backward pass of a backward pass: it raises an error. Autograd calls it whenever a second
+    derivative is computed, because the gradients depend on all inputs of the operator."""
     raise RuntimeError(
         "attention: this implementation cannot be differentiated twice; use "
         "implementation=reference (model.attention=reference), which can"

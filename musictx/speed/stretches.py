@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-#: A stretch of fewer events is not worth it; events tried at once at first, and at most.
+#: Events of the shortest stretch that is worth it; events tried at once at first, and at most.
 FEWEST_EVENTS, FIRST_EVENTS, MOST_EVENTS = 32, 512, 1 << 16
 
 
 class Stretches:
-    """Long stretches of a track all at once: events of two data bytes, one after the other.
+    """Reads consecutive events of two data bytes all at once.
 
-    Almost all of a track are note-ons, note-offs and controllers. Each has exactly three bytes
-    below 128 - the last of its delta time and two data bytes - whether its status byte is written
-    or left out (running status). So in such a stretch every third of these bytes ends a delta time;
-    a gap of another width is where it ends and :mod:`musictx.midi.scan` reads on event by event.
+    Almost all events of a track are note-ons, note-offs and controllers. Each has exactly three
+    bytes below 128 - the last of its delta time and two data bytes - whether its status byte is
+    written or left out (running status). So in a stretch of such events every third of these bytes
+    ends a delta time; where that is not so, the stretch ends, and :mod:`musictx.midi.scan`
+    continues event by event.
 
     Stretches are tried where they are likely: after each one that was long, and ever more rarely
     where they are short, so that the whole stays linear in the bytes.
@@ -24,7 +25,7 @@ class Stretches:
         self._data = np.frombuffer(chunk, np.uint8)
         self._low = np.flatnonzero(self._data < 0x80)
         self._window, self._pause = FIRST_EVENTS, 8
-        #: The place in the chunk from which the next try is worth it.
+        #: The byte of the chunk at which to try again.
         self.due = 0 if len(chunk) >= 8 * FEWEST_EVENTS else len(chunk)
 
     def take(self, at: int, tick: int, status: int, last: int) -> tuple[np.ndarray, int, int, int]:

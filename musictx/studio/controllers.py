@@ -1,4 +1,4 @@
-"""What controllers set in the parts of a MIDI file, and the file with others at its beginning."""
+"""Movements of controllers in the parts of a MIDI file, and how to set other initial values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from musictx.midi.document import OFF, ON, Document, controller, of_track
 
 
 def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
-    """(part, number) -> (seconds, value) of each movement of the controllers of a whole file, bare,
-    of format 0 or 1. As with pedals, those in a MIDI track without notes on their channel move all
-    parts on it."""
+    """(part, controller) -> (seconds, value) of each of its movements. ``data`` is a MIDI file of
+    format 0 or 1 without a container. As with pedals, movements in a MIDI track without notes on
+    their channel apply to all parts on that channel."""
     document = Document(data)
     movements: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
@@ -25,8 +25,8 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
 
 
 def beginning(data: bytes, values: Mapping[int, Mapping[int, int]]) -> bytes:
-    """The file with controllers of parts as ``values``, part -> number -> value, from its beginning
-    on: what it has of them up to the first note of the part gives way."""
+    """The file with the initial values of controllers: part -> controller -> value. Movements of
+    the same controllers up to the first note of the part are removed."""
     document = Document(data)
     events = document.file.events
     struck = events[(events["status"] >> 4 == 9) & (events["b"] > 0)]

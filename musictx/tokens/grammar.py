@@ -43,9 +43,9 @@ class Change(NamedTuple):
 
 
 class Sounding:
-    """(program, pitch) -> the seconds at which its notes were struck that still sound.
+    """The notes that sound: (program, pitch) -> the times at which they were struck, seconds.
 
-    A release ends the oldest of them: first in, first out. ``program`` is the current one;
+    A release ends the oldest note of a pitch: first in, first out. ``program`` is the current one;
     ``struck`` says whether a note was struck since time last passed.
     """
 
@@ -82,8 +82,8 @@ class Sounding:
         self.struck = True
 
     def recent(self) -> list[tuple[float, int]]:
-        """(seconds, pitch) of the last strikes but for drums, the last one first. It is not to be
-        changed; until the next strike it is the same list."""
+        """(seconds, pitch) of the last strikes but for drums, the last one first. The list is
+        shared until the next strike, so it must not be changed."""
         if self._listed is None:
             self._listed = list(reversed(self._recent))
         return self._listed
@@ -112,7 +112,7 @@ class Sounding:
 
 
 class GrammarState:
-    """A half-written piece: what may follow, what sounds, and where in time it has come.
+    """A half-written piece: what may follow, what sounds, and the time reached.
 
     Mutable and cheap: one a row while sampling. Starts before the first event (after bos/cut).
     Grammars are subclasses.
@@ -158,7 +158,7 @@ class GrammarState:
         return "here"
 
     def _may_come(self, token_id: int) -> bool:
-        """``allowed()[token_id]``; a grammar may know it for one id alone at less cost."""
+        """``allowed()[token_id]``; a grammar may compute it for a single id at less cost."""
         return bool(self.allowed()[token_id])
 
     def allowed(self) -> np.ndarray:
@@ -204,26 +204,26 @@ class GrammarState:
 
 #: A penalty: (states of B rows, ids (B, n) so far, ``bos`` or ``cut`` first) -> float64
 #: (B, V) or (V,): nats taken off the logit of each next id; negative ones favour an id, and an
-#: infinite one forbids it as long as another id is left. ``None``: none of them costs anything.
+#: infinite one forbids it as long as another id is left. ``None``: no id has a cost.
 Penalty = Callable[[Sequence[GrammarState], np.ndarray], np.ndarray | None]
 
 
 class PerformanceState(GrammarState):
     """State of a piece in the vocabulary of ``PerformanceTokenizer``; see :class:`GrammarState`.
 
-    vocabulary    with note_on, note_off, time_shift, velocity and, or not, program and drum
+    vocabulary    with note_on, note_off, time_shift, velocity; optionally program and drum
     step_seconds  length of one step of time_shift
 
     The rules follow the order of writing, ``[shifts] [program] [velocity] event``:
 
     - a release only of what sounds, in the current program, and before the strikes of the same step
       (so no note has zero length and a repeated pitch is released before it is struck again);
-    - a velocity or program token only if it changes something, and never without what it is for:
-      velocity before a strike, program before a velocity, strike or release;
+    - a velocity or program token only if it changes something and the right token follows: a strike
+      after a velocity, a velocity, strike or release after a program;
     - no shift before the first event, none after a shift shorter than the longest;
     - ``eos`` only after a release or a drum stroke, when nothing sounds;
-    - a control token never: a prefix may have them, and after ``here`` time may be shifted whatever
-      shift was before it.
+    - no control token (only a prefix may have them); after ``here`` a shift is allowed, whatever
+      shift was before.
 
     Every encoding is accepted, and every accepted sequence decodes. Some accepted sequences are not
     what the tokenizer would write: chords in another order, for example.

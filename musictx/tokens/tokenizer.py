@@ -29,8 +29,8 @@ class NoteEvents:
     release  the pitch that an id releases, -1 if none
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
-    wait     (float) by how much time passes, as a share of the longest such id; 0 for others
-    longest_wait  seconds that this longest one takes
+    wait     (float) the time by which an id waits, as a share of the longest; 0 for other ids
+    longest_wait  the longest time by which an id waits, seconds
     """
 
     strike: np.ndarray
@@ -43,13 +43,13 @@ class NoteEvents:
 
 @dataclass(frozen=True)
 class Clock:
-    """Where the time of ids lies in the score that they are laid into. Ids count from their own
-    beginning, in seconds, or in beats as if all music had one tempo; a file has a rest before its
-    first note and a tempo map.
+    """Converts between the time of ids and the seconds of their score. Ids count from their first
+    one, in seconds, or in beats as if all music had one tempo; a file has a rest before its first
+    note and a tempo map.
 
     beats   of the score;  begins  the second of the score at which its ids begin
-    tempo   quarter notes a minute by which ids count that count beats; ``None``: they count the
-            seconds of the score
+    tempo   for ids that count beats: how many quarter notes they count as a minute; ``None`` for
+            ids that count seconds
     """
 
     beats: Beats
@@ -89,17 +89,18 @@ class Clock:
 class Tokenizer:
     """Score <-> ids. Everything after it (shards, model, sampling) knows ids only.
 
-    ``encode`` and ``decode`` speak of bare events: no pad, bos, eos or cut. Those are added by
-    whoever lays out windows (``data/windows.py``) or samples (``sampling/engine.py``). A tokenizer
-    has a ``name`` and a ``vocabulary`` and writes what raises ``NotImplementedError`` here; the
-    rest has defaults, or follows from the vocabulary.
+    ``encode`` and ``decode`` work on bare events, without pad, bos, eos or cut: these are added in
+    ``data/windows.py`` and ``sampling/engine.py``. A tokenizer has a ``name`` and a ``vocabulary``
+    and implements the methods that raise ``NotImplementedError`` here; the others have defaults, or
+    follow from the vocabulary.
     """
 
-    #: Under which ``tokens.build`` makes it.
+    #: The name for ``tokens.build`` and ``tokenizer.name``.
     name: str
     #: The table of its ids, from which the features of a network read what each says.
     vocabulary: Vocabulary
-    #: To be raised when the same score would encode differently with the same vocabulary.
+    #: The version of the encoding: to be raised when a score is encoded differently by the same
+    #: vocabulary.
     rules: int = 1
     #: Ids that a network takes as one step, the fields of a note; windows begin with the first.
     group: int = 1
@@ -152,7 +153,7 @@ class Tokenizer:
         return None
 
     def clock(self, score: Score) -> Clock:
-        """The seconds of ``score`` for those that its ids count."""
+        """The clock of the ids of ``score``."""
         return Clock(score.beats)
 
     def in_time(self, score: Score) -> Score:
@@ -160,7 +161,7 @@ class Tokenizer:
         return in_time(score) if self.beats else score
 
     def merged(self, score: Score) -> int:
-        """How many tracks of ``score`` the ids no longer tell from another."""
+        """How many tracks of ``score`` the ids merge with another track."""
         return 0
 
     def moved(self, score: Score) -> int:

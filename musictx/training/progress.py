@@ -44,7 +44,7 @@ def share(trainer: pl.Trainer) -> float:
 
 
 def is_over(trainer: pl.Trainer) -> bool:
-    """Whether the last step is done: of all steps, or as a callback has ended the run."""
+    """Whether training is over: all steps are done, or a callback has ended the run."""
     stops = trainer.should_stop and trainer.global_step >= (trainer.min_steps or 0)
     return stops or trainer.global_step >= trainer.max_steps > 0
 
@@ -70,8 +70,8 @@ def compact(number: float) -> str:
 class Progress(ProgressBar):
     """Step, what is logged with ``prog_bar=True``, tokens a second, time left.
 
-    A bar over the whole run on a terminal, else a line every ``every`` seconds. Validations and
-    samples so far count in the time left.
+    A bar over the whole run on a terminal, else a line every ``every`` seconds. The time left is
+    estimated from the time so far, validations and samples included.
     """
 
     def __init__(self, *, every: float = 10.0, file: TextIO | None = None) -> None:

@@ -56,7 +56,7 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
         if launcher == "torchrun":
             words += ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
             words += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=1"]
-            # A busy machine may be late with its heartbeats; nobody is given up for that.
+            # Heartbeats may be late on a busy machine: torchrun is to wait for them.
             words += ["--rdzv-conf=keep_alive_max_attempt=100"]
             words += [f"--local-addr=127.0.0.{rank + 1}"]
         else:
@@ -69,11 +69,11 @@ def test_two_nodes_on_two_addresses_give_the_losses_of_one(launcher, root):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         nodes.append(node)
-    said = [node.communicate(timeout=300)[0] for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], "\n".join(said)
-    # torchrun numbers the nodes as they come
-    assert sorted(one.count("on 2 x cpu") for one in said) == [0, 1], "\n".join(said)
-    assert sorted(one.count("best    ") for one in said) == [0, 1], "\n".join(said)
+    outputs = [node.communicate(timeout=300)[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], "\n".join(outputs)
+    # torchrun numbers the nodes in the order in which they connect
+    assert sorted(one.count("on 2 x cpu") for one in outputs) == [0, 1], "\n".join(outputs)
+    assert sorted(one.count("best    ") for one in outputs) == [0, 1], "\n".join(outputs)
     for two, one in zip(losses(root / name), losses(root / "one"), strict=True):
         assert two == pytest.approx(one, rel=1e-4)
 

@@ -1,5 +1,5 @@
-"""Files whose first notes stand before the beats of their music: prepared, learnt from, composed
-to. And a file that cannot be encoded at all, which costs a corpus only itself."""
+"""Files whose first notes lie before the first beat can be prepared, trained on and continued. A
+file that cannot be encoded is left out of its corpus; the other files are prepared."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
-    """A model that has learnt from them; encoding the slow piece raises what nobody expects."""
+    """A model trained on these files; encoding the slow piece raises an unexpected error."""
     begins = [BarTokenizer().clock(in_time(score)).begins for score in PIECES.values()]
     assert sum(begin < -0.1 for begin in begins) == 5, "some notes stand before their beats"
     root = tmp_path_factory.mktemp("run")
@@ -102,18 +102,18 @@ REQUESTS = [
     ("name", "command", "words"), [(name, *REQUESTS[n % 5]) for n, name in enumerate(PIECES)]
 )
 def test_they_are_composed_to(trained, folder, tmp_path, name, command, words):
-    """What is not composed anew stays to the tick; new notes are where they were asked for."""
+    """Given notes keep their times; new notes are where they were requested."""
     given = midi.read(folder / f"{name}.mid").notes
     more = [f"model={trained}", f"out={tmp_path}/made.mid", "seed=1"]
     assert cli.main([command, str(folder / f"{name}.mid"), *words.split(), *more]) == 0
     made = midi.read(tmp_path / "made.mid").notes
-    stays = {(n["start"], n["end"], n["pitch"]) for n in made} & {
+    kept = {(n["start"], n["end"], n["pitch"]) for n in made} & {
         (n["start"], n["end"], n["pitch"]) for n in given
     }
     if command == "infill":
-        assert len(stays) >= len(given) - 16  # the notes of two bars
+        assert len(kept) >= len(given) - 16  # the notes of two bars
     else:
-        assert len(stays) == len(given)
+        assert len(kept) == len(given)
     if command == "continue":
         new = made[len(given) :]
         assert np.all(new["start"] > given["start"].max())

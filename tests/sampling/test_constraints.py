@@ -1,5 +1,5 @@
-"""What may be drawn: when a piece may end and has ended, with a grammar made of a table; what is
-forbidden is never drawn, and its probability goes to its own group."""
+"""Which ids may be drawn: when a piece may end and when it has ended, with a grammar of four ids. A
+forbidden id is never drawn; its probability goes to the other ids of its group."""
 
 import math
 
@@ -16,7 +16,7 @@ NOTE, SECOND, TRAP = 4, 5, 6
 
 
 class State:
-    """Notes and seconds at will; ``TRAP`` leaves nothing but the end."""
+    """``NOTE`` adds a note, ``SECOND`` a second; after ``TRAP`` only the end is allowed."""
 
     def __init__(self, seconds=0.0, notes=0):
         self.seconds, self.notes, self.trapped = seconds, notes, False
@@ -73,7 +73,7 @@ def test_a_row_is_done_when_its_time_reaches_the_limit(until, steps):
 
 
 def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
-    """Against a loop: the first infinite costs have their way, later ones where any id stays."""
+    """Compared with a loop: the infinite costs of a penalty forbid ids if any other id is left."""
     random = np.random.default_rng(1)
     logits = torch.randn(30, V, dtype=torch.float64)
     law = Only(30, range(V))
@@ -82,7 +82,7 @@ def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
     first, second = random.random((2, 30, V)) * 3 - 1
     first[random.random((30, V)) < 0.6] = np.inf
     second[random.random((30, V)) < 0.6] = np.inf
-    found = engine.forbid(logits, law, None, [first, second])
+    actual = engine.forbid(logits, law, None, [first, second])
     for row in range(30):
         allowed = set(law.mask[row].nonzero().flatten().tolist())
         for costs in (first, second):
@@ -91,7 +91,7 @@ def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
         for i in range(V):
             less = sum(c[row, i] for c in (first, second) if c[row, i] < np.inf)
             expected = float(logits[row, i]) - less if i in allowed else -math.inf
-            assert float(found[row, i]) == pytest.approx(expected)
+            assert float(actual[row, i]) == pytest.approx(expected)
 
 
 def test_penalties_work_in_the_loop_and_see_states_and_ids():
@@ -120,7 +120,7 @@ def test_what_is_forbidden_goes_to_its_own_group():
     groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
     allowed = torch.rand(20, 9, generator=generator) < 0.5
     allowed[:, 0] = True
-    found = engine.forbid(logits, masked(allowed), groups).softmax(-1)
+    actual = engine.forbid(logits, masked(allowed), groups).softmax(-1)
     before = logits.softmax(-1)
     for row in range(20):
         expected = torch.zeros(9, dtype=torch.float64)
@@ -130,8 +130,8 @@ def test_what_is_forbidden_goes_to_its_own_group():
             for i in kept:
                 share = before[row, i] / sum(before[row, j] for j in kept)
                 expected[i] = share * sum(before[row, j] for j in ids)
-        assert torch.allclose(found[row], expected / expected.sum(), atol=1e-12)
-        assert (found[row][~allowed[row]] == 0).all()
+        assert torch.allclose(actual[row], expected / expected.sum(), atol=1e-12)
+        assert (actual[row][~allowed[row]] == 0).all()
 
 
 def test_groups_change_nothing_where_nothing_is_forbidden():

@@ -25,7 +25,7 @@ from tests.sampling.pieces import TOKENIZERS, TUNE, continue_each, make
 
 torch.set_num_threads(1)
 
-# And tokens that write notes with their length.
+# Both kinds of tokens: with events, and (the last two) notes with their length.
 EVERY = {
     **TOKENIZERS,
     "notes": {"name": "notes", "tracks": "piano", "low": 48, "high": 84, "controls": True},
@@ -33,21 +33,21 @@ EVERY = {
 }
 
 
-def told_of(events, tracks=True) -> tuple[Counter, Counter]:
-    """What begins and what ends: (seconds, pitch, velocity, track)."""
-    found = Counter(), Counter()
+def begun_and_ended(events, tracks=True) -> tuple[Counter, Counter]:
+    """How many notes begin and how many end with each (seconds, pitch, velocity, track)."""
+    counts = Counter(), Counter()
     for at, on, pitch, velocity, track in events:
-        found[not on][round(at, 4), pitch, velocity, track if tracks else 0] += 1
-    return found
+        counts[not on][round(at, 4), pitch, velocity, track if tracks else 0] += 1
+    return counts
 
 
 def listed(notes: np.ndarray, track=None, tracks=True) -> tuple[Counter, Counter]:
-    """The same of finished notes."""
+    """The same counts for finished notes."""
     events = []
     for s, e, p, v, g, d, t in notes.tolist():
         where = (DRUMS if d else g) if track == "program" else t
         events += [(s, True, p, v, where), (e, False, p, 0, where)]
-    return told_of(events, tracks)
+    return begun_and_ended(events, tracks)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -68,18 +68,18 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
     tune = TUNE if name not in ("chorale", "ties") else TUNE.with_notes(TUNE.notes[::4])
     primers = [encode_primer(tokenizer, tune, seconds=2.0) if primed else NOTHING] * 3
     lean = {"bar": 3.0} if name == "notes" else {}  # else time hardly passes
-    model, told = make(tokenizer, context=64, **lean), {0: [], 1: [], 2: []}
-    asked = {"seconds": 3.0, "seeds": [(7, i) for i in range(3)]} | more
-    asked["sampling"] = SamplingConfig(rules=0)
+    model, events = make(tokenizer, context=64, **lean), {0: [], 1: [], 2: []}
+    options = {"seconds": 3.0, "seeds": [(7, i) for i in range(3)]} | more
+    options["sampling"] = SamplingConfig(rules=0)
     samples = continue_each(
-        model, tokenizer, primers, on_event=lambda row, event: told[row].append(event), **asked
+        model, tokenizer, primers, on_event=lambda row, event: events[row].append(event), **options
     )
-    silent = continue_each(model, tokenizer, primers, **asked)
+    silent = continue_each(model, tokenizer, primers, **options)
     assert [one.score for one in samples] == [one.score for one in silent]
     assert sum(one.notes for one in samples) > 3
     for row, sample in enumerate(samples):
         new = sample.score.notes.copy()
-        if primed and asked.get("include_primer", True):
+        if primed and options.get("include_primer", True):
             old = {(note["start"], note["pitch"]) for note in primers[0].score.notes}
             fresh = [note for note in new if (note["start"], note["pitch"]) not in old]
             new = np.array(fresh, new.dtype)  # the ends of old ones may have changed
@@ -89,9 +89,9 @@ def test_the_events_of_each_row_are_its_new_notes_and_nothing_is_drawn_otherwise
         whole = not programs or not primed
         if name == "ensemble":  # a stroke ends at once in its events, whatever the file says
             new["end"] = np.where(new["drum"], new["start"], new["end"])
-        found, expected = told_of(told[row], whole), listed(new, track, whole)
-        assert found[0] == expected[0]
-        assert found[1] == expected[1]
+        actual, expected = begun_and_ended(events[row], whole), listed(new, track, whole)
+        assert actual[0] == expected[0]
+        assert actual[1] == expected[1]
 
 
 KEPT = Score(notes=[(0.2 * i, 0.2 * i + 0.3, 60 + i % 7, 70, 0, False, 0) for i in range(15)])
@@ -124,7 +124,7 @@ def composed(part: EventInfill, seeds, **more):
 def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_their_notes(
     tracks, closes, guidance, monkeypatch
 ):
-    part, seeds, told = parts(closes, guidance, tracks), [(5, i) for i in range(3)], {}
+    part, seeds, events = parts(closes, guidance, tracks), [(5, i) for i in range(3)], {}
     seconds: list[float] = []
 
     def placed(notes):
@@ -137,7 +137,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         seeds,
         placed=placed,
         progress=seconds.append,
-        on_event=lambda row, event: told.setdefault(row, []).append(event),
+        on_event=lambda row, event: events.setdefault(row, []).append(event),
     )
     assert seconds == sorted(seconds)
     assert seconds[-1] == pytest.approx(3 * (1.0 if closes else 2.0), abs=0.02)
@@ -145,7 +145,7 @@ def test_versions_written_as_rows_are_those_written_alone_and_their_events_are_t
         (alone,) = composed(part, [seed])
         assert np.array_equal(version.new, alone.new)
         assert len(version.new) > 2
-        assert told_of(told[row]) == listed(placed(version.new), "program")
+        assert begun_and_ended(events[row]) == listed(placed(version.new), "program")
     assert len({version.new.tobytes() for version in together}) == 3
 
 
@@ -159,17 +159,17 @@ def stream(tokenizer, primer=NOTHING, *, context=32, seed=0, **more):
 
 def notes_of(events):
     """(start, end, pitch, velocity, track) of each note, from its two events."""
-    open_notes, found = {}, []
+    open_notes, notes = {}, []
     for event in events:
         key = (event.track, event.pitch)
         if event.on:
             assert key not in open_notes
             open_notes[key] = event
         else:
-            began = open_notes.pop(key)
-            found.append((began.seconds, event.seconds, event.pitch, began.velocity, event.track))
+            start = open_notes.pop(key)
+            notes.append((start.seconds, event.seconds, event.pitch, start.velocity, event.track))
     assert not open_notes
-    return sorted(found)
+    return sorted(notes)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -198,8 +198,8 @@ def test_the_events_are_those_of_the_ids_decoded(name, primed):
         for n in new
         if not n["drum"]
     )
-    found = [note[:4] for note in notes_of(events) if note[4] != DRUMS]
-    assert np.allclose(found, [e for e in expected if e[0] < 6.0 - 1e-6], atol=1e-6)
+    actual = [note[:4] for note in notes_of(events) if note[4] != DRUMS]
+    assert np.allclose(actual, [e for e in expected if e[0] < 6.0 - 1e-6], atol=1e-6)
     assert sum(e.track == DRUMS and e.on for e in events) == int(new["drum"].sum())
 
 

@@ -155,13 +155,13 @@ def test_pieces_and_dropout(emulation, order):
     pieces = pieces.sort(1)[0] if order == "sorted" else pieces
     want = loops(inputs, pieces, 0.2)
     assert worst(computed(inputs, pieces, 0.2), want) < 1e-3
-    assert worst(computed(inputs, pieces, 0.3), want) > 0.05  # so others would be noticed
+    assert worst(computed(inputs, pieces, 0.3), want) > 0.05  # other weights would be noticed
 
 
 @pytest.mark.slow
 @cxx.needed
 def test_equal_bits_whenever_copies_land_and_warps_run(emulation):
-    """And whenever products of warpgroups read what they multiply."""
+    """Also whenever the products of warpgroups read their operands."""
     inputs = tensors(280, 100)
     results = []
     for how in ({}, {"late": 1}, {"late": 2, "order": 1}, {"late": 3, "order": 2}):
@@ -212,7 +212,7 @@ def test_faults_are_noticed(emulation, name):
 
 
 def test_what_is_left_to_triton(monkeypatch):
-    """In silence, and so is all on other GPUs than Hopper."""
+    """Jobs that the kernel does not support, without a message, and all jobs on other GPUs."""
     monkeypatch.setattr(kernel, "launch", None)
 
     def able(*where: int, **more: Any) -> bool:
@@ -250,9 +250,9 @@ def test_where_it_cannot_be_started_triton_takes_over_with_a_line(monkeypatch, c
     log_sum = torch.empty(1, 1, 20)
     assert not kernel.forward(problem, torch.empty_like(q), log_sum)
     assert not kernel.forward(problem, torch.empty_like(q), log_sum)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "NO_BINARY" in said
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "NO_BINARY" in message
 
 
 nvrtc = pytest.mark.skipif(
@@ -274,8 +274,8 @@ nvrtc = pytest.mark.skipif(
     ],
 )
 def test_machine_code_for_hopper(name, size, everything, registers, tmp_path):
-    """Products by the matrix units, those of warpgroups not made to wait for one another (the
-    compiler says so), and hardly a register that has to wait in memory."""
+    """The matrix units multiply, the compiler serialises no products of warpgroups, and hardly a
+    register is spilled to memory."""
     import triton
 
     q = torch.empty(0, dtype=HALF if everything else BRIEF)
@@ -284,9 +284,9 @@ def test_machine_code_for_hopper(name, size, everything, registers, tmp_path):
     flags = kernel.defines(name, p)
     groups = "WGMMA=1" in flags
     options = compile.options_for("sm_90a" if groups else "sm_90", flags)
-    code, said = compile.compiled(compile.source(name), [*options, "--ptxas-options=-v"])
-    assert "serializ" not in said
-    assert int(re.search(r"Used (\d+) registers", said)[1]) <= registers
+    code, log = compile.compiled(compile.source(name), [*options, "--ptxas-options=-v"])
+    assert "serializ" not in log
+    assert int(re.search(r"Used (\d+) registers", log)[1]) <= registers
     (path := tmp_path / "code.cubin").write_bytes(code)
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
     done = subprocess.run([tool, "-c", path], capture_output=True, text=True, check=True)

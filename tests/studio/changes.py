@@ -20,7 +20,7 @@ NAMES = st.sampled_from(["piano", "Bass", "Стол", "a b"])
 
 @st.composite
 def changes(draw, document: Document) -> Change:
-    """A change that ``document`` takes."""
+    """A valid change of ``document``."""
     tracks = list(document.tracks)
     new_tracks = None
     if draw(st.booleans()):
@@ -68,7 +68,7 @@ def changes(draw, document: Document) -> Change:
 
 
 def music(document: Document) -> Document:
-    """What undoing brings back: all but the count of operations and of notes that ever were."""
+    """What undo restores: the document without its counters of operations and of notes."""
     same = copy.deepcopy(document)
     same.revision = same.next_id = 0
     return same

@@ -11,11 +11,11 @@ from musictx.studio.app import STUDIO, application
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 
-TestClient.__test__ = TestServer.__test__ = False  # no tests, for all that pytest knows
+TestClient.__test__ = TestServer.__test__ = False  # pytest is not to collect these
 
 
 class Scripted:
-    """A composer whose takes a test writes down."""
+    """A composer whose takes are set by the test."""
 
     def __init__(self, sessions, publish, config) -> None:
         self.publish = publish
@@ -56,21 +56,21 @@ def take(number: int, notes, *, removes=(), tracks=(), state="done") -> dict:
 @contextlib.asynccontextmanager
 async def opened(folder, **options):
     """A client of a studio in ``folder``; ``client.composer`` is its :class:`Scripted`."""
-    made = []
+    composers = []
 
     def composer(*arguments):
-        made.append(Scripted(*arguments))
-        return made[0]
+        composers.append(Scripted(*arguments))
+        return composers[0]
 
     app = await application(StudioConfig(folder=str(folder), browser=False, **options), composer)
     async with TestClient(TestServer(app), headers={"X-Musictx": "1"}) as client:
         app[STUDIO].begin()
-        client.composer = made[0]
+        client.composer = composers[0]
         yield client
 
 
 def with_studio(folder, script, **options):
-    """Run the coroutine function ``script(client)``; what it returns."""
+    """Run the coroutine function ``script(client)`` and return its result."""
 
     async def run():
         async with opened(folder, **options) as client:
@@ -87,7 +87,7 @@ async def made(client, data=b"", **query) -> dict:
 
 
 async def asked(client, method, path, status=200, json=None, **options):
-    """The JSON of an answer that has this status."""
+    """The JSON of the answer, which must have this status."""
     async with client.request(method, path, json=json, **options) as answer:
         assert answer.status == status, await answer.text()
         return None if status == 204 else await answer.json()

@@ -23,7 +23,8 @@ from musictx.tokens.tokenizer import Tokenizer
 
 @dataclass
 class Options(checks.Options):
-    """The options of a feature that has none; ``prefix`` is what errors call those of one."""
+    """The options of a feature, here none. A subclass sets ``prefix``, which precedes the names of
+    its options in error messages."""
 
     prefix = "model.features"
 

@@ -24,7 +24,7 @@ from musictx.model.features.pitches import TIMES, class_of, time_classes
 from musictx.model.features.predicted import Predicted
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Runs count from three notes on. Their classes, by the lengths with which they begin; 0: no run.
+#: The lengths, in notes, with which the classes of runs begin; class 0: a shorter run, or none.
 LENGTHS = (3, 4, 6, 8, 12, 16, 32)
 CLASSES = len(LENGTHS) + 1
 #: Longer runs count as this long; runs are searched so many notes back.
@@ -39,9 +39,9 @@ class MotifState(NamedTuple):
     ids    (B, T, 3): of the pitch that followed, of the time until it, and of its loudness
     trust  (B, T, 3): the class of the run's length, three times, 0 where there is none
     field  (B, T): 0
-    pitch  (B, T): which followed, counted from the lowest
+    pitch  (B, T): the pitch that followed, counted from the lowest
     steps  (B, T): until it would follow, 0 if it is due or overdue
-    level  (B, T): of loudness, 0 where none was set
+    level  (B, T): the level of loudness, 0 where none was set
     """
 
     ids: Tensor
@@ -124,8 +124,8 @@ class MotifMemory(Predicted):
         # The notes in their order: column n is note number n, and column 0 is none.
         struck = self.starts[every] >= 0
         number = struck.cumsum(1)
-        # To look at one number would wait for a GPU, and torch.export cannot: there as many columns
-        # as there may be notes.
+        # Reading the number of notes would wait for the GPU, and torch.export cannot read it: in
+        # both cases there are as many columns as there may be notes.
         unseen = ids.is_cuda or torch.compiler.is_exporting()
         most = number.shape[1] + 1 if unseen else int(number[:, -1].max()) + 1
         at = index.new_zeros(len(every), most)
@@ -195,7 +195,7 @@ def _longest_runs(pitch: Tensor, begun: Tensor) -> tuple[Tensor, Tensor]:
     """
     count = pitch.shape[1]
     most = min(count, FARTHEST)
-    # One number for pitch and piece; what is no note equals nothing before it.
+    # One number for pitch and piece; a column without a note equals no column before it.
     code = torch.where(pitch >= 0, begun * PITCHES + pitch, -1).int()
     before = F.pad(torch.where(pitch >= 0, code, -2), (most, 0), value=-2)
     same = before.unfold(1, count, 1)[:, :most] == code[:, None]  # lags most, ..., 2, 1

@@ -23,7 +23,7 @@ from musictx.songs.features.group_keys import BAR, SIZE, at
 from musictx.tokens.controls import KNOWN
 from musictx.tokens.tokenizer import Tokenizer
 
-#: Nothing of the bar is given; something; all of it; another bar, which it varies.
+#: What is given of a bar: nothing; something; everything; the bar that it varies.
 CLASSES = 4
 
 

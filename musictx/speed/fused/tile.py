@@ -52,9 +52,9 @@ def queries_seeing(stop_queries, j0, queries, keys, offset, flags: tl.constexpr)
 def logits(
     queries, keys, relative, tables, row, scale, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """q k^T + relative of one tile (``relative`` is read if TABLE), to be scaled by the caller: one
-    instruction with what follows. With a bias: scaled already, the bias added; FAR tiles have the
-    bias of ``row``."""
+    """q k^T + relative of one tile (``relative`` is read if TABLE). The caller scales the result in
+    one instruction with its next step. With a bias: scale (q k^T + relative) + bias, not to be
+    scaled again; FAR tiles have the bias of ``row``."""
     if flags.TABLE:
         s = tl.dot(queries.q, tl.trans(keys.k), relative, input_precision=flags.PRECISION)
     else:
@@ -70,8 +70,8 @@ def logits(
 
 @triton.jit
 def mask_cells(x, fill, queries, keys, flags: tl.constexpr, KIND: tl.constexpr):
-    """x where the query may look at the key, ``fill`` elsewhere: by choice, never by sums, because
-    hidden cells may hold NaN."""
+    """x where the query may look at the key, ``fill`` elsewhere. Values are selected, not added,
+    because hidden cells may be NaN."""
     if KIND == DIAGONAL:
         x = tl.where(keys.places[None, :] <= queries.places[:, None], x, fill)
     if flags.EDGE:
@@ -98,7 +98,7 @@ def keep_mask(row_keys, column_keys, threshold):
 def absorb(
     soft, queries, keys, relative, tables, row, numbers, flags: tl.constexpr, KIND: tl.constexpr
 ):  # fmt: skip
-    """Take in one tile: the new state. Needs scale > 0."""
+    """The state of the softmax after one more tile. Needs scale > 0."""
     s = logits(queries, keys, relative, tables, row, numbers.scale, flags, KIND)
     s = mask_cells(s, float("-inf"), queries, keys, flags, KIND)
     scale = numbers.scale

@@ -40,7 +40,7 @@ struct Run {
 };
 
 // What is held: `held` tokens, the newest at position `newest`. A token is one id, or a group of them: then
-// it is read with the first of its row of ids (model/grouped.py), of which `field` + 1 are there.
+// it is read with the first of its row of ids (songs/grouped.py), of which `field` + 1 are there.
 struct Cache {
   // As words of a format, Float32 or Bytes: (layers, rows, heads, panels, groups of the size, 64) and
   // (layers, rows, heads, groups of the capacity, channels).

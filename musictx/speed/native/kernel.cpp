@@ -1,6 +1,6 @@
 // Causal relative attention on the CPU, forward and backward, by blocks of queries.
 //
-// The algorithm is that of attention/chunked, with the keys cut too, so that what is computed from a block
+// The algorithm is that of speed/chunked, with the keys cut too, so that what is computed from a block
 // of queries and a run of keys (a panel) stays in the cache however long the sequence is.
 //
 // For m queries and w keys let d be the largest distance between them and P = Q E^T, where row c of

@@ -1,7 +1,7 @@
 // One step of decoding as one call: ids in, logits of the next ids out, for a few rows at once.
 //
 // What musictx/model/transformer.py computes for one new id over a cache, and what it is compared with;
-// where the layers take a group of ids as one token, musictx/model/grouped.py. A pass in Python is some
+// where the layers take a group of ids as one token, musictx/songs/grouped.py. A pass in Python is some
 // hundred small operations, and to start them takes longer than to do them; here nothing stands between
 // the memory that holds the weights and the arithmetic.
 //
@@ -39,7 +39,7 @@ struct Reader {
   int64_t kind, voices;
 };
 
-// One of the maps of musictx/model/grouped.py.
+// One of the maps of musictx/songs/grouped.py.
 struct Map {
   Norm norm;
   Matrix up, down;
