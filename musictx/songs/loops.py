@@ -81,7 +81,7 @@ class Loop:
         return notes
 
     def ended(self, score: Score) -> Score:
-        """``score`` with a file that is as long as the loop: it has a marker at the end of the loop,
+        """``score`` with a file that is as long as the loop: a marker is at the end of the loop,
         unless notes last as long, and tracks do not end later without need."""
         if score.file:
             score = replace(score, file=shortened(score.file, self.seconds))
