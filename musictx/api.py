@@ -22,7 +22,7 @@ from musictx.chords import is_chart
 from musictx.compose import compose
 from musictx.config import GenerateConfig
 from musictx.errors import UserError, shown
-from musictx.formats import read
+from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.options import request
@@ -264,6 +264,11 @@ def model_of(
         on_beats = on_beats or (score is not None and grid_of(score).on_beats)
         model = shipped.find_latest(tokenizer=tokenizer, on_beats=on_beats)
     if isinstance(model, (str, os.PathLike)):
+        if str(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
+            raise UserError(
+                f"model={shown(str(model))}: expected a model, not music; "
+                f"musictx.generate(primer={shown(repr(str(model)))}) continues a file"
+            )
         return load(model)  # type: ignore[arg-type]
     raise UserError(
         f"model: {type(model).__name__} is no model; expected a loaded one (musictx.load), its "

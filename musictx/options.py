@@ -182,9 +182,9 @@ def converted(name: str, field: dataclasses.Field, value: Any) -> Any:
     """``value`` as the type that ``field`` declares: text is parsed, a number of numpy becomes one
     of Python, ``~`` in the name of a file is expanded. Bounds and the words of levels are checked
     later, by the dataclass. Raises :class:`ConfigError` about ``name``."""
-    kinds, number = types_of(field), value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
+    kinds, number = types_of(field), value
     if isinstance(value, str) and value == "":
         raise ConfigError(f"{name}=: the value is missing; expected {type_text(field)}")
     if (value is None and "None" in kinds) or "Any" in kinds:

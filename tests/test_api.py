@@ -123,7 +123,7 @@ WRONG = {
     **{(name, "processors"): NO_FUNCTIONS for name in ("generate", "stream")},
     **{(name, "primer"): NO_MUSIC for name in ("generate", "stream")},
     ("infill", "music"): NO_MUSIC,
-    ("infill", "begin"): (True, object(), [], float("nan")),
+    ("infill", "begin"): (True, object(), [], float("nan"), 4.2, "4.2"),
     ("accompany", "melody"): NO_MUSIC,
     ("harmonise", "melody"): NO_MUSIC,
     ("harmonise", "progress"): NO_FUNCTION,
@@ -153,6 +153,12 @@ def test_a_wrong_argument_is_one_sentence_that_names_it(function, name, calls):
         assert name in str(caught.value), value
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 600
+
+
+def test_music_in_place_of_a_model_leads_to_the_primer(tmp_path):
+    for name in ("song.mid", musictx.write(PRIMER, tmp_path / "Song.MID")):
+        with pytest.raises(UserError, match="primer="):
+            musictx.generate(name)
 
 
 def test_other_mistakes_are_one_sentence(calls, tmp_path):

@@ -201,6 +201,26 @@ def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield tick, status, begin, at
 
 
+def shortened(data: bytes, seconds: float) -> bytes:
+    """The MIDI file ``data`` with tracks that end at ``seconds``, earlier, or else with their last
+    message. All other bytes stay."""
+    document = Document(data)
+    latest = int(document.clock.ticks(np.array([seconds]))[0])
+    contents = [_shortened(chunk, latest) for chunk in document.chunks]
+    return data if contents == document.chunks else document.with_contents(contents)
+
+
+def _shortened(chunk: bytes, latest: int) -> bytes:
+    """The bytes of a track that ends at the tick ``latest``, earlier, or with its last message."""
+    before = last = 0
+    for tick, _, at, stop in of_track(chunk):
+        if chunk[at : at + 2] == END[:2]:
+            left = max(latest - last, 0)
+            return chunk if tick - last <= left else chunk[:before] + quantity(left) + chunk[at:]
+        before, last = stop, tick
+    return chunk
+
+
 def text_of(body: bytes) -> str:
     """The text of a meta event, as a scan gives it."""
     return scan.printable(body[scan.number(body, 2)[1] :])

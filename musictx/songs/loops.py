@@ -13,6 +13,7 @@ import numpy as np
 
 from musictx.apps.tasks import Task
 from musictx.errors import UserError
+from musictx.midi.document import shortened
 from musictx.notes import Score
 from musictx.sampling.strengths import LAPS
 
@@ -80,8 +81,10 @@ class Loop:
         return notes
 
     def ended(self, score: Score) -> Score:
-        """``score`` with a marker at the end of the loop, unless its notes reach that: so that its
-        file is as long as the loop."""
+        """``score`` with a file that is as long as the loop: a marker stands at its end, unless
+        notes reach that, and the end of no track stands later without need."""
+        if score.file:
+            score = replace(score, file=shortened(score.file, self.seconds))
         marker = (self.seconds, LOOP_END)
         if score.duration > self.seconds - 1e-6 or marker in score.markers:
             return score

@@ -18,6 +18,7 @@ from musictx.errors import UserError
 from musictx.files import write_bytes
 from musictx.midi import losses_of
 from musictx.notes import Score
+from musictx.songs.chord_sheet import voiced
 from musictx.studio import exchange, original
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
@@ -56,7 +57,8 @@ class Export:
 
     def part(self) -> Score:
         """The music of the file: the tracks of the document in their order; of a sound file only
-        those that are audible."""
+        those that are audible. The chords of a chart sound and are drawn as ``musictx render`` has
+        them."""
         score = self.score
         if score is None:
             ordered = exchange.in_order(self.document)
@@ -68,8 +70,9 @@ class Export:
             if end <= begin:
                 raise Refused(f"begin={begin:g} end={end:g}: expected an end after the begin")
             score = exchange.part_of(score, begin, end)
-        writable = len(score) or self.kind == "mid" or (self.kind == "musicxml" and is_chart(score))
-        if not writable:
+        if is_chart(score) and self.kind in ("wav", "png"):
+            score = voiced(score)
+        if not len(score) and self.kind != "mid" and not is_chart(score):
             raise Refused("there are no notes here to export")
         return score
 

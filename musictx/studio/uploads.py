@@ -8,7 +8,7 @@ from collections import Counter
 
 from musictx.config.checks import DAY
 from musictx.errors import ReadError
-from musictx.formats import read
+from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.studio import exchange
 from musictx.studio.change import clean_name
 from musictx.studio.config import StudioLimits
@@ -22,7 +22,8 @@ LOSSES = ("truncated track", "damaged track", "missing track")
 def title(name: str) -> str:
     """What to call a piece that came under the name of a file: without folders and endings."""
     plain = clean_name(re.split(r"[/\\]", name)[-1])
-    return re.sub(r"(?i)\.(midi?|kar|rmi|musicxml|xml|mxl)$", "", plain) or "untitled"
+    endings = "|".join(map(re.escape, SUFFIXES + CHORD_SUFFIXES))
+    return re.sub(f"(?i)({endings})$", "", plain) or "untitled"
 
 
 def ending(data: bytes) -> str:

@@ -41,6 +41,17 @@ def test_self_attention_is_what_the_specification_says(scheme, causal):
     assert same == causal
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_sequence_without_a_batch_is_a_batch_of_one_also_on_meta(scheme):
+    torch.manual_seed(0)
+    layer = RelativeAttention(16, 2, scheme, context=24)
+    x = torch.randn(9, 16)
+    torch.testing.assert_close(layer(x), layer(x[None])[0])
+    for shape in ((9, 16), (2, 9, 16)):
+        out = layer.to("meta")(torch.empty(shape, device="meta"))
+        assert (out.shape, out.device.type) == (shape, "meta")
+
+
 @pytest.mark.parametrize("scheme", ["huang", "shaw", "transformer_xl", "t5", "rotary", "none"])
 def test_cross_attention_counts_from_where_it_is_told(scheme):
     """Over the first half of itself, as queries of the second half: rows of self-attention."""

@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.midi.document import Document, parsed, shortened
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, PEDAL, Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
@@ -302,6 +303,18 @@ def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None
         assert Counter(sum(now, [])) == Counter(sum(was, []))  # noqa: RUF017 - a few tracks
     else:
         assert now[: len(was)] == was
+
+
+@settings(deadline=None, max_examples=60)
+@given(files(), st.floats(0, 8))
+def test_tracks_end_where_the_file_is_shortened_to_or_with_their_last_message(data, seconds):
+    made = shortened(data, seconds)
+    assert messages(made) == messages(data)
+    latest = Document(data).clock.ticks(np.array([seconds]))[0]
+    for before, after in zip(chunks(data), chunks(made), strict=True):
+        (rows, was, rest), (still, end, left) = parsed(before), parsed(after)
+        assert end == min(was, max([latest, *(row.tick for row in rows)]))
+        assert (still, left) == (rows, rest)
 
 
 def test_coarse_ticks_are_divided_for_all_messages_alike() -> None:

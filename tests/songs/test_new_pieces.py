@@ -174,6 +174,26 @@ def test_the_file_is_as_long_as_the_loop_where_its_last_note_ends_before(song, t
     assert mido.MidiFile(tmp_path / "loop.mid").length == pytest.approx(4 * BAR, abs=2e-3)
 
 
+@pytest.mark.parametrize("later", [1, 480, 100_000])
+def test_a_track_that_ends_after_the_loop_ends_with_it(song, later, tmp_path):
+    """Nothing of the file but that and its new notes is another (pretty_midi ends each track a tick
+    after its last note)."""
+    notes = loop_of(4).notes
+    notes = notes[notes["track"] == 0]
+    notes["end"][-1] = 4 * BAR
+    musictx.write(loop_of(4).with_notes(notes), tmp_path / "tune.mid")
+    file = mido.MidiFile(tmp_path / "tune.mid")
+    for track in file.tracks:
+        track[-1].time = later
+    file.save(tmp_path / "tune.mid")
+    (piece,) = musictx.accompany(tmp_path / "tune.mid", song, loop=True, seed=1)
+    musictx.write(piece, tmp_path / "loop.mid")
+    made = mido.MidiFile(tmp_path / "loop.mid")
+    ticks = [sum(message.time for message in track) for track in made.tracks]
+    assert max(ticks) == made.ticks_per_beat * 16
+    assert [track[:-1] for track in made.tracks[1:2]] == [track[:-1] for track in file.tracks[1:2]]
+
+
 def test_an_accompaniment_is_as_long_as_the_loop(song):
     notes = loop_of(2).notes
     tune = loop_of(2).with_notes(notes[notes["track"] == 0])

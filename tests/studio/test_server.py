@@ -255,10 +255,13 @@ async def test_exports_are_the_music_a_part_of_it_and_a_proposal_in_it(client, t
     path = f"/api/sessions/{free['id']}"
     error = json.loads((await file("x.musicxml", 400))[0])["error"]
     assert error.endswith("has no notation; quantise it, or export it as MIDI")
-    chart = await made(client, b"C  Am  F  G")
+    chart = await made(client, b"C  Am  F  G", name="my blues.cho")
     path = f"/api/sessions/{chart['id']}"
     sheet = musicxml.read((await file("x.musicxml"))[0])
-    assert [text for _, text in sheet.markers][:4] == ["C:maj", "A:min", "F:maj", "G:maj"]
+    names = [text for _, text in sheet.markers][:4]
+    assert (chart["name"], *names) == ("my blues", "C:maj", "A:min", "F:maj", "G:maj")
+    assert len((await file("x.wav"))[0]) > 8 * 44_100 * 4  # four bars of 16 bits, stereo
+    await file("x.png")
     nothing = await made(client)
     path = f"/api/sessions/{nothing['id']}"
     assert len(midi.read((await file("x.mid"))[0])) == 0

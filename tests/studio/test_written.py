@@ -246,3 +246,37 @@ def test_a_new_track_of_the_number_of_one_that_went_has_nothing_of_it():
     made = messages(original.written(document, out.getvalue()).data)
     assert "pitchwheel" not in {message.type for track in made for _, message in track}
     assert [message.note for _, message in made[1] if message.type == "note_on"] == [62]
+
+
+def test_a_track_that_goes_leaves_the_others_byte_for_byte():
+    """With controllers, bends, pressure, SysEx, release velocities; and the texts of the song."""
+    song = [
+        mido.MetaMessage("track_name", name="My song"),
+        mido.MetaMessage("copyright", text="(c) me"),
+        mido.MetaMessage("set_tempo", tempo=400_000),
+    ]
+    parts = [
+        [
+            mido.MetaMessage("track_name", name=f"part {channel}"),
+            mido.Message("program_change", channel=channel, program=40 + channel),
+            mido.Message("control_change", channel=channel, control=1, value=50),
+            mido.Message("pitchwheel", channel=channel, pitch=77),
+            mido.Message("note_on", channel=channel, note=60 + channel),
+            mido.Message("aftertouch", channel=channel, value=9, time=40),
+            mido.Message("note_off", channel=channel, note=60 + channel, velocity=33, time=50),
+        ]
+        for channel in range(3)
+    ]
+    for part in parts[1:]:
+        part.append(mido.Message("sysex", data=(0x43, 0x10, 0x4C)))
+    out = io.BytesIO()
+    mido.MidiFile(tracks=[mido.MidiTrack(track) for track in (song, *parts)]).save(file=out)
+    for number, kept in enumerate([(0, 2, 3), (0, 1, 3), (0, 1, 2)]):
+        document = exchange.document_of(midi.read(out.getvalue()))
+        left = tuple(track for track in document.tracks if track.id != number)
+        change = Change(tracks=left, remove=(number,))
+        document.apply(document.check(change, LIMITS))
+        made = original.written(document, out.getvalue())
+        chunks, after = MidiDocument(out.getvalue()).chunks, MidiDocument(made.data).chunks
+        assert made.losses == []
+        assert [chunk for chunk in after if chunk in chunks] == [chunks[at] for at in kept]
