@@ -37,7 +37,7 @@ class Composing(Options):
     device: str = option("auto", "auto, cpu, cuda (a GPU) or mps", pattern=DEVICE)
     seed: int | None = option(
         None,
-        "seed of all random draws: the same seed gives the same music; default: a new one, printed",
+        "seed of all draws: the same one gives the same music; default: a new one",
         low=0,
         high=LARGEST_SEED,
     )

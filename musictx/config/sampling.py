@@ -21,8 +21,7 @@ class TokenSampling(Options):
     top_p: float | None = option(
         None,
         "draw among the likeliest tokens that together have this probability; 1 = all; null = 1 "
-        "for tokens with note-on and note-off (such as piano's), 0.9 for chorales, 0.99 where "
-        "notes in bars (such as song's) are generated, else 0.95",
+        "for events, 0.99 for new notes in bars, 0.9 for chorales, else 0.95",
         above=0,
         high=1,
     )

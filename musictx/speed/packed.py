@@ -74,7 +74,7 @@ def byte_panels(matrix: Tensor) -> Tensor:
     return filled.unflatten(-1, (-1, BYTES)).unflatten(-3, (-1, LANES)).transpose(-3, -2)
 
 
-def _in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+def in_bytes(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
     """``rounded(matrix)`` if that loses nothing, as for weights that a model folder held as bytes;
     else the matrix, and None."""
     whole, scales = rounded(matrix)
@@ -156,7 +156,7 @@ class Packed:
         """Where the panels of ``matrix`` (..., outputs, inputs) lie and, of bytes, their scales."""
         if matrix is None:
             return None, None
-        whole, scales = _in_bytes(matrix)
+        whole, scales = in_bytes(matrix)
         if scales is None:
             return self._address(panels(matrix)), None
         return self._address(byte_panels(whole)), self._by_output(scales)

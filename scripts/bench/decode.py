@@ -26,8 +26,8 @@ from musictx import bundle, shipped
 from musictx.compose import compose
 from musictx.errors import UserError
 from musictx.model import MusicTransformer
-from musictx.model.rounding import in_bytes
 from musictx.sampling import engine
+from musictx.speed.packed import in_bytes
 from musictx.tokens.build import build
 from musictx.training import network
 from scripts.bench.common import record, spread, wait
