@@ -85,8 +85,8 @@ export function mountInput(app, player) {
     app.done(`${operation.label}. Q moves ${them} to the grid, Ctrl+Z takes ${them} out.`);
   }
 
-  function paint(ctx, view, colours) {
-    drawGhosts(ctx, view, recording.sofar, player.position, performance.now() > begins, colours);
+  function paint(ctx, pixels, view, colours) {
+    drawGhosts(ctx, pixels, view, recording.sofar, player.position, performance.now() > begins, colours);
   }
 
   function show() {

@@ -35,7 +35,7 @@ export class Roll {
   band = null;
   /** A pitch that the mouse is at. @type {number | null} */
   hovered = null;
-  /** Draw more on the overlay: (context, view, colours). @type {Set<Function>} */
+  /** Draw more on the overlay: (context, pixels, view, colours). @type {Set<Function>} */
   painters = new Set();
   #stale = { back: false, over: false };
   #frame = 0;
@@ -257,7 +257,7 @@ export class Roll {
       const till = frontier(proposal, app.place(take).begin);
       over.drawGhosts(ctx, pixels, view, proposal.notes, till, proposal.state === "composing", colours);
     }
-    for (const paint of this.painters) paint(ctx, view, colours);
+    for (const paint of this.painters) paint(ctx, pixels, view, colours);
     if (this.dragged.length) over.drawDragged(ctx, pixels, view, this.dragged, colours);
     pixels.show(ctx);
     if (this.band) over.drawBand(ctx, this.band, colours);
