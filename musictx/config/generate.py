@@ -59,7 +59,7 @@ class GenerateConfig(Steered):
     )
     instruments: str | None = option(
         None,
-        "parts of a new piece, such as piano,bass,drums, for model=song",
+        "parts of a new piece of model=song, such as piano,bass",
     )
     form: str | None = option(
         None,

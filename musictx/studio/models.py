@@ -152,8 +152,8 @@ def _card(path: Path) -> tuple[str, str, dict[str, float]]:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return "", "", {}
-    rows = re.search(r"^## Steering\n+((?:- \w+: .*\n)+)", text, re.M)
-    measured = re.findall(r"^- (\w+): (-?\d\.?\d*)$", rows[1] if rows else "", re.M)
+    section = re.search(r"^## Steering\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    measured = re.findall(r"(\w+): (-?[0-9.]+)", section[1] if section else "")
     steering = {name: float(value) for name, value in measured if name in CONTROLS}
     heading = re.match(r"#\s+(.+)\n+(?![#-])((?:.+\n?)+)", text)
     if heading is None:

@@ -22,7 +22,7 @@ from musictx.songs.bar_constraint import FREE, BarRow
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
-from tests.sampling.test_events import listed, told_of
+from tests.sampling.test_events import begun_and_ended, listed
 from tests.songs.test_grouped import song
 
 TOKENS = build("notes", low=40, high=90, controls=True)
@@ -115,7 +115,7 @@ def test_versions_differ_where_each_would_come_out_the_same():
     again = list(composer.versions(part, seeds, on_event=tell, **asked))
     assert [as_counts(one.new) for one in again] == made
     for events, one in zip(told, again):
-        assert told_of(events) == listed(one.new, "program")
+        assert begun_and_ended(events) == listed(one.new, "program")
 
 
 def test_new_notes_are_told_as_they_are_written():
@@ -127,7 +127,7 @@ def test_new_notes_are_told_as_they_are_written():
     asked = {"sampling": SamplingConfig(), "stats": CorpusStats()}
     (made,) = composer.versions(part, [(0,)], on_event=lambda _, event: told.append(event), **asked)
     assert len(made.new) > 10
-    assert told_of(told) == listed(made.new, "program")
+    assert begun_and_ended(told) == listed(made.new, "program")
     begins = [one.seconds for one in told if one.on]
     assert begins == sorted(begins)
 
