@@ -59,7 +59,7 @@ class GenerateConfig(Steered):
     )
     instruments: str | None = option(
         None,
-        "parts of a new piece of model=song, such as piano,bass",
+        "parts of a new piece (model=song): piano,bass",
     )
     form: str | None = option(
         None,
