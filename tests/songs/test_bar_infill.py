@@ -154,7 +154,25 @@ def test_what_is_varied_is_told_and_need_not_come_back():
     ]
     (made,) = versions(part)
     lost = as_counts(was.notes) - as_counts(kept.notes)
+    assert as_counts(part.varied) == lost
     assert lost - as_counts(made.new), "a network that has learnt nothing writes other notes"
+
+
+def test_a_variation_shares_no_more_with_what_it_varies_than_versions_do(monkeypatch):
+    """The likeliest notes, which come again, were it not for that."""
+    _, part = gap(song(), 3.0, 6.0)
+    likeliest = SamplingConfig(temperature=0.0)
+    (first,) = versions(part, sampling=likeliest)
+    monkeypatch.setattr(BarInfill, "varied", first.new)
+    told: list = []
+    asked = {"sampling": likeliest, "stats": CorpusStats()}
+    (other,) = composer.versions(part, [(0,)], on_event=lambda _, e: told.append(e), **asked)
+    one, other_notes = as_counts(first.new), as_counts(other.new)
+    assert one
+    assert other_notes
+    most = MOST_ALIKE * (one.total() + other_notes.total())
+    assert 2 * (one & other_notes).total() <= most
+    assert begun_and_ended(told) == listed(other.new, "program")
 
 
 def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
@@ -165,11 +183,6 @@ def test_the_lines_of_a_variation_say_what_it_varies_and_others_are_drawn():
     (row,) = part.rows(1, SamplingConfig())
     assert (back[2:4] > 0).any()
     np.testing.assert_array_equal(row.given.openings[2:4], lines[2:4])
-    (bias,) = part.biases([part], [row], SamplingConfig())
-    some = bias.rows[0].biases
-    (repeats,) = (one.keywords["bars"] for one in some if "bars" in getattr(one, "keywords", ()))
-    for bar in (2, 3):
-        assert repeats.get(bar) == (bar - back[bar] if back[bar] > 0 else None)
     plain = BarInfill(model(), TOKENS, kept, 3.0, 6.0, closes=True, parts=(0,))
     (row,) = plain.rows(1, SamplingConfig())
     assert (row.given.openings[:, REPEAT_FIELD] == FREE).all()
