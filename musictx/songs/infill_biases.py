@@ -68,13 +68,14 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     if DRUM_PART not in parts or bar != drummer.steps:
         return
     place = row.place
-    after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
+    written = [key for key, _ in row.written.get(row.bar, ())]
+    struck = [tone for at, part, tone in written if (at, part) == (place, DRUM_PART)]
     alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
     if not row.group:
-        nats, first = drummer.log_prob_onset(place, after), row.new.ids["place"].start
+        nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
         if alone:  # a new group is a stroke, but where a given one comes
             at = [
-                drummer.log_prob_hit(at, after if at == place else -1) for at in range(place, bar)
+                drummer.log_prob_hit(at, struck if at == place else ()) for at in range(place, bar)
             ]
             nats[place:-1] += at
             if due and first <= due[0] < first + bar:
@@ -82,9 +83,9 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         yield slice(first, first + bar), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(row.group) == 1 and (due or not alone):
-        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, after)
+        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
-        yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
+        yield row.new.ids["drum"], drummer.log_prob_drum(place, struck)
 
 
 def bass_on_root(row: BarRow) -> Nats:
