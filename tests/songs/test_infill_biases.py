@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.bundle import read_config
+from musictx.card import Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
@@ -51,17 +52,21 @@ def test_a_semitone_from_what_sounds_costs(known, step):
     st.integers(0, 120),
     st.integers(30, 90),
     st.booleans(),
+    st.booleans(),
 )
 def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
-    known, gaps, step, pitch, composed
+    known, gaps, step, pitch, composed, bass
 ):
-    """The latter where chords are composed."""
+    """The latter where chords are composed. A bass may outlast a chord only into its root."""
     steps, lengths = np.cumsum([gap for gap, _ in gaps]), np.arange(1, 100)
     chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
-    found = HarmonicFit(sounding_of(known), chords).lengths(pitch, step, lengths, composed)
+    fit = HarmonicFit(sounding_of(known), chords)
+    found = fit.lengths(pitch, step, lengths, composed, bass)
     for length, nats in zip(lengths.tolist(), found.tolist()):
         off = any(
-            step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
+            step < at < step + length
+            and chord != NONE
+            and pitch % 12 not in ([chord.root] if bass else chord.classes)
             for at, chord in chords
         )
         meets = composed and any(
@@ -69,6 +74,29 @@ def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
             for begin, _, tone in known
         )
         assert nats == (OVERHANG if off or meets else 0.0)
+
+
+def test_a_bass_begins_with_each_chord_on_its_root():
+    """Strengths that hardly a logit outweighs, of chords that share their tones."""
+    names = ("C:maj", "A:min7", "F:maj7", "A:min")
+    tune = Score(
+        notes=[(BAR * n, BAR * (n + 1), 76, 64, 0, False, 0) for n in range(4)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=tuple((BAR * n + BAR / 3 * (n % 2), name) for n, name in enumerate(names)),
+    )
+    habits = {33: Habit(1, 30, 60, 1.0)}
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,), habits=habits)
+    on_root = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
+            patch.setattr(infill_biases, name, 60.0)
+        for made in versions(part, [(0,), (1,)], SamplingConfig()):
+            notes = made.new[made.new["program"] == 33]
+            for (at, _), root in zip(tune.markers, (0, 9, 5, 9)):
+                there = notes[np.abs(notes["start"] - at) < 1e-3]
+                on_root.append(len(there) == 1 and there["pitch"][0] % 12 == root)
+    assert all(on_root)
 
 
 @pytest.mark.parametrize("habits", [True, False])
