@@ -90,8 +90,8 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
     planned = Primer(plan=Plan(parts={128: 1.0}))
-    (rule,) = idiom.of(tokens).programs([NOTHING, planned], PLAIN, limits)
-    assert not rule([None] * 2, past)[1].any()
+    (rule,) = idiom.of(tokens).programs([planned, NOTHING], PLAIN, limits)
+    assert not rule([None] * 2, past)[0].any()
     drummed = CorpusStats.of({"instruments": [128]})
     assert idiom.of(tokens).programs([NOTHING], PLAIN, drummed) == []
     assert idiom.of(tokens).programs([NOTHING], SamplingConfig(habits=False), limits) == []
