@@ -25,8 +25,6 @@ class Desk:
     def __init__(self, page: Page, url: str) -> None:
         self.page, self.url = page, url
 
-    # ------------------------------------------------------------------------------- opening
-
     def button(self, name: str, *, exact: bool = False) -> Locator:
         return self.page.get_by_role("button", name=name, exact=exact)
 
@@ -46,8 +44,6 @@ class Desk:
 
     def _opened(self) -> None:
         self.until("window.musictx?.piece")
-
-    # ------------------------------------------------------------------------------- reading
 
     @property
     def id(self) -> str:
@@ -80,8 +76,6 @@ class Desk:
         """Where a bar begins."""
         return next(time for time, bar, beat in self.beats() if (bar, beat) == (number, 1))
 
-    # ----------------------------------------------------------------------------- selecting
-
     def _x(self, seconds: float) -> float:
         return float(self.page.evaluate("s => musictx.roll.view.x(s)", seconds))
 
@@ -113,8 +107,6 @@ class Desk:
     def select_all(self) -> None:
         self.page.locator("#roll").focus()
         self.page.keyboard.press("Control+a")
-
-    # ----------------------------------------------------------------------------- composing
 
     def task(self, name: str) -> None:
         self.until("musictx.models.length > 0")
@@ -185,8 +177,6 @@ class Desk:
         self.button(f"Accept proposal {number}").click()
         self.until("musictx.shown.take === null")
         self.settle()
-
-    # ------------------------------------------------------------------------------- leaving
 
     def export(self, label: str) -> tuple[str, bytes]:
         """The name and the bytes of a file out of the menu Export."""

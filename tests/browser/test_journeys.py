@@ -232,7 +232,6 @@ def test_08_record_by_computer_keys(desk):
     desk.button("All pieces").click()  # a piece that is left is no longer recorded
     desk.open_example("Ode to joy")
     assert desk.button("Record").get_attribute("aria-pressed") == "false"
-    assert desk.page.evaluate("musictx.roll.painters.size") == 0
 
 
 def test_09_loop_with_a_metronome(desk):
@@ -250,10 +249,6 @@ def test_09_loop_with_a_metronome(desk):
         desk.page.wait_for_timeout(100)
     assert all(begin - 0.1 <= moment <= end + 0.1 for moment in seen), seen
     assert np.sum(np.diff(seen) < -0.5) >= 2, seen
-    # The synthesiser of the page itself plays, not the server's file.
-    assert desk.page.locator("#transport").get_attribute("data-state") == "playing"
-    desk.page.keyboard.press("Space")
-    desk.until("!musictx.player.playing")
 
 
 def test_10_take_again_from_the_command_line(desk, studio, tmp_path):
@@ -303,6 +298,14 @@ def test_11_export_in_four_formats(desk):
     desk.select_bars(1, 2)
     _, content = desk.export("Selected bars as MIDI")
     assert 0 < len(musictx.read(content)) < count
+    desk.page.locator("summary[aria-label=Export]").click()
+    link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
+    dragged = link.evaluate(
+        "e => {const data = new DataTransfer();"
+        " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"
+        " return data.getData('DownloadURL')}"
+    )
+    assert re.match(r"audio/midi:[^:]+\.mid:http://", dragged)
 
 
 def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
@@ -378,16 +381,10 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
     run = Path(command[3].removeprefix("out=")).name
     assert (studio.folder / "training" / run / "last.ckpt").is_file()
-    told = dialog.locator(".sentence").inner_text()
     dialog.get_by_role("button", name="Go on").click()
     dialog.get_by_text("It ends by itself").wait_for(timeout=COMPOSED)
     dialog.get_by_role("button", name="Stop").click()
     dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
-    before, after = (
-        int(re.search(r"after (\d+) steps", said)[1])
-        for said in (told, dialog.locator(".sentence").inner_text())
-    )
-    assert after >= before > 0
     dialog.get_by_role("button", name="Use this model").click()
     desk.until("musictx.models.some(m => m.name === x)", run)
     desk.open_example("Ode to joy")
