@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.desk import wait_for
+from tests.browser.served import wait_for
 
 #: Seconds until a program must listen, and an answer must be there.
 START, ANSWER = 120.0, 300.0

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from musictx import midi, shipped
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.training import Trainings
+from tests.browser.served import wait_for
 from tests.studio.studios import asked, with_studio
 
 #: What stands in for ``musictx train corpus.path=FOLDER out=RUN``: a row of losses every moment, a
@@ -73,14 +73,6 @@ def made(tmp_path, **options) -> Trainings:
     return Trainings(StudioConfig(folder=str(tmp_path / "studio"), **options), SCRIPTED)
 
 
-def until(check, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not (value := check()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return value
-
-
 def test_a_folder_is_looked_at_before_it_is_trained_on(tmp_path, music):
     contents = made(tmp_path).look(str(music))
     assert (contents["files"], contents["read"], contents["on_beats"]) == (4, 3, 2)
@@ -124,9 +116,9 @@ def test_a_training_is_stopped_gone_on_with_and_finished(tmp_path, music):
     assert one.start(str(music))["state"] == "training"
     with pytest.raises(Refused, match="under way already"):
         one.start(str(music))
-    until(lambda: one.json()["step"] > 4)
+    wait_for(lambda: one.json()["step"] > 4)
     one.stop()
-    until(lambda: one.json()["state"] == "stopped")
+    wait_for(lambda: one.json()["state"] == "stopped")
     state = one.json()
     assert state["rows"][1] == (2, 2.998, 2.5)
     assert state["samples"] == [2]
@@ -139,26 +131,26 @@ def test_a_training_is_stopped_gone_on_with_and_finished(tmp_path, music):
     again = made(tmp_path)  # a studio that was started anew
     assert again.json() == state
     again.start(str(music))
-    until(lambda: again.json()["step"] > state["step"])
+    wait_for(lambda: again.json()["step"] > state["step"])
     kept = made(tmp_path)  # and one that was killed while its training went on
     assert kept.json()["state"] == "training"
     kept.stop()
-    until(lambda: again.json()["state"] == "stopped")
+    wait_for(lambda: again.json()["state"] == "stopped")
     assert kept.json()["state"] == "stopped"
     (music / "short").touch()
     again.start(str(music))
-    until(lambda: again.json()["state"] == "finished")
+    wait_for(lambda: again.json()["state"] == "finished")
 
 
 def test_a_training_that_fails_says_why_and_one_ends_with_its_studio(tmp_path, music):
     one = made(tmp_path)
     (music / "refuse").touch()
     one.start(str(music))
-    until(lambda: one.json()["state"] == "failed")
+    wait_for(lambda: one.json()["state"] == "failed")
     assert one.json()["error"] == f"corpus.path={music}: all 3 files are damaged"
     (music / "refuse").unlink()
     one.start(str(music))
-    until(lambda: one.json()["rows"])
+    wait_for(lambda: one.json()["rows"])
     one.close()
     assert one.json()["state"] == "stopped"
     pid = json.loads((tmp_path / "studio" / "training" / "current.json").read_text())["pid"]

@@ -94,20 +94,12 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
 
 test("a chorale is a choir of two staves with two voices each", () => {
   const rows = [72, 67, 60, 48].flatMap((pitch, track) => [0, 1, 2, 3].map((at) => [at, at + 1, pitch, track]));
-  const { abc } = toAbc(made(rows, { names: ["Soprano", "Alto", "Tenor", "Bass"], keys: [[0, -3, 1]] }));
+  const { abc } = toAbc(made(rows, { names: ["Soprano", "Alto", "Tenor", "Bass"], keys: [[0, -3, 1], [4, 2, 0]] }));
   assert.match(abc, /%%score \[\(1 2\) \| \(3 4\)\]/);
   assert.match(abc, /K:Cm/);
   assert.equal(abc.match(/clef=treble stem=/g).length, 2);
   assert.equal(abc.match(/clef=bass stem=/g).length, 2);
   assert.deepEqual(played(abc).length, 16);
-});
-
-test("meters and keys change where the document says", () => {
-  const rows = Array.from({ length: 14 }, (_, i) => [i, i + 1, 66]);
-  const { abc } = toAbc(made(rows, { meters: [[0, 4, 4], [4, 3, 4]], keys: [[0, 0, 0], [4, 2, 0]] }));
-  assert.match(abc, /\[M:3\/4\]\[K:D\]F4 F4 F4\|/);
-  assert.match(abc, /\^F4 F4 F4 F4\|/);
-  assert.equal(played(abc).length, 14);
 });
 
 test("names of tracks cannot break the text", () => {
