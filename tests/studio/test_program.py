@@ -75,7 +75,7 @@ def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_
                 program.run(StudioConfig(folder=str(tmp_path), port=0, browser=False))
             assert served.stop() == 0
         told = r"the studio is at http://127\.0\.0\.1:\d+/ \(Ctrl-C ends\)"
-        assert [bool(re.fullmatch(told, line)) for line in served.lines] == [True, True]
+        assert re.fullmatch(told, served.lines[-1])  # nothing is said at the end
     finally:
         served.stop()
     assert not (tmp_path / ".lock").exists()
