@@ -18,6 +18,7 @@ from tests.pieces import score
 
 def at_the_start(desk, key):
     """A key at the first note of the roll."""
+    desk.until("!document.querySelector('dialog[open]')")
     desk.page.locator("#roll").focus()
     desk.page.keyboard.press("Home")
     desk.page.keyboard.press(key)

@@ -7,7 +7,7 @@ from yarl import URL
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.guard import HEADERS, Guard
-from tests.studio.studios import asked, made, with_studio
+from tests.studio.studios import asked, made
 
 #: Host header, {} for the port -> whether it is the studio, that listens on 192.168.7.7.
 HOSTS = {
@@ -114,29 +114,25 @@ async def test_nothing_else_of_the_machine_is_served(client, tmp_path):
             assert set(await answer.json()) == {"error"}
 
 
-def test_no_answer_names_a_folder_of_the_machine(tmp_path, monkeypatch, capsys):
+async def test_no_answer_names_a_folder_of_the_machine(client, tmp_path, monkeypatch, capsys):
     home = str(Path.home())
     faults = {
         WriteError(f"{tmp_path}/20261122-x/piece.sqlite: No space left on device"): 507,
         UserError(f"{home}/models/mine: 4/4 of {tmp_path} missing, a model/folder"): 400,
         OSError(13, "Permission denied", f"{home}/secret"): 500,
     }
+    studio = client.composer
+    for fault, status in faults.items():
 
-    async def script(client):
-        studio = client.composer
-        for fault, status in faults.items():
+        def fail(fault=fault):
+            raise fault
 
-            def fail(fault=fault):
-                raise fault
-
-            monkeypatch.setattr(studio, "models", fail)
-            sentence = (await asked(client, "GET", "/api/models", status))["error"]
-            assert str(tmp_path) not in sentence
-            assert home not in sentence
-            if status == 400:
-                assert sentence == "mine: 4/4 of the folder missing, a model/folder"
-            if status == 507:
-                assert sentence == "20261122-x/piece.sqlite: No space left on device"
-
-    with_studio(tmp_path, script)
+        monkeypatch.setattr(studio, "models", fail)
+        sentence = (await asked(client, "GET", "/api/models", status))["error"]
+        assert str(tmp_path) not in sentence
+        assert home not in sentence
+        if status == 400:
+            assert sentence == "mine: 4/4 of the folder missing, a model/folder"
+        if status == 507:
+            assert sentence == "20261122-x/piece.sqlite: No space left on device"
     assert "Permission denied" in capsys.readouterr().err  # whoever runs it sees it all

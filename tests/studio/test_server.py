@@ -13,15 +13,15 @@ from yarl import URL
 from musictx import midi, musicxml, shipped
 from musictx.notes import Score
 from musictx.studio.config import StudioLimits
-from tests.studio.studios import asked, made, take, with_studio
+from tests.studio.studios import asked, made, opened, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
 pytestmark = pytest.mark.anyio
 
 
-def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
-    async def script(client):
+async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
+    async with opened(tmp_path) as client:
         first = await made(client, ODE, name="C:\\songs\\Ode to Joy.MID")
         assert (first["name"], first["revision"], len(first["notes"])) == ("Ode to Joy", 0, 62)
         assert first["id"].split("-", 1)[1].startswith("ode-to-joy-")
@@ -62,15 +62,10 @@ def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         await asked(client, "GET", f"/api/sessions/{second['id']}")
         assert await asked(client, "GET", "/api/examples") == list(shipped.examples())
         assert (await asked(client, "GET", "/api/models"))[0]["name"] == "piano"
-        return first["id"], redone["notes"]
-
-    name, notes = with_studio(tmp_path, script)
-
-    async def later(client):
-        again = await asked(client, "GET", f"/api/sessions/{name}")
-        assert (again["revision"], again["notes"], again["can_undo"]) == (4, notes, True)
-
-    with_studio(tmp_path, later)
+    async with opened(tmp_path) as client:
+        again = await asked(client, "GET", path)
+        now = (again["revision"], again["notes"], again["can_undo"])
+        assert now == (4, redone["notes"], True)
 
 
 def silence(seconds: float) -> bytes:
@@ -152,24 +147,21 @@ HOSTILE = [
 ]
 
 
-def test_hostile_names_become_neither_paths_nor_headers(tmp_path):
-    async def script(client):
-        for name in HOSTILE:
-            session = await made(client, ODE, name=name)
-            assert session["name"].isprintable()
-            assert 0 < len(session["name"]) <= 80
-            assert "/" not in session["name"] or "script" in name
-            path = f"/api/sessions/{session['id']}/export/"
-            url = URL(f"http://127.0.0.1:{client.port}{path}{quote(name, '')}.mid", encoded=True)
-            async with client.session.get(url) as answer:
-                assert answer.status == 200
-                assert "Set-Cookie" not in answer.headers
-                disposition = answer.headers["Content-Disposition"]
-                assert disposition.startswith('attachment; filename="')
-                assert disposition.count('"') == 2
-                assert midi.read(await answer.read()).notes["pitch"].tolist()
-
-    with_studio(tmp_path, script)
+async def test_hostile_names_become_neither_paths_nor_headers(client, tmp_path):
+    for name in HOSTILE:
+        session = await made(client, ODE, name=name)
+        assert session["name"].isprintable()
+        assert 0 < len(session["name"]) <= 80
+        assert "/" not in session["name"] or "script" in name
+        path = f"/api/sessions/{session['id']}/export/"
+        url = URL(f"http://127.0.0.1:{client.port}{path}{quote(name, '')}.mid", encoded=True)
+        async with client.session.get(url) as answer:
+            assert answer.status == 200
+            assert "Set-Cookie" not in answer.headers
+            disposition = answer.headers["Content-Disposition"]
+            assert disposition.startswith('attachment; filename="')
+            assert disposition.count('"') == 2
+            assert midi.read(await answer.read()).notes["pitch"].tolist()
     folders = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert len(folders) == len(HOSTILE)
     assert all(name.isascii() and len(name) < 50 for name in folders)
@@ -281,7 +273,7 @@ async def test_a_file_comes_back_byte_for_byte_and_what_an_export_loses_is_said(
     assert "damaged" in sentence
 
 
-def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
+async def test_an_export_ends_when_nobody_waits_for_it(client, monkeypatch):
     """A long sound may not hold up the next one, nor the end of the studio."""
     begun = []
 
@@ -290,17 +282,14 @@ def test_an_export_ends_when_nobody_waits_for_it(tmp_path, monkeypatch):
         while True:
             on_block()
 
-    async def script(client):
-        path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
-        waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
-        while not begun:
-            await asyncio.sleep(0.01)
-        waiting.cancel()
-        async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
-            assert answer.status == 200
-
     monkeypatch.setattr("musictx.render.audio.write", endless)
-    with_studio(tmp_path, script)
+    path = f"/api/sessions/{(await made(client, ODE))['id']}/export/x"
+    waiting = asyncio.ensure_future(client.get(f"{path}.wav"))
+    while not begun:
+        await asyncio.sleep(0.01)
+    waiting.cancel()
+    async with asyncio.timeout(5), client.get(f"{path}.mid") as answer:
+        assert answer.status == 200
 
 
 async def test_a_proposal_is_accepted_once_undone_and_known(client):

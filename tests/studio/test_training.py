@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from musictx import midi, shipped
+from musictx import shipped
 from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.training import Trainings
 from tests.browser.served import wait_for
-from tests.studio.studios import asked, with_studio
+from tests.studio.studios import asked, opened
 
 #: What stands in for ``musictx train corpus.path=FOLDER out=RUN``: a row of losses every moment, a
 #: sample and a model with the second; it ends by SIGTERM as training does, or after 500 steps.
@@ -71,20 +71,6 @@ SCRIPTED = (sys.executable, "-c", TRAIN)
 
 def made(tmp_path, **options) -> Trainings:
     return Trainings(StudioConfig(folder=str(tmp_path / "studio"), **options), SCRIPTED)
-
-
-def test_a_folder_is_looked_at_before_it_is_trained_on(tmp_path, music):
-    contents = made(tmp_path).look(str(music))
-    assert (contents["files"], contents["read"], contents["on_beats"]) == (4, 3, 2)
-    scores = [
-        midi.read(path.read_bytes()) for path in music.rglob("*.mid") if path.stem != "broken"
-    ]
-    seconds = sum(score.duration for score in scores)
-    assert contents["density"] == round(sum(map(len, scores)) / seconds, 1)
-    assert contents["hours"] == pytest.approx(seconds / 3 * 4 / 3600, abs=0.01)
-    assert contents["model"] in ("piano", "song", None)
-    assert contents["command"].startswith(f"musictx train 'corpus.path={music}' out=")
-    assert not (tmp_path / "studio").exists()  # to look changes nothing
 
 
 def test_what_is_no_folder_of_music_is_said(tmp_path):
@@ -158,13 +144,15 @@ def test_a_training_that_fails_says_why_and_one_ends_with_its_studio(tmp_path, m
         os.kill(pid, 0)
 
 
-def test_the_routes_and_what_a_page_gets(tmp_path, music, monkeypatch):
+@pytest.mark.anyio
+async def test_the_routes_and_what_a_page_gets(music, tmp_path, monkeypatch):
     monkeypatch.setattr(Trainings.__init__, "__defaults__", (SCRIPTED,))
-
-    async def script(client):
+    async with opened(tmp_path / "studio") as client:
         path = "/api/training"
         assert await asked(client, "GET", path) == {"state": "none"}
         contents = await asked(client, "POST", f"{path}/look", 200, {"folder": str(music)})
+        assert (contents["files"], contents["read"], contents["on_beats"]) == (4, 3, 2)
+        assert not (tmp_path / "studio" / "training").exists()  # to look changes nothing
         begun = await asked(client, "POST", path, 202, {"folder": str(music)})
         assert begun["command"] == contents["command"]
         for _ in range(600):
@@ -179,5 +167,3 @@ def test_the_routes_and_what_a_page_gets(tmp_path, music, monkeypatch):
         used = await asked(client, "POST", f"{path}/use", 200)
         assert used == {"model": state["model"]}
         assert [*client.composer.learnt] == [state["model"]]
-
-    with_studio(tmp_path / "studio", script)
