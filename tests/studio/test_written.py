@@ -13,63 +13,10 @@ from musictx import midi
 from musictx.midi.document import Document as MidiDocument
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
-from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from tests.midi.midi_bytes import messages
 from tests.midi.test_edit import files
-
-#: What a page does to tracks and texts, and to notes and the rest.
-KINDS = ["track", "order", "delete", "lyrics", "meter", "key", "marks", "notes", "new", "undo"]
-KINDS += ["tempo", "beats"]
-LIMITS = StudioLimits()
-
-
-@st.composite
-def changes(draw, document):
-    """One of those that a page sends."""
-    notes, tracks = document.notes, list(document.tracks)
-    what = draw(st.sampled_from(KINDS))
-    if what == "track" and tracks:
-        at = draw(st.integers(0, len(tracks) - 1))
-        name, program = draw(st.sampled_from(["", "Flute"])), draw(st.integers(0, 127))
-        tracks[at] = tracks[at]._replace(name=name, program=program, volume=program)
-        return Change(tracks=tuple(tracks))
-    if what == "order":
-        return Change(tracks=tuple(draw(st.permutations(tracks))))
-    if what == "delete" and len(tracks) > 1:
-        gone = tracks.pop(draw(st.integers(0, len(tracks) - 1))).id
-        return Change(
-            tracks=tuple(tracks), remove=tuple(n for n, row in notes.items() if row[4] == gone)
-        )
-    if what == "new":
-        free = next(n for n in range(300) if all(n != track.id for track in tracks))
-        tracks.insert(draw(st.integers(0, len(tracks))), Track(free, "new", 30, False))
-        return Change(tracks=tuple(tracks), add=((document.next_id, 0.25, 0.75, 50, 50, free),))
-    if what == "tempo":
-        return Change(tempos=((0.0, draw(st.floats(20, 300))),))
-    if what == "beats":  # another tempo, and all keeps its beats
-        by = draw(st.floats(0.5, 2))
-        return Change(
-            remove=tuple(notes),
-            add=tuple((i, n[0] * by, n[1] * by, *n[2:]) for i, n in notes.items()),
-            tempos=tuple((time * by, bpm / by) for time, bpm in document.tempos),
-            meters=tuple((time * by, *meter) for time, *meter in document.meters),
-        )
-    if what == "meter":
-        return Change(meters=((0.0, draw(st.integers(1, 9)), 4),))
-    if what == "key":
-        return Change(keys=((0.0, draw(st.integers(-7, 7)), False),))
-    if what == "marks":
-        return Change(markers=((0.0, "A"), (0.5, "B")))
-    if what == "lyrics":
-        kept = tuple(row for row in document.lyrics if draw(st.booleans()))
-        return Change(lyrics=tuple(sorted((*kept, (draw(st.sampled_from([0.0, 0.7])), "la-")))))
-    if not tracks:
-        return Change()
-    return Change(
-        remove=tuple(notes)[: draw(st.integers(0, 2))],
-        add=((document.next_id, 0.5, 1.0, 60, 80, tracks[0].id),),
-    )
+from tests.studio.changes import IN_FILES, LIMITS, changes
 
 
 def parts_of(notes):
@@ -126,7 +73,7 @@ def test_what_is_changed_is_in_the_file_and_the_messages_of_all_else_stay(data, 
     document, done = exchange.document_of(score), list[Change]()
     retimed = False
     for _ in range(more.draw(st.integers(1, 4))):
-        change = more.draw(changes(document))
+        change = more.draw(changes(document, IN_FILES))
         if change == Change() and done:
             document.apply(done.pop())
             continue
@@ -147,13 +94,10 @@ def test_what_is_changed_is_in_the_file_and_the_messages_of_all_else_stay(data, 
         if len(there) == len(tracks):  # two of a part may have come to one program
             assert [track.name for track in there] == [track.name for track in tracks]
     original.controllers_of(document, data)
-    after = messages(made.data)
     if len(score) and not retimed:  # in another tempo ticks are others
+        after = messages(made.data)
         here = Counter((tick, str(message)) for rows in after for tick, message in rows)
         assert sum(stays(data, document), Counter()) <= here
-    chunks = MidiDocument(data).chunks
-    for number, rows in enumerate(messages(data)):  # what says the same is the same bytes
-        assert rows not in after or chunks[number] in MidiDocument(made.data).chunks
     while done:
         document.apply(done.pop())
     assert original.written(document, data)[0::2] == (data, [])
@@ -175,3 +119,23 @@ def test_a_new_track_of_the_number_of_one_that_went_has_nothing_of_it():
     made = messages(original.written(document, out.getvalue()).data)
     assert "pitchwheel" not in {message.type for track in made for _, message in track}
     assert [message.note for _, message in made[1] if message.type == "note_on"] == [62]
+
+
+def test_a_track_that_goes_leaves_the_others_byte_for_byte():
+    tracks = [mido.MidiTrack([mido.MetaMessage("copyright", text="(c) me")])]
+    for channel in range(3):
+        kinds = [("program_change", {"program": 40}), ("pitchwheel", {"pitch": 77})]
+        kinds += [("note_on", {"note": 60}), ("note_off", {"note": 60, "velocity": 3, "time": 9})]
+        rows = [mido.Message(kind, channel=channel, **more) for kind, more in kinds]
+        tracks.append(mido.MidiTrack([*rows, mido.Message("sysex", data=(0x43, 0x10))]))
+    out = io.BytesIO()
+    mido.MidiFile(tracks=tracks).save(file=out)
+    chunks = MidiDocument(out.getvalue()).chunks
+    for number in range(3):
+        document = exchange.document_of(midi.read(out.getvalue()))
+        left = tuple(track for track in document.tracks if track.id != number)
+        document.apply(document.check(Change(tracks=left, remove=(number,)), LIMITS))
+        made = original.written(document, out.getvalue())
+        others = [chunk for at, chunk in enumerate(chunks) if at != number + 1]
+        assert made.losses == []
+        assert [c for c in MidiDocument(made.data).chunks if c in chunks] == others
