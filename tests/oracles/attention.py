@@ -78,7 +78,7 @@ def attend(
                             value = value + terms.value_table[head, row]
                     logits.append(logit)
                     values.append(value)
-                out = q.new_zeros(size)
+                out = 0 * q[b, h, i]
                 if logits:
                     largest = max(float(x.detach()) for x in logits)
                     parts = [torch.exp(x - largest) for x in logits]
