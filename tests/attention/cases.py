@@ -29,20 +29,13 @@ def huang(named: Named, heads: int, size: int) -> Terms:
     return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
 
 
-def pitch_axis(named: Named, heads: int, size: int) -> Axis:
-    """A second coordinate (say, pitch) by a table and a bias, both ways."""
-    table = learned(named, "pitch_table", heads, 7, size)
-    bias = learned(named, "pitch_bias", heads, 7)
-    return Axis(table, bias, low=-3, high=3, coordinate=1)
-
-
 LABELS = torch.tensor([3, 0, 17, 9, 30])  # in no order, with gaps
 
 
 def label_axes(named: Named, heads: int, size: int) -> tuple[Axis, ...]:
     """Pitch and voice, which the keys have by labels."""
     table = learned(named, "pitch", heads, 9, size)
-    bias = learned(named, "label_bias", heads, 9)
+    bias = learned(named, "pitch_bias", heads, 9)
     voice = learned(named, "voice", 1, 7, size)
     return (
         Axis(table, bias, low=-5, high=3, coordinate=1, labels=LABELS),

@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import attend
-from musictx.attention.terms import Axis, Blocks, Span, Terms
-from musictx.speed import decode
+from musictx.attention.terms import Axis, Blocks, Terms
 from tests.attention import cases
 
 
@@ -81,14 +80,3 @@ def test_what_blocks_and_pieces_hide_is_not_computed(causal):
             )
         assert costs[1] <= 2.1 * costs[0]
     assert work(2048, causal=causal).numbers > 3 * work(1024, causal=causal).numbers
-
-
-def test_a_step_of_decoding_copies_no_keys():
-    q, k, v = cases.qkv({}, 1, 4, 1, 500, 32, dtype=torch.float32)
-    pitch = Axis(torch.randn(4, 9, 32), low=-4, high=4, coordinate=1, labels=torch.arange(60))
-    at, over = (Span(499, 1), torch.tensor([[5]])), (Span(0, 500), torch.randint(60, (1, 500)))
-    with torch.no_grad(), Work() as seen:
-        cases.directly(decode)(
-            q, k, v, Terms(0.2, (pitch,)), query_positions=at, key_positions=over
-        )
-    assert seen.largest <= k.numel()

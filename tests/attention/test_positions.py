@@ -17,7 +17,6 @@ from musictx.attention.positions.t5 import bucket
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
-from tests.oracles import schemes as articles
 
 SIZES = {"heads": 2, "head_dim": 4, "width": 8}
 
@@ -67,14 +66,6 @@ def test_t5_buckets_are_exact_near_and_logarithmic_far():
     both = [bucket(d, 32, 128, causal=False) for d in range(-200, 201)]
     assert [b - 16 for b in both[:200]][::-1] == both[201:], "ahead: the upper half, mirrored"
     assert set(both) == set(range(32)) - {16}
-
-
-@pytest.mark.parametrize("heads", [1, 3, 8, 12])
-def test_alibi_slopes_are_those_of_the_authors(heads):
-    scheme = positions.build({"name": "alibi"}, heads=heads, head_dim=4, width=4 * heads)
-    assert scheme.slopes.tolist() == pytest.approx(articles.slopes(heads), rel=1e-6)
-    assert torch.equal(scheme.bfloat16().slopes, scheme.float().slopes), "whatever the weights are"
-    assert not scheme.state_dict()
 
 
 def test_rotary_is_precise_at_long_positions_in_float32():
@@ -191,21 +182,6 @@ def test_periods_and_sinusoids_reach_the_model_with_every_scheme(name):
     assert (four.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False]
     assert (three.weight.grad.abs().sum(1) > 0).all()
     assert found.position.added.join.weight.grad[:, 16:].abs().sum() > 0
-
-
-@pytest.mark.parametrize("more", [{}, {"periods": [4, 3]}, {"concat_sinusoids": 6}])
-@pytest.mark.parametrize("name", sorted(set(SCHEMES) - {"two_d"}))
-def test_a_scheme_is_absolute_if_the_embeddings_change_with_the_place(name, more):
-    """A shift by a multiple of all periods changes the embeddings of an absolute scheme only."""
-    scheme = model(name=name, **more).position
-    x = torch.randn(1, 5, 16)
-
-    def embedded(begin):
-        places = torch.arange(begin, begin + 5)[None]
-        embeddings = scheme.embed(x, places)
-        return embeddings if scheme.added is None else scheme.added(embeddings, places)
-
-    assert scheme.absolute == (not torch.equal(embedded(0), embedded(12)))
 
 
 def test_periods_are_added_by_place_in_the_piece_and_sinusoids_as_large_as_alone():

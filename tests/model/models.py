@@ -59,6 +59,18 @@ def build(
     return model.eval()
 
 
+def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
+    """A model with random numbers in this feature, in float64."""
+    torch.manual_seed(1)
+    model = MusicTransformer(
+        vocab, layers=2, width=16, heads=2, feedforward=16, context=64,
+        features=[{"name": name} | options],
+    )  # fmt: skip
+    for parameter in getattr(model, name).parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model.double().eval()
+
+
 def random_ids(rows: int, count: int, seed: int = 1) -> Tensor:
     return torch.randint(VOCAB, (rows, count), generator=torch.Generator().manual_seed(seed))
 

@@ -28,16 +28,24 @@ from tests.model.models import (
     every_scheme,
     in_parts,
     random_ids,
+    with_feature,
 )
 from tests.songs import test_grouped
 
+SOUNDING = {"recent": 3, "chords": 2, **test_sounding.EVENTS}
 #: Of each feature: a model, and a piece of 60 ids for a seed.
 FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
-    "sounding": (test_sounding.model, lambda seed: test_sounding.music(1, 60, seed)),
-    "echoes": (test_motif_memory.model, lambda seed: test_motif_memory.music(1, 60, seed)),
+    "sounding": (
+        lambda: with_feature(test_sounding.VOCAB, "sounding", **SOUNDING),
+        lambda seed: test_sounding.music(1, 60, seed),
+    ),
+    "echoes": (
+        lambda: with_feature(test_motif_memory.VOCAB, "echoes", **test_motif_memory.GIVEN),
+        lambda seed: test_motif_memory.music(1, 60, seed),
+    ),
     "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
     "conditions": (
-        test_conditions.model,
+        lambda: with_feature(test_conditions.VOCAB, "conditions", **test_conditions.GIVEN),
         lambda seed: torch.tensor([test_conditions.window(seed)[:60]]),
     ),
     "grid": (test_grid.model, lambda seed: test_grid.music(1, seed)[:, :60]),
@@ -104,11 +112,13 @@ def test_a_cache_gives_the_same_for_any_split(name, cuts):
 
 @every_scheme
 @torch.no_grad()
-def test_a_cache_that_slides_keeps_all_distances(scheme):
+def test_a_cache_that_forks_and_slides_keeps_all_distances(scheme):
     """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
     model, ids = build(scheme, layers=1), random_ids(2, 40)
-    cache = model.new_cache(2, 12)
-    model(ids[:, :12], cache=cache)
+    ids[1, :12] = ids[0, :12]
+    cache = model.new_cache(1, 12)
+    model(ids[:1, :12], cache=cache)
+    cache = cache.fork(2)
     for t in range(12, 40):
         cache.slide(1)
         got = model(ids[:, t : t + 1], cache=cache)
