@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -98,19 +97,6 @@ def test_files_are_a_stream(tmp_path):
     assert next(files).name == "a/song-001.mid"
     write_songs(tmp_path / "b", [2])
     assert [file.name for file in files] == ["b/song-001.mid", "b/song-002.mid"]
-
-
-def test_a_corpus_is_known_by_names_sizes_and_times(tmp_path):
-    root = write_songs(tmp_path / "c", range(3))
-    path, first = root / "song-001.mid", Folder(str(root)).identity()
-    assert Folder(str(root)).identity() == first
-    os.utime(path, (1, 1))
-    assert (later := Folder(str(root)).identity()) != first
-    path.write_bytes(path.read_bytes() + b"x")
-    os.utime(path, (1, 1))
-    assert (longer := Folder(str(root)).identity()) not in (first, later)
-    path.rename(root / "song-9.mid")
-    assert Folder(str(root)).identity() not in (first, later, longer)
 
 
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
