@@ -210,19 +210,6 @@ def test_a_file_that_harms_its_reader_costs_only_itself(tmp_path):
     assert list(by_name(tmp_path / "out")) == [f"{i:02} {i}" for i in range(40) if i % 7]
 
 
-def test_when_nothing_can_be_used_the_reasons_are_given_and_nothing_is_left(tmp_path):
-    root = tmp_path / "c"
-    root.mkdir()
-    (root / "a.mid").write_bytes(b"no MIDI")
-    midi.write(song(1, notes=1), root / "b.mid")
-    midi.write(song(1, drums=True), root / "c.mid")
-    with pytest.raises(UserError, match="none of its 3 files can be used") as caught:
-        run(root, tmp_path / "new" / "out")
-    for part in (f"corpus.path={root}", "1 too short", "b.mid", "c.mid"):
-        assert part in str(caught.value)
-    assert os.listdir(tmp_path) == ["c"]
-
-
 def test_by_default_each_corpus_and_tokenizer_has_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     root = write_songs(tmp_path / "My Music! ", range(3))

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Axis, Span, Terms
@@ -107,28 +105,6 @@ def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "float64" in str(why_not(1, 1, 4, 64, dtype=torch.float64))
     assert "48" in str(why_not(1, 1, 4, 48))
     assert why_not(1, 1, 4, 64) is None
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.data(), st.integers(1, 9), st.integers(1, 9))
-def test_codes_and_bounds_are_those_of_plain_loops(
-    data: st.DataObject, queries: int, keys: int
-) -> None:
-    def drawn(count: int) -> list[int]:
-        return data.draw(st.lists(st.integers(-1, 2), min_size=count, max_size=count))
-
-    of_queries, of_keys = drawn(queries), drawn(keys)
-    spans = (Span(0, queries),), (Span(0, keys),)
-    pieces = torch.tensor([of_queries]), torch.tensor([of_keys])
-    assert masks.mask(Setting(*spans)) is None
-    found = masks.mask(Setting(*spans, True, *pieces))
-    assert found is not None
-    same = found.query_codes[0, :, None] == found.key_codes[0]
-    assert same.tolist() == [[one == other for other in of_keys] for one in of_queries]
-    for one, first in zip(of_queries, found.key_first[0].tolist()):
-        assert first == next((j for j, other in enumerate(of_keys) if other == one), keys)
-    for one, stop in zip(of_keys, found.query_stop[0].tolist()):
-        assert stop == max((i + 1 for i, other in enumerate(of_queries) if other == one), default=0)
 
 
 def test_the_layers_of_a_pass_share_a_mask_until_its_pieces_change() -> None:

@@ -8,7 +8,6 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import timer
 from pytorch_lightning.plugins import MixedPrecision
-from torch import nn
 from torch.nn import functional as F
 
 from musictx.errors import UserError
@@ -156,32 +155,6 @@ def test_hyperparameters_are_plain_and_rebuild_the_module(tmp_path):
         ):
             assert torch.equal(one, other)
     assert not any("ightning" in type(m).__module__ for m in network.modules())
-
-
-class Noisy(nn.Module):
-    """Notes the random numbers that each batch was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(VOCAB))
-        self.drawn: list[float] = []
-
-    def forward(self, ids, *, piece_ids):
-        if self.training:
-            self.drawn.append(torch.rand(()).item())
-        return self.scale * F.one_hot(ids, VOCAB)
-
-
-def test_the_draws_of_a_batch_depend_on_its_number_alone(tmp_path):
-    whole = Noisy()
-    fit(fake_training(whole), max_steps=6, accumulate_grad_batches=2)
-    assert len(set(whole.drawn)) == 12
-    path = tmp_path / "half.ckpt"
-    fit(fake_training(Noisy()), max_steps=3, accumulate_grad_batches=2).save_checkpoint(path)
-    part = Noisy()
-    torch.rand(17)
-    fit(fake_training(part), max_steps=6, accumulate_grad_batches=2, ckpt_path=path)
-    assert part.drawn == whole.drawn[6:]
 
 
 class Rates(LitMusicTransformer):

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from musictx.training.signals import Stopped, StopSignal
-from tests.training.fakes import fake_training, fit
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -26,23 +25,6 @@ def test_the_first_signal_asks_and_the_second_is_as_before(number, capfd):
     finally:
         signal.signal(number, outside)
     assert capfd.readouterr().err.count("stopping after this step") == 1
-
-
-def test_training_stops_between_two_steps_whoever_else_listens():
-    """Without a checkpoint callback too; Lightning has a handler of its own for SIGTERM."""
-    stop = StopSignal(report=False)
-
-    class Signalled(type(fake_training())):
-        def training_step(self, batch, batch_idx):
-            if batch_idx == 2:  # the first of two batches of the second step
-                os.kill(os.getpid(), signal.SIGTERM)
-            return super().training_step(batch, batch_idx)
-
-    training = fake_training(kind=Signalled)
-    with pytest.raises(Stopped), stop:
-        fit(training, callbacks=[stop], accumulate_grad_batches=2)
-    assert stop.agreed == signal.SIGTERM
-    assert training.trainer.global_step == stop.steps == 2
 
 
 def trainer_of(reduce, count):

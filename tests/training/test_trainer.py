@@ -128,12 +128,9 @@ def test_a_launcher_says_how_many_processes_train_together():
 
 
 def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatch):
-    monkeypatch.setattr(ranks.rank_zero_only, "rank", 0, raising=False)
-    assert ranks.is_first({})
-    assert ranks.is_first({"NODE_RANK": "0"})
-    assert not ranks.is_first({"NODE_RANK": "1"})
-    monkeypatch.setattr(ranks.rank_zero_only, "rank", 1)
-    assert not ranks.is_first({})
+    for rank, environment, first in ((0, {}, True), (0, {"NODE_RANK": "1"}, False), (1, {}, False)):
+        monkeypatch.setattr(ranks.rank_zero_only, "rank", rank, raising=False)
+        assert ranks.is_first(environment) == first
 
 
 @pytest.mark.parametrize("accelerator", ["cpu", "auto"])
