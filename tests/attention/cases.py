@@ -88,7 +88,6 @@ dense = directly(reference)
 
 
 def weights(q: Tensor, k: Tensor, terms: Terms, **more: Any) -> Tensor:
-    """Its weights."""
     return reference.attention_weights(q, k, terms, setting(terms, q, k, **more))
 
 
@@ -102,7 +101,6 @@ def why_not(
 
 
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
-    """The gradient of every named tensor."""
     found = torch.autograd.grad(out, list(named.values()), upstream, retain_graph=True)
     return dict(zip(named, found))
 
@@ -123,17 +121,14 @@ class Job(NamedTuple):
 
 
 def computed(name: str) -> Callable[..., Tensor]:
-    """The implementation itself."""
     return directly(api.MODULES[name])
 
 
 def precision(name: str) -> torch.dtype:
-    """In which the implementation is asked for its best."""
     return torch.float32 if name in ("native", "fused") else torch.float64
 
 
 def results(run: Callable[[Named], Tensor], named: Named, up: Tensor, dtype: Any) -> Named:
-    """Output and all gradients, computed in ``dtype``."""
     inputs = {n: x.detach().to(dtype).requires_grad_() for n, x in named.items()}
     out = run(inputs)
     wanted = list(inputs.values())
@@ -173,7 +168,6 @@ def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) ->
 
 
 def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int = 2) -> Job:
-    """The last queries of the keys, with a table and a bias for the distances from 0 on."""
     named: Named = {}
     qkv(named, rows, 2, queries, keys, size)
     learned(named, "table", 2, distances, size)

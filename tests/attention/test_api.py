@@ -134,8 +134,6 @@ def broken(*arguments: object) -> torch.Tensor:
 
 
 class Backward(torch.autograd.Function):
-    """Right forward, an error backward."""
-
     @staticmethod
     def forward(ctx, q, k, v):
         return v.clone()

@@ -143,7 +143,6 @@ def drawn(draw: Any, name: str) -> Job:
 @settings(max_examples=12 if INTERPRETED else 150, deadline=None)
 @given(data=st.data())
 def test_it_computes_whatever_it_says_it_can(name, data):
-    """Output and every gradient; however the work is cut."""
     draw = data.draw
     block = draw(st.sampled_from([1, 2, 5, 8, 9, 128]), "block")
     budget = draw(st.sampled_from([1, 10**3, 10**6]), "budget")
@@ -161,7 +160,6 @@ def test_it_computes_whatever_it_says_it_can(name, data):
 @of("chunked", "native", "fused")
 @pytest.mark.parametrize("residual", [False, True])
 def test_second_gradients_are_refused_wherever_they_lead(name, residual):
-    """Also where the rest of the graph leads round attention."""
     x = torch.randn(1, 1, 6, SIZE, requires_grad=True)
     out = computed(name)(x, x.sin(), x, Terms(0.3, (Axis(torch.randn(1, 4, SIZE), high=3),)))
     (gradient,) = torch.autograd.grad((x * residual + out).square().sum(), x, create_graph=True)
@@ -328,7 +326,6 @@ def test_bfloat16_is_better_than_what_plain_low_precision_makes(
         return computed(name)(*(named[n] for n in "qkv"), terms)
 
     def textbook(named: Named) -> Tensor:
-        """Every operation in the dtype of its inputs."""
         q, k, v, table = (named[n] for n in ("q", "k", "v", "table"))
         delta = torch.arange(300)[:, None] - torch.arange(300)
         relative = (q @ table.mT).gather(-1, delta.clamp(0).expand(1, 2, 300, 300))
@@ -346,7 +343,6 @@ def test_bfloat16_is_better_than_what_plain_low_precision_makes(
 @of("chunked", "native", "decode", "reference")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_the_dtype_stays_and_sums_are_in_float32(name, dtype):
-    """A view into a cache; tables as a model's parameters are; labels too."""
     torch.manual_seed(0)
     queries = 1 if name == "decode" else 12
     q, buffer = torch.randn(2, 2, queries, 8).to(dtype), torch.randn(2, 2, 50, 8).to(dtype)

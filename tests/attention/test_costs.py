@@ -38,7 +38,6 @@ class Work(TorchDispatchMode):
 
 
 def work(length: int, kind: str = "huang", **more: Any) -> Work:
-    """Forward and backward, by blocks."""
     torch.manual_seed(0)
     named: cases.Named = {}
     q, k, v = cases.qkv(named, 1, 2, length, length, 8, dtype=torch.float32)
@@ -61,7 +60,6 @@ def work(length: int, kind: str = "huang", **more: Any) -> Work:
     [("huang", True), ("shaw", False), ("shaw", True), ("local", False), ("labels", True)],
 )
 def test_memory_is_linear_in_length(kind, causal):
-    """No tensor of length x length anywhere, forward or backward; the reference has them."""
     half, whole = (work(length, kind, causal=causal).largest for length in (512, 1024))
     assert whole < 2 * 1024 * 1024 / 4
     assert whole <= 2.03 * half

@@ -20,7 +20,6 @@ PAST = ["huang_local", "alibi"]
     [(name, True) for name in SCHEMES] + [(name, False) for name in SCHEMES if name not in PAST],
 )
 def test_self_attention_is_what_the_specification_says(scheme, causal):
-    """Output and gradients equal those of the dense reference; later tokens change nothing."""
     torch.manual_seed(0)
     layers = [
         RelativeAttention(16, 2, scheme, causal=causal, context=24, implementation=name).double()
@@ -128,7 +127,6 @@ def test_masks_hide_what_they_hide_in_torch(mask, memory):
     ],
 )
 def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal):
-    """Rows of unequal length in a batch are what each is alone, by relative terms and pieces."""
     torch.manual_seed(0)
     layer = RelativeAttention(16, 2, causal=causal, context=24, implementation=implementation)
     x, lengths = torch.randn(3, 10, 16), [10, 6, 3]

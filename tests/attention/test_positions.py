@@ -69,7 +69,6 @@ def test_t5_buckets_are_exact_near_and_logarithmic_far():
 
 
 def test_rotary_is_precise_at_long_positions_in_float32():
-    """The products of neighbours a million tokens on are those at the start."""
     torch.manual_seed(0)
     q, k = torch.randn(1, 1, 2, 64), torch.randn(1, 1, 2, 64)
     products = []
@@ -135,8 +134,6 @@ def test_wrong_names_and_sizes_are_refused(name, options, message):
 
 
 class Nearest(positions.PositionScheme):
-    """A scheme of a user's own: a number for the token itself."""
-
     def __init__(self, sizes, *, start):
         super().__init__(sizes)
         self.bias = torch.nn.Parameter(torch.full((sizes.heads, 2), start))

@@ -69,7 +69,6 @@ def pieces_of(count: int) -> tuple[Tensor, Tensor]:
 
 
 def coordinates(scheme: PositionScheme, count: int, start: int, places: Tensor | None):
-    """(as queries, as keys) of ``count`` random tokens from ``start`` on."""
     order = Span(start, count)
     where = [order, order if places is None else places]
     if not scheme.further:
@@ -94,7 +93,6 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "mode", "length", "packed"), CASES)
 def test_it_computes_the_articles_formula(name, mode, length, packed):
-    """Output and the gradient of q, k, v and every parameter, in float64."""
     queries, keys, start, causal = MODES[mode](length)
     heads = 3 if length == 9 else 2
     scheme = build(name, causal=causal, shared=length == 3, heads=heads)

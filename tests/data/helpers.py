@@ -60,12 +60,10 @@ def write_shards(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Name -> bytes of every file in ``folder``."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **options) -> Report:
-    """Prepare the folder ``path`` with these options of the corpus, in this process."""
     config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
     return prepare(config, tokenizer, out, progress=False)
 

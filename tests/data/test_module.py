@@ -28,7 +28,6 @@ CHANGE = AugmentConfig(transpose=3, stretch=[0.5, 0.95, 1.05, 2.0])
 
 
 def shards_of(folder, train, validation=()):
-    """Shards of songs with these numbers of notes."""
     return Shards(
         write_shards(
             folder,
@@ -199,7 +198,6 @@ def test_windows_grow_and_a_batch_keeps_its_tokens(shards):
 
 
 def test_devices_share_the_rows_of_a_batch(shards):
-    """Three devices with two rows each train on what one device with six rows would."""
     rows = TrainingRows(shards, TOKENIZER, 64, CHANGE, 7)
     parts = [TrainingBatches(rows, 2, rank=rank).make(5) for rank in range(3)]
     whole = TrainingBatches(rows, 6).make(5)

@@ -89,7 +89,6 @@ def test_the_bytes_depend_neither_on_workers_nor_on_the_order_of_writing(tmp_pat
 
 
 def interrupt_after(monkeypatch, count: int) -> None:
-    """Ctrl-C as piece ``count`` is encoded."""
     real, calls = encode.encode_item, []
 
     def work(item, **options):

@@ -79,7 +79,6 @@ def test_several_folders_are_one_corpus(tmp_path):
 
 
 def test_one_folder_given_twice_or_within_another_is_one(tmp_path):
-    """So its tokens are those that were prepared from it alone."""
     a = write_songs(tmp_path / "a", [1, 2])
     write_songs(a / "deep", [3])
     alone = Folder(str(a))

@@ -13,7 +13,6 @@ from tests.strategies import scores
 
 
 def mark(values):
-    """The smallest value that the share does not exceed."""
     return sorted(values)[int(np.ceil(h.SHARE_WITHIN * (len(values) - 1)))]
 
 

@@ -31,8 +31,6 @@ tasks = st.sampled_from(["infill", "accompany", "steer"])
 
 
 class Read(NamedTuple):
-    """A row taken apart by its marks."""
-
     levels: list[int]
     known: np.ndarray | None
     past: np.ndarray

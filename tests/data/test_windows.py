@@ -56,7 +56,6 @@ def test_a_row_is_its_targets_one_place_later(events, begins, ends, data):
 
 
 def shards_of(folder, pieces, **flags):
-    """Shards of random pieces; returns them and the ids of each piece."""
     random = np.random.default_rng(0)
     made = [random.integers(4, 300, n).astype(np.uint16) for n in pieces]
     return Shards(write_shards(folder, [], made, **flags)), made

@@ -47,7 +47,6 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
 def build(
     scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
 ) -> MusicTransformer:
-    """A model with this position scheme, by name or with its options."""
     torch.manual_seed(seed)
     named = isinstance(scheme, str)
     position = position_of(scheme, VOCAB, shared=shared) if named else scheme
@@ -60,7 +59,6 @@ def build(
 
 
 def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
-    """A model with random numbers in this feature, in float64."""
     torch.manual_seed(1)
     model = MusicTransformer(
         vocab, layers=2, width=16, heads=2, feedforward=16, context=64,

@@ -60,7 +60,6 @@ class LowRank(nn.Module):
 
 
 def wrap(model: nn.Module) -> None:
-    """Wraps every linear layer of ``model``."""
     for name, linear in list(model.named_modules()):
         if isinstance(linear, nn.Linear):
             model.set_submodule(name, wrapped := LowRank(linear))
@@ -75,7 +74,6 @@ def included(name: str) -> tuple[nn.Module, Run]:
 
 @pytest.mark.parametrize("name", [*MADE, *shipped.models()])
 def test_hooks_run_for_each_submodule(name: str) -> None:
-    """Every part with parameters that is a layer of torch's, by the name that it has."""
     model, run = MADE[name]() if name in MADE else included(name)
     called: list[str] = []
     kinds = nn.Linear | nn.Embedding | nn.LayerNorm

@@ -143,7 +143,6 @@ def test_config_and_state_dict_give_bit_equal_logits(name):
 
 
 def begun(name: str, **more: Any) -> MusicTransformer:
-    """The model of a feature as a new one begins, in float64."""
     return MusicTransformer(**network(name)[0].config.plain() | more).double().eval()
 
 
@@ -184,7 +183,6 @@ def fresh(count: int, rows: int = 2) -> Tensor:
 
 
 def put(cache: KVCache, count: int) -> None:
-    """Append ``count`` random tokens to all layers."""
     for layer in range(2):
         cache.append(layer, fresh(count), fresh(count))
 

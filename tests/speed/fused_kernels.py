@@ -7,14 +7,12 @@ The interpreter must be chosen before anybody imports Triton, hence a process of
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
 from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
-from musictx.speed.fused import forward, op, problem
+from musictx.speed.fused import op, problem
 from musictx.speed.fused.config import Config, Tile
 from tests.attention import cases
 from tests.attention.cases import computed, excess, table_job
@@ -40,29 +38,6 @@ def test_passes_of_different_tiles_go_together(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(problem, "choose", lambda *_: cut)
     shares = excess("fused", table_job(40, 40, 9, SIZE, rows=1))
     assert max(shares.values()) < 1, shares
-
-
-def test_tiles_that_hide_everything_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice the length in pieces costs twice the tiles of keys, not four times."""
-    load, loads = forward.load_keys, 0
-
-    def counted(*arguments: Any) -> Any:
-        nonlocal loads
-        loads += 1
-        return load(*arguments)
-
-    monkeypatch.setattr(forward, "load_keys", counted)
-    counts = []
-    for number in (3, 6):
-        length = 32 * number
-        axis = Axis(torch.randn(1, 9, SIZE), high=8)
-        ids = torch.arange(length)[None] // 32
-        q, k, v = torch.randn(3, 1, 1, length, SIZE)
-        loads = 0
-        terms = Terms(0.25, (axis,))
-        cases.directly(fused)(q, k, v, terms, query_pieces=ids, key_pieces=ids)
-        counts.append(loads)
-    assert counts == [3 * 3, 6 * 3]  # 32 queries see two tiles of their own
 
 
 def test_autocast_keeps_a_float32_master_of_the_table() -> None:

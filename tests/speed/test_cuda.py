@@ -1,5 +1,5 @@
 """The kernels of attention in CUDA C++ without a GPU: the same source on an emulated block, held
-against plain loops in float64; and what NVIDIA's compiler makes of it."""
+against the specification in float64; and what NVIDIA's compiler makes of it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from musictx.attention.terms import Axis, Span, Terms
 from musictx.speed import fused
 from musictx.speed.cuda import compile, kernel
 from tests import compiler as cxx
+from tests.attention import cases
 from tests.speed import emulated
 
 HALF, BRIEF = torch.float16, torch.bfloat16
@@ -61,7 +62,6 @@ def tensors(
 def computed(
     inputs: list[Tensor], pieces: Tensor | None = None, dropout: float = 0.0
 ) -> list[Tensor]:
-    """Output and gradients by the kernels."""
     *(q, k, v, table), up = inputs
     torch.manual_seed(5)
     terms = Terms(q.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
@@ -72,41 +72,28 @@ def computed(
     return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), up)]
 
 
-def loops(inputs: list[Tensor], pieces: Tensor | None = None, dropout: float = 0.0) -> list[Tensor]:
-    """The same in float64, query by query."""
+def exact(inputs: list[Tensor], pieces: Tensor | None = None, dropout: float = 0.0) -> list[Tensor]:
+    """The same by the specification in float64."""
     *leaves, up = (x.detach().double() for x in inputs)
     q, k, v, table = (x.requires_grad_() for x in leaves)
-    batch, heads, length, size = q.shape
-    torch.manual_seed(5)
-    random = [torch.randint(-(2**31), 2**31, q.shape[:3], dtype=torch.int32) for _ in "qk"]
-    threshold = round(dropout * 2**24)
-    rows = []
-    for b in range(batch):
-        for h in range(heads):
-            learned = table[h % len(table)]
-            for i in range(length):
-                distance = (i - torch.arange(i + 1)).clamp(max=len(learned) - 1)
-                logits = (k[b, h, : i + 1] + learned[distance]) @ q[b, h, i] * size**-0.5
-                if pieces is not None:
-                    other = pieces[b, : i + 1] != pieces[b, i]
-                    logits = logits.masked_fill(other, float("-inf"))
-                weights = logits.softmax(-1)
-                if dropout:
-                    row, columns = random[0][b, h, i], random[1][b, h, : i + 1].tolist()
-                    kept = torch.tensor([hashed(int(row) ^ j) >= threshold for j in columns])
-                    weights = weights * kept / (1 - threshold / 2**24)
-                rows.append(weights @ v[b, h, : i + 1])
-    out = torch.stack(rows).view(q.shape)
+    terms = Terms(q.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
+    weights = cases.weights(q, k, terms, query_pieces=pieces, key_pieces=pieces)
+    if dropout:
+        torch.manual_seed(5)
+        words = [torch.randint(-(2**31), 2**31, q.shape[:3], dtype=torch.int32) for _ in "qk"]
+        threshold = round(dropout * 2**24)
+        kept = hashed(words[0][..., None].long() ^ words[1][..., None, :].long()) >= threshold
+        weights = weights * kept / (1 - threshold / 2**24)
+    out = weights @ v
     return [out.detach(), *torch.autograd.grad(out, (q, k, v, table), up)]
 
 
-def hashed(x: int) -> int:
+def hashed(x: Tensor) -> Tensor:
     """24 bits of a hash of 32: what dropout compares."""
-    x &= 0xFFFFFFFF
-    x ^= x >> 16
-    x = x * 0x7FEB352D & 0xFFFFFFFF
-    x ^= x >> 15
-    return (x * 0x846CA68B & 0xFFFFFFFF) >> 8
+    x = x & 0xFFFFFFFF
+    x = (x ^ x >> 16) * 0x7FEB352D & 0xFFFFFFFF
+    x = (x ^ x >> 15) * 0x846CA68B & 0xFFFFFFFF
+    return x >> 8
 
 
 def worst(got: list[Tensor], want: list[Tensor]) -> float:
@@ -132,10 +119,10 @@ FEW = {"change": ("TOKENS_AT_ONCE = 32768", "TOKENS_AT_ONCE = 450")}
         ({"length": 140, "rows": 140, "size": 128, "dtype": HALF}, {}),
     ],
 )
-def test_it_is_what_plain_loops_compute(emulation, shape, how):
+def test_it_is_what_the_specification_says(emulation, shape, how):
     emulation(**how)
     inputs = tensors(**shape)
-    assert worst(computed(inputs), loops(inputs)) < (1e-3 if "dtype" in shape else 6e-3)
+    assert worst(computed(inputs), exact(inputs)) < (1e-3 if "dtype" in shape else 6e-3)
     assert not kernel.FAILED
 
 
@@ -148,7 +135,7 @@ def test_pieces_and_dropout(emulation, order):
     inputs = tensors(200, 70, dtype=HALF, batch=2)
     pieces = torch.randint(0, 3, (2, 200))
     pieces = pieces.sort(1)[0] if order == "sorted" else pieces
-    want = loops(inputs, pieces, 0.2)
+    want = exact(inputs, pieces, 0.2)
     assert worst(computed(inputs, pieces, 0.2), want) < 1e-3
     assert worst(computed(inputs, pieces, 0.3), want) > 0.05  # other weights would be noticed
 
@@ -225,7 +212,6 @@ nvrtc = pytest.mark.skipif(
     ],
 )
 def test_machine_code_for_hopper(name, size, everything, registers):
-    """The compiler serialises no products of warpgroups, and the registers suffice."""
     q = torch.empty(0, dtype=HALF if everything else BRIEF)
     codes = q if everything else None
     p = SimpleNamespace(q=q, size=size, query_codes=codes, threshold=int(everything))

@@ -84,7 +84,6 @@ def test_no_tokens_at_all(kernel):
 
 
 def test_torch_knows_shapes_and_gradients_of_the_operator(kernel):
-    """What compilation and export go by."""
     q, k, v = (torch.randn(2, 2, 9, 4, requires_grad=True) for _ in range(3))
     table, bias = torch.randn(1, 9, 4, requires_grad=True), torch.randn(2, 9, requires_grad=True)
     pieces = torch.zeros(2, 9, dtype=torch.long)

@@ -30,8 +30,6 @@ def loss(trainer, name: str = "val/loss") -> float:
 
 
 class Watched(LitMusicTransformer):
-    """Notes the gradients that the optimizer is given."""
-
     def configure_gradient_clipping(self, *args, **kwargs):
         super().configure_gradient_clipping(*args, **kwargs)
         self.seen = {n: p.grad.clone() for n, p in self.model.named_parameters()}

@@ -135,7 +135,6 @@ def test_the_second_machine_of_a_run_started_by_hand_is_not_the_first(monkeypatc
 
 @pytest.mark.parametrize("accelerator", ["cpu", "auto"])
 def test_more_devices_than_there_are_is_refused(accelerator, monkeypatch):
-    """Lightning would start as many processes on a CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     many = TrainerConfig(accelerator=accelerator, devices="9999")
     with pytest.raises(ConfigError, match=r"trainer\.devices=9999: expected at most \d+"):

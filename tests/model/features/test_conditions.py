@@ -31,7 +31,6 @@ def conditions(width: int = 8, **more) -> Conditions:
 
 
 def events(count: int, draw: torch.Generator) -> list[int]:
-    """Random events of few pitches, half of them shifts of time."""
     kind = torch.randint(0, 4, (count,), generator=draw)
     note = torch.randint(0, 4, (count,), generator=draw)
     shift = torch.randint(27, 47, (count,), generator=draw)
