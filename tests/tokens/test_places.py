@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.chorale.grid import Grid
 from musictx.chorale.tokenizer import ChoraleTokenizer
-from musictx.grid import in_time
-from musictx.notes import NOTE as SCORE_NOTE
 from musictx.notes import Pulse, Score
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
@@ -25,7 +23,10 @@ from tests.tokens.grids import gridded
 
 quick = settings(deadline=None, max_examples=100)
 BARS = BarTokenizer()
-EVENTS = [PerformanceTokenizer(tracks="programs"), PerformanceTokenizer(low=21, high=108)]
+EVENTS = [
+    PerformanceTokenizer(tracks="programs"),
+    PerformanceTokenizer(low=21, high=108, step_ms=20),
+]
 #: Half of the way between the two places that lie farthest apart.
 NEAR_STEPS = 1.5 + 1e-5
 
@@ -40,79 +41,31 @@ def moved(draw: st.DrawFn) -> Score:
     return dataclasses.replace(piece, pulse=Pulse(piece.tempos, piece.meters, late, swing))
 
 
-@st.composite
-def late_files(draw: st.DrawFn) -> Score:
-    """Files as sequencers and LilyPond write them: all notes a few ticks off the grid but the first
-    ones, or grace notes before the first beat, after a pick-up or none."""
-    ticks, bpm = draw(st.sampled_from([384, 480])), draw(st.integers(40, 200))
-    meter = draw(st.sampled_from([(4, 4), (3, 4), (6, 8), (2, 2)]))
-    pickup = draw(st.integers(0, 3))
-    shift = draw(st.integers(-70, 70))
-    early = draw(st.integers(0, 3))
-    rows = []
-    for n in range(draw(st.integers(20, 64))):
-        start = max(pickup * ticks + n * ticks // 2 + shift, 0)
-        rows.append((start, start + ticks // 3, 60 + n * 5 % 24))
-    rows = [(tick, tick + 20, 80 + tick) for tick in range(early)] + rows
-    marks = [(0.0, 1, 4), (pickup * 60 / bpm, *meter)] if pickup else [(0.0, *meter)]
-    second = ticks * bpm / 60
-    return Score(
-        notes=[(a / second, b / second, pitch, 64, 0, False, 0) for a, b, pitch in rows],
-        tempos=[(0.0, float(bpm))],
-        meters=marks,
-        ticks_per_quarter=ticks,
-    )
-
-
 def by_pitch(notes: np.ndarray, starts: np.ndarray) -> dict[tuple, list[float]]:
     """(program, drum or not, pitch) -> when it begins, in order."""
-    found: dict[tuple, list[float]] = defaultdict(list)
+    begins: dict[tuple, list[float]] = defaultdict(list)
     for note, start in zip(notes, starts):
-        found[note["program"] * ~note["drum"], note["drum"], note["pitch"]].append(float(start))
-    return {key: sorted(values) for key, values in found.items()}
+        begins[note["program"] * ~note["drum"], note["drum"], note["pitch"]].append(float(start))
+    return {key: sorted(values) for key, values in begins.items()}
 
 
-def check_round_trip(tokenizer: BarTokenizer, score: Score) -> None:
-    """All notes come back, at most half a line of the grid from where they were."""
-    back = tokenizer.decode(tokenizer.encode(score)).notes
-    clock = Beats(score)
-    begins = (
-        round(float(clock.quarters(tokenizer.clock(score).begins)) * STEPS, 5) if len(back) else 0
-    )
-    were = by_pitch(score.notes, clock.quarters(score.notes["start"]) * STEPS)
-    are = by_pitch(back, back["start"] * PER_SECOND + begins)
+def check_near(were: dict[tuple, list[float]], are: dict[tuple, list[float]], most: float) -> None:
+    """All notes came back, and none farther than ``most`` from where it was."""
     assert {key: len(values) for key, values in are.items()} == {
         key: len(values) for key, values in were.items()
     }
     for key, values in were.items():
-        assert np.abs(np.array(values) - are[key]).max() <= NEAR_STEPS
+        assert np.abs(np.array(values) - are[key]).max() <= most
 
 
 @quick
 @given(moved())
 def test_notes_stay_on_their_beats_however_late_these_are(score):
-    check_round_trip(BARS, score)
-    back = BARS.decode(BARS.encode(score))
+    back, clock = BARS.decode(BARS.encode(score)), Beats(score)
     assert back == BARS.quantise(score)
-
-
-@quick
-@given(late_files())
-def test_notes_before_the_first_beat_of_late_music_are_a_pick_up(score):
-    check_round_trip(BARS, in_time(score))
-
-
-def test_what_is_before_the_first_bar_of_late_music_stands_in_a_bar_before_it():
-    """The file of the fault: a note at tick 0, all others 40 ticks late."""
-    starts = np.arange(64) / 4 + np.where(np.arange(64), 40 / 960, 0.0)
-    notes = np.zeros(64, SCORE_NOTE)
-    notes["start"], notes["end"], notes["velocity"] = starts, starts + 0.2, 64
-    notes["pitch"] = 60 + np.arange(64) % 12
-    score = in_time(Score(notes, tempos=[(0.0, 120.0)], ticks_per_quarter=480))
-    assert score.pulse is not None
-    back = BARS.decode(BARS.encode(score)).notes
-    steps = np.round(back["start"] * 48).astype(int).tolist()
-    assert steps == [96 - 3, *(96 + 12 * n for n in range(1, 64))]
+    begins = round(float(clock.quarters(BARS.clock(score).begins)) * STEPS, 5) if len(back) else 0
+    were = by_pitch(score.notes, clock.quarters(score.notes["start"]) * STEPS)
+    check_near(were, by_pitch(back.notes, back.notes["start"] * PER_SECOND + begins), NEAR_STEPS)
 
 
 @quick
@@ -127,34 +80,28 @@ def test_events_stay_within_half_a_step(score, tokenizer):
     back = tokenizer.decode(tokenizer.encode(score)).notes
     were = by_pitch(kept, kept["start"])
     are = by_pitch(back, back["start"] + tokenizer.clock(score).begins)
-    assert list(map(len, were.values())) == [len(are[key]) for key in were]
-    for key, values in were.items():
-        assert np.abs(np.array(values) - are[key]).max() <= tokenizer.step_seconds / 2 + 1e-9
+    check_near(were, are, tokenizer.step_seconds / 2 + 1e-9)
 
 
-# ------------------------------------------------------------- what the vocabulary does not have
-
-BAR_OF_FOUR, NOTES = {"numerator": 4, "exponent": 2, "cut": 0}, {"part": 0, "velocity_bin": 3}
-NOTES |= {"start": 0, "pitch": 60, "length": 24}
+#: A bar of four and a note in it; and what no vocabulary has instead of one value or two.
+RIGHT = {"numerator": 4, "exponent": 2, "cut": 0}
+RIGHT |= {"start": 0, "part": 0, "pitch": 60, "length": 24, "velocity_bin": 3}
 WRONG = [
-    *({name: -1} for name in ("start", "pitch", "length", "velocity_bin")),
-    *({"start": at} for at in (96, 2**16)),
-    *({"part": part} for part in (129, -2)),
-    {"pitch": 128},
-    *({"length": length} for length in (0, 193)),
-    {"velocity_bin": 9},
-    *({"part": CHORD, **one} for one in ({"pitch": 13}, {"length": 99})),
-    *({"part": DRUM_PART, **one} for one in ({"pitch": 200}, {"velocity_bin": 0})),
-    *({"numerator": n} for n in (0, 33)),
-    *({"exponent": n} for n in (6, -1)),
-    {"cut": 192},
+    *({name: -1} for name in ("start", "pitch", "length", "velocity_bin", "exponent")),
+    *({"start": 96}, {"start": 2**16}, {"part": 129}, {"part": -2}, {"pitch": 128}),
+    *({"length": 0}, {"length": 193}, {"velocity_bin": 9}),
+    *({"part": CHORD, "pitch": 13}, {"part": CHORD, "length": 99}),
+    *({"part": DRUM_PART, "pitch": 200}, {"part": DRUM_PART, "velocity_bin": 0}),
+    *({"numerator": 0}, {"numerator": 33}, {"exponent": 6}, {"cut": 192}),
 ]
 
 
 def stream_of(**changed: int) -> NoteStream:
     """One note in one bar."""
-    rows = BAR_OF_FOUR | NOTES | changed
-    bars, notes = (np.array([tuple(rows[n] for n in t.names)], t) for t in (BAR, NOTE))
+    bars, notes = (
+        np.array([tuple((RIGHT | changed)[name] for name in table.names)], table)
+        for table in (BAR, NOTE)
+    )
     return NoteStream(bars, notes)
 
 
@@ -163,13 +110,10 @@ def test_what_is_outside_the_vocabulary_is_nothing_else():
     for wrong in WRONG:
         with pytest.raises(ValueError, match="expected"):
             BARS.write(stream_of(**wrong))
-    right = {"start": 5, "pitch": 60, "velocity_bin": 4, "part": 0, "length": 9}
-    for wrong in ({"pitch": 128}, {"pitch": -1}, {"velocity_bin": 33}, {"velocity_bin": 0},
+    for wrong in ({"pitch": -1}, {"pitch": 128}, {"velocity_bin": 0}, {"velocity_bin": 33},
                   {"part": 129}, {"start": -1}):  # fmt: skip
-        row = right | wrong
-        notes = np.array([tuple(row[name] for name in NOTE.names)], NOTE)
         with pytest.raises(ValueError, match="expected"):
-            EVENTS[0].write(NoteStream(notes=notes))
+            EVENTS[0].write(NoteStream(notes=stream_of(**wrong).notes))
 
 
 def test_voices_out_of_range_are_silent():
