@@ -85,7 +85,6 @@ def described(name: str) -> dict[str, Any]:
 
 
 @torch.no_grad()
-@torch.no_grad()
 def soften(feature: Conditions, share: float) -> None:
     """Let ``feature`` embed given notes with this share of their strength; without given notes
     nothing changes.
@@ -167,19 +166,10 @@ def averaged(folders: Sequence[Path]) -> bundle.Bundle:
         for name, weight in one.model.state_dict().items():
             total[name] += weight
     first.model.load_state_dict({name: weight / len(folders) for name, weight in total.items()})
-    return (
-        first
-        if not others
-        else replace(
-            first,
-            card=first.card
-            | {
-                "averaged from": [
-                    without_places(str(one.card.get("command", ""))) for one in (first, *others)
-                ]
-            },
-        )
-    )
+    if not others:
+        return first
+    commands = [without_places(str(one.card.get("command", ""))) for one in (first, *others)]
+    return replace(first, card=first.card | {"averaged from": commands})
 
 
 def main(

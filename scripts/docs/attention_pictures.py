@@ -50,9 +50,6 @@ def save(figure: Any, name: str, *, dpi: int, folder: Path = IMAGES) -> None:
     print(path, path.stat().st_size // 1000, "kB")
 
 
-# ------------------------------------------------------- what schemes add, and which keys they see
-
-
 def build(name: str, **more: Any) -> positions.PositionScheme:
     torch.manual_seed(0)
     past = more.pop("causal", True)
@@ -156,9 +153,6 @@ def family() -> None:
         ax.set_xlabel("key")
     figure.tight_layout(h_pad=2.0)
     save(figure, "family", dpi=88)
-
-
-# ----------------------------------------------------------- what a trained model attends to
 
 
 def trained(folder: str, midi: str, tokens: int, out: Path) -> None:

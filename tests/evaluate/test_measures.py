@@ -1,4 +1,4 @@
-"""Measures of one piece and of sets: plain loops, laws, and the values at the edges."""
+"""Measures of one piece and of sets, and the longest copied span: plain loops, laws, edges."""
 
 import math
 from itertools import pairwise
@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.chorale.evaluation import Copies
 from musictx.data.statistics import excerpt, restruck
+from musictx.evaluate import copies
 from musictx.evaluate import measures as m
-from musictx.evaluate.measures import MEASURES, TIME_EDGES, histogram, measure, overlap
+from musictx.evaluate.copies import NOTHING, SHORTEST_COPY, STEP, symbols
+from musictx.evaluate.measures import MEASURES, histogram, measure, overlap
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score, skyline
+from tests.chorale.parts import pieces
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -47,25 +51,11 @@ def test_histograms_against_loops(name, pieces):
     assert sum(wanted) == pytest.approx(float(counted > 0))
 
 
-def test_rounding_to_the_token_grid_moves_no_time_to_another_bin():
-    times = np.random.default_rng(0).uniform(0, 12, 20000)
-    times = times[np.abs(times * 100 % 1 - 0.5) > 1e-6]
-    rounded = np.round(times * 100) / 100
-    bins, of_rounded = (np.searchsorted(TIME_EDGES, t, side="right") for t in (times, rounded))
-    assert (bins == of_rounded).all()
-    assert set(of_rounded) == set(range(1, len(TIME_EDGES))), "every bin is reached"
-
-
 EMPTY = Score()
-TOWERS = "has towers of 6 notes"
 
 
 def line(pitches, step=0.5, length=0.4):
     return of(*((i * step, i * step + length, p) for i, p in enumerate(pitches)))
-
-
-ONE = of((1.0, 3.0, 60))
-DRUMS = Score(notes=[(0, 1, 36, 64, 0, True, 0), (5, 6, 38, 64, 0, True, 0)])
 
 
 def listed(piece):
@@ -85,37 +75,17 @@ def transposed(piece, by):
     return piece.with_notes(notes)
 
 
-# ------------------------------------------------------------------------------------------- edges
-
-
-@pytest.mark.parametrize("empty", [EMPTY, DRUMS])
-def test_an_empty_piece(empty):
-    values = measured(empty, 10.0)
-    expected = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 10, TOWERS: 0}
-    assert {name: v for name, v in values.items() if not math.isnan(v)} == expected
-    assert m.longest_silence(empty, 10.0) == 10.0
-
-
-# ----------------------------------------------------------------------------------- plain loops
-
-
-@given(scores())
-def test_struck_again_against_a_loop(piece):
-    rows = listed(piece)
-    again = sum(
-        any(q == p and 0 <= s - t < 0.5 - 1e-6 and j < i for j, (t, _, q) in enumerate(rows))
-        for i, (s, _, p) in enumerate(rows)
-    )
-    got = restruck(piece)
-    assert math.isnan(got) if not rows else got == pytest.approx(again / len(rows))
-
-
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
 def test_pitch_and_time_against_loops(piece, seconds):
     piece = excerpt(piece, 0.0, seconds)
     rows = listed(piece)
     got = measured(piece, seconds)
     assert got["notes a second"] == len(rows) / seconds
+    again = sum(
+        any(q == p and 0 <= s - t < 0.5 - 1e-6 for t, _, q in rows[:i])
+        for i, (s, _, p) in enumerate(rows)
+    )
+    assert not rows or restruck(piece) == pytest.approx(again / len(rows))
     # Silence and polyphony, one millisecond at a time: the strategies' times lie on that grid.
     grid = round(seconds * 1000)
     spans = [(round(s * 1000), round(e * 1000)) for s, e, _ in rows]
@@ -214,40 +184,97 @@ def test_the_top_line_against_a_loop(piece):
     assert not notes["drum"].any()
 
 
-# -------------------------------------------------------------------------------------------- laws
-
-
-def same(a, b):
-    return all(a[name] == pytest.approx(b[name], nan_ok=True) for name in a)
-
-
 @given(scores(pitches=(20, 100)), st.integers(-12, 12), st.integers(0, 5000))
 def test_no_measure_depends_on_the_key_and_only_silence_on_the_beginning(piece, by, milliseconds):
-    before, after = (
-        measured(one, 20.0, {n: of for n, of in MEASURES.items() if not n.startswith("dead air")})
-        for one in (piece, transposed(piece, by).shifted(milliseconds / 1000))
-    )
-    assert same(before, after)
+    some = {name: of for name, of in MEASURES.items() if not name.startswith("dead air")}
+    moved = transposed(piece, by).shifted(milliseconds / 1000)
+    before, after = (measured(one, 20.0, some) for one in (piece, moved))
+    assert before == pytest.approx(after, nan_ok=True)
 
 
-def test_bounds():
-    """Of every measure, and each has a value of some pieces."""
-    some = {n: one for n, one in MEASURES.items() if "given" not in n}
-    ones = {n for n, one in some.items() if "share" in one.unit and one.reached is None}
-    turns = st.tuples(st.lists(st.integers(40, 90), min_size=1, max_size=8), st.integers(1, 12))
-    patterns = turns.map(lambda drawn: line(drawn[0] * drawn[1]))
-    valued = set()
+NOTES = st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from([60, 62])), max_size=16)
 
-    @given(scores() | patterns)
-    def bounded(piece):
-        values = measured(piece, 20.0, some)
-        for name, value in values.items():
-            assert math.isnan(value) or 0 <= value <= (1 if name in ones else 20 + len(piece))
-            if value > 0:
-                valued.add(name)
-        assert 0 <= m.longest_silence(piece, 20.0) <= 20
-        if len(listed(piece)):
-            assert values["in scale"] >= 7 / 12 - 1e-9, "the best scale holds its share"
 
-    bounded()
-    assert set(some) - valued <= {TOWERS}, "of these the tests below have some"
+def score(rows):
+    """(steps since the note before, pitch) of each note."""
+    starts = np.cumsum([gap for gap, _ in rows]) * STEP
+    notes = [(s, s + 0.1, p, 64, 0, False, 0) for s, (_, p) in zip(starts.tolist(), rows)]
+    return Score(notes=notes)
+
+
+class CopyIndex(copies.CopyIndex):
+    """Of scores."""
+
+    def __init__(self, pieces):
+        super().__init__([symbols(piece) for piece in pieces])
+
+    def longest(self, piece):
+        return super().longest(symbols(piece))
+
+
+def steps_of(piece):
+    rows = sorted((round(float(n["start"]) / STEP), int(n["pitch"])) for n in piece.notes)
+    return [(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(rows)]
+
+
+def longest_in_a_loop(asked, pieces):
+    """(notes, start) of the longest common span, the first of equal ones."""
+    a = steps_of(asked)
+    best = (0, -1)
+    for i in range(len(a)):
+        for piece in pieces:
+            b = steps_of(piece)
+            for j in range(len(b)):
+                n = 0
+                while i + n < len(a) and j + n < len(b) and a[i + n] == b[j + n]:
+                    n += 1
+                if n and n + 1 > best[0]:
+                    best = (n + 1, i)
+    return best if best[0] >= SHORTEST_COPY else (0, -1)
+
+
+@given(NOTES, st.lists(NOTES, max_size=4))
+def test_against_a_loop(rows, corpus):
+    asked, pieces = score(rows), [score(some) for some in corpus]
+    got = CopyIndex(pieces).longest(asked)
+    assert (got.notes, got.start) == longest_in_a_loop(asked, pieces)
+    if got.notes:
+        span = steps_of(asked)[got.start : got.start + got.notes - 1]
+        there = steps_of(pieces[got.piece])
+        assert any(there[j : j + len(span)] == span for j in range(len(there)))
+    else:
+        assert got == NOTHING
+
+
+def chords_in_a_loop(piece, corpus):
+    """Steps of the longest span copied: every start against every start, chord by chord."""
+    best = 0
+    for other in corpus:
+        for i in range(len(piece)):
+            for j in range(len(other)):
+                up, n = None, 0
+                while i + n < len(piece) and j + n < len(other):
+                    mine, theirs = piece[i + n], other[j + n]
+                    if np.any((mine < 0) != (theirs < 0)):
+                        break
+                    ups = {int(m - t) for m, t in zip(mine, theirs) if m >= 0}
+                    if len(ups) > 1 or (up is not None and ups - {up}):
+                        break
+                    up = ups.pop() if ups else None
+                    n += 1
+                best = max(best, n)
+    return best if best >= SHORTEST_COPY else 0
+
+
+@settings(deadline=None, max_examples=150)
+@given(pieces(longest=12), st.lists(pieces(longest=12), max_size=3), st.data())
+def test_longest_copied_against_every_pair_of_starts(piece, corpus, data):
+    """Spans do not run on from one piece of the corpus into the next."""
+    assert Copies(corpus).longest(piece) == chords_in_a_loop(piece, corpus)
+    if corpus:  # a planted copy, so that there is something to find
+        source = data.draw(st.sampled_from(corpus))
+        up = data.draw(st.integers(-6, 6))
+        planted = np.vstack([piece, np.where(source >= 0, source + up, -1)])
+        copied = Copies(corpus).longest(planted)
+        assert copied == chords_in_a_loop(planted, corpus)
+        assert copied >= len(source) or len(source) < SHORTEST_COPY

@@ -2,7 +2,6 @@
 folder."""
 
 import base64
-import dataclasses
 import json
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from musictx.data.workers import run_isolated
 from musictx.errors import UserError
 from musictx.mcp import work
 from musictx.mcp.places import ENDINGS, Places
-from musictx.mcp.tools import KINDS, arguments, schema
+from musictx.mcp.tools import KINDS, schema
 from musictx.render.soundfont import OURS, SoundFont
 from tests.untrained import saved
 
@@ -30,33 +29,22 @@ def places(tmp_path):
 
 
 @pytest.mark.parametrize("tool", KINDS)
-def test_schemas_are_schemas_and_say_what_each_option_is(tool):
+def test_schemas_are_schemas_of_options_without_those_of_the_machine(tool):
     content = schema(tool)
     jsonschema.Draft202012Validator.check_schema(content)
     json.dumps(content)
     assert set(content["required"]) <= set(content["properties"])
+    assert not {"device", "limits", "begin", "weights", "hydra"} & set(content["properties"])
     for name, one in content["properties"].items():
-        assert len(one["description"]) > 10, name
-        inner = one.get("items", one)
+        assert one["description"], name
         if "default" in one:
             jsonschema.validate(one["default"], {k: one[k] for k in one if k != "description"})
-        assert inner["type"], name
-
-
-def test_options_are_those_of_the_command_line_without_those_of_the_machine():
-    for tool in KINDS:
-        assert not {"device", "limits", "begin", "weights", "hydra"} & set(arguments(tool))
-    assert not {name for name in arguments("generate") if name.startswith("primer")}
+        assert one.get("items", one)["type"], name
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "expected"),
     [
-        (
-            "generate",
-            {"seconds": 4, "key": "Cm", "top_p": 0.9, "seed": 3, "model": "piano"},
-            "generate model=piano seed=3 out=OUT top_p=0.9 key=Cm seconds=4",
-        ),
         (
             "continue",
             {"primer": "mozart_k545", "bars": 2, "seed": 1, "model": "piano", "out": "two.mid"},
@@ -72,11 +60,6 @@ def test_options_are_those_of_the_command_line_without_those_of_the_machine():
             {"melody": "ode_to_joy", "voices": ["bass"], "phrase_ends": [4, 8], "seed": 5},
             "harmonise ode_to_joy model=chorale seed=5 out=OUT voices=[bass] phrase_ends=[4,8]",
         ),
-        (
-            "render",
-            {"files": ["in/a b=c.mid"], "wav": False},
-            "render OUT/in/a b=c.mid wav=false out=OUT",
-        ),
     ],
 )
 def test_arguments_become_the_words_of_a_command_line(tool, given, expected, places):
@@ -90,20 +73,17 @@ def test_arguments_become_the_words_of_a_command_line(tool, given, expected, pla
 @pytest.mark.parametrize(
     ("tool", "given", "sentence"),
     [
-        ("infill", {"file": "ode_to_joy", "to": "3"}, "from: missing; where the new music begins"),
-        ("accompany", {}, "melody: missing; MIDI or MusicXML file"),
+        ("infill", {"file": "ode_to_joy", "to": "3"}, "from: missing"),
         ("generate", {"tempratur": 1}, "tempratur: no such option.*temperature"),
         ("generate", {"samples": 9}, "samples=9: expected at most 8"),
         ("generate", {"register": {"a": 1}}, "register=.*expected a number"),
         ("generate", {"out": "../other"}, "expected a place inside"),
         ("generate", {"out": "away/x"}, "expected a place inside"),
         ("continue", {"primer": "/etc/passwd"}, "expected a file with the ending"),
-        ("continue", {"primer": "nowhere.mid"}, "primer=nowhere.mid: no such file"),
         ("continue", {"primer": "a\0.mid"}, "primer='a.x00.mid': expected text"),
         ("continue", {"primer_base64": "no base"}, "expected a MIDI or MusicXML file in base64"),
         ("continue", {"primer_base64": ""}, "primer_base64: .*the file is empty"),
         ("continue", {"primer": "a.mid", "primer_base64": "TVRoZA=="}, "give one of them"),
-        ("continue", {"primer": "a" * 5000}, "primer=.{200}[.]{3}: expected a file with"),
         ("generate", {"model": "/nowhere"}, "no such included model"),
         ("render", {"files": ["~/.ssh/id_rsa"]}, "expected a file with the ending"),
         ("render", {"files": ["ode_to_joy"], "soundfont": "x.txt"}, "soundfont=x.txt: expected"),
@@ -134,18 +114,16 @@ def test_reading_can_be_bounded_to_a_folder(tmp_path):
     places = Places(tmp_path / "out", tmp_path / "mine")
     assert places.source("primer", str(tmp_path / "mine" / "x.mid"))
     assert places.source("primer", "x.mid") == str(tmp_path / "out" / "x.mid")
-    for name in (tmp_path / "other" / "x.mid", tmp_path / "mine" / ".." / "other" / "x.mid"):
+    (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
+    for name in ("other/x.mid", "mine/../other/x.mid", "mine/link.mid"):
         with pytest.raises(UserError, match="expected a file below"):
-            places.source("primer", str(name))
+            places.source("primer", str(tmp_path / name))
     sheet = tmp_path / "other" / "sheet"
     sheet.write_text("| C | F |")
     with pytest.raises(UserError, match="chords="):
         work.config_of("accompany", {"chords": str(sheet)}, places)
     chords = "| C | F |"  # without a melody
     assert work.config_of("accompany", {"chords": chords}, places).chords == chords
-    (tmp_path / "mine" / "link.mid").symlink_to(tmp_path / "other" / "x.mid")
-    with pytest.raises(UserError, match="expected a file below"):
-        places.source("primer", str(tmp_path / "mine" / "link.mid"))
 
 
 def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
@@ -160,13 +138,13 @@ def test_music_in_base64_is_kept_once_and_named_by_what_it_is(places):
 
 
 def test_a_description_says_key_range_and_density():
-    content = work.description(musictx.read(BYTES))
     score = musictx.read(BYTES)
+    content = work.description(score)
     assert content["notes"] == len(score)
     assert content["key"].endswith("major")
     assert content["density"] == pytest.approx(len(score) / score.duration, abs=0.01)
     assert content["lowest_pitch"] == score.notes["pitch"].min()
-    assert work.description(dataclasses.replace(score, notes=score.notes[:0]))["key"] is None
+    assert work.description(score.with_notes(score.notes[:0]))["key"] is None
 
 
 def call(tool, folder, **arguments):
@@ -191,29 +169,22 @@ def test_each_tool_answers_with_what_it_has_written_and_prints_nothing(
     tune = str(shipped.examples()["ode_to_joy"])
     piano, asked = models["piano"], {"seed": 3, "model": models["piano"]}
     made = call("generate", tmp_path, seconds=1.0, samples=2, **asked)
-    assert [piece["files"] for piece in made["pieces"]] == [
-        [str(tmp_path / f"piano-3-{n}.mid")] for n in (1, 2)
-    ]
     assert "notices" not in made
     alone = musictx.generate(piano, seconds=1.0, samples=2, seed=3)
     assert [piece["notes"] for piece in made["pieces"]] == [len(one.score) for one in alone]
     further = call("continue", tmp_path, primer=tune, seconds=1.0, **asked)
     assert any("quantise=16" in notice for notice in further["notices"])
     (piece,) = further["pieces"]
-    assert piece["remark"].startswith(f"{_new(piece, tune)} new notes, 1.0")
+    new = piece["notes"] - len(musictx.read(tune))
+    assert piece["remark"].startswith(f"{new} new notes, 1.0")
     gap = call("infill", tmp_path, file=tune, **{"from": "2", "to": "2"}, **asked)
     assert gap["pieces"][0]["new_from_seconds"] > 0
     call("accompany", tmp_path, melody=tune, **asked)
     four = call("harmonise", tmp_path, melody=tune, particles=2, seed=3, model=models["chorale"])
-    assert "nats a token" in four["pieces"][0]["remark"]
     assert "new notes" in four["pieces"][0]["remark"]
     (picture,) = call("render", tmp_path, files=[tune], wav=False)["files"]
     assert picture.endswith(".png")
     assert capsys.readouterr().out == ""
-
-
-def _new(piece, primer):
-    return piece["notes"] - len(musictx.read(primer))
 
 
 def test_files_are_read_once_and_in_a_process_of_their_own(models, tmp_path, monkeypatch):

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.errors import UserError
 from musictx.notes import KEY, NOTE, TEMPO, Score
+from tests.midi.midi_bytes import messages
+from tests.pieces import of
 from tests.strategies import scores
+from tests.tokens.grids import TICKS, gridded, ticks
 
 
 def _first_in_first_out(score: Score) -> Score:
@@ -45,28 +48,38 @@ def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -
     assert back.tempos.tolist() == [(0.0, 120.0)]
 
 
-@settings(deadline=None, max_examples=50)
-@given(scores(grid=None, pedals=False))
-def test_written_times_are_off_by_half_a_millisecond_at_most(score: Score) -> None:
-    back = midi.read(midi.to_bytes(score))
+@settings(deadline=None, max_examples=80)
+@given(
+    scores(grid=None, pedals=False), st.sampled_from([0, 1, 7, 480, 32767]), st.floats(20.0, 400.0)
+)
+def test_written_times_are_off_by_half_a_millisecond_at_most(score, ticks, bpm) -> None:
+    back = midi.read(midi.to_bytes(replace(score, ticks_per_quarter=ticks, tempos=[(0.0, bpm)])))
     assert len(back) == len(score)
     for key in ("start", "end"):
         difference = np.sort(back.notes[key]) - np.sort(score.notes[key])
-        assert np.all(np.abs(difference) <= 0.0005 + 1e-9)
+        assert np.all(np.abs(difference) <= 0.0005 + 1e-5)
+
+
+@settings(deadline=None, max_examples=100)
+@given(gridded())
+def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
+    back = midi.read(midi.to_bytes(piece))
+    assert back.ticks_per_quarter == TICKS
+    for key in ("start", "end"):
+        assert sorted(ticks(back, back.notes[key])) == sorted(ticks(piece, piece.notes[key]))
+    for mine, its in ((piece.tempos, back.tempos), (piece.meters, back.meters)):
+        assert ticks(back, its["time"]) == ticks(piece, mine["time"])
+        for name in mine.dtype.names[1:]:
+            assert np.allclose(its[name], mine[name], rtol=1e-5)
 
 
 def test_written_file_has_note_offs_before_note_ons() -> None:
-    notes = [(0.0, 1.0, 60, 80, 0, 0, 0), (1.0, 2.0, 60, 81, 0, 0, 0), (1.0, 1.0, 61, 82, 0, 0, 0)]
-    track = mido.MidiFile(file=io.BytesIO(midi.to_bytes(Score(notes)))).tracks[1]
-    kinds = [(m.type, m.note, m.time) for m in track if m.type.startswith("note")]
-    assert kinds == [
-        ("note_on", 60, 0),
-        ("note_off", 60, 1000),
-        ("note_on", 60, 0),
-        ("note_on", 61, 0),
-        ("note_off", 61, 0),
-        ("note_off", 60, 1000),
-    ]
+    score = of((0.0, 1.0, 60), (1.0, 2.0, 60), (1.0, 1.0, 61))
+    _, rows = messages(midi.to_bytes(score), lambda message: message.type.startswith("note"))
+    assert [(at, message.type.removeprefix("note_"), message.note) for at, message in rows] == [
+        (0, "on", 60), (1000, "off", 60), (1000, "on", 60), (1000, "on", 61), (1000, "off", 61),
+        (2000, "off", 60),
+    ]  # fmt: skip
 
 
 def test_many_notes_and_marks_are_written_lean() -> None:
@@ -128,27 +141,20 @@ def test_any_tempos_are_written_in_order_of_time(score, ticks, tempos):
     assert sorted(back.pedals["value"].tolist()) == sorted(score.pedals["value"].tolist())
 
 
-def test_notes_of_one_pitch_that_begin_together_keep_their_own_ends() -> None:
-    notes = [(0.0, 2.0, 60, 1, 0, 0, 0), (0.0, 0.0, 60, 3, 0, 0, 0), (0.0, 1.0, 60, 2, 0, 0, 0)]
-    back = midi.read(midi.to_bytes(Score(notes)))
-    assert sorted(back.notes.tolist()) == sorted(Score(notes).notes.tolist())
-
-
-def _heard(data: bytes) -> list[tuple[int, int, bool]]:
+def _played(data: bytes) -> list[tuple[int, int, bool]]:
     """(velocity, program, drum) of each note as a synthesiser plays the file, track after track
     at one time, one program a channel."""
-    program, heard = [0] * 16, []
+    program, played = [0] * 16, []
     for message in mido.merge_tracks(mido.MidiFile(file=io.BytesIO(data)).tracks):
         if message.type == "program_change":
             program[message.channel] = message.program
         elif message.type == "note_on":
             drum = message.channel == 9
-            heard.append((message.velocity, program[message.channel], drum))
-    return sorted(heard)
+            played.append((message.velocity, program[message.channel], drum))
+    return sorted(played)
 
 
-@pytest.mark.parametrize("programs", [1, 12, 15, 16, 40])
-@pytest.mark.parametrize("tracks", [15, 16, 40])
+@pytest.mark.parametrize(("tracks", "programs"), [(15, 15), (16, 12), (16, 16), (40, 16), (40, 40)])
 def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: int) -> None:
     notes = [
         (0.5 * beat, 0.5 * beat + 0.4, 60, track + 1, track % programs, track % 10 == 9, track)
@@ -157,7 +163,7 @@ def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: 
     ]
     score = Score(notes, pedals=[(0.1, 127, track) for track in range(tracks)])
     data = midi.to_bytes(score)
-    assert _heard(data) == sorted((row[3], row[4], bool(row[5])) for row in notes)
+    assert _played(data) == sorted((row[3], row[4], bool(row[5])) for row in notes)
     assert midi.read(data).notes.tolist() == score.notes.tolist()
     assert midi.read(data).pedals.tolist() == score.pedals.tolist()
 
@@ -165,30 +171,26 @@ def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: 
 def test_a_score_track_of_several_programs_becomes_a_track_for_each() -> None:
     notes = [(0.0, 1.0, 60, 80, 5, 0, 0), (0.0, 1.0, 60, 81, 6, 0, 0), (0.0, 1.0, 36, 82, 0, 1, 0)]
     data = midi.to_bytes(Score(notes))
-    assert _heard(data) == [(80, 5, False), (81, 6, False), (82, 0, True)]
+    assert _played(data) == [(80, 5, False), (81, 6, False), (82, 0, True)]
     assert midi.read(data).content_hash() == Score(notes).content_hash()
 
 
-def test_meters_midi_cannot_hold_are_left_out() -> None:
+def test_what_midi_cannot_hold_is_left_out_or_refused() -> None:
     score = Score(meters=[(0.0, 3, 4), (1.0, 4, 3), (2.0, 0, 4), (3.0, 7, 16)])
     assert midi.read(midi.to_bytes(score)).meters.tolist() == [(0.0, 3, 4), (3.0, 7, 16)]
-
-
-def test_a_piece_longer_than_a_day_is_refused() -> None:
     with pytest.raises(UserError, match="at most 86400"):
-        midi.to_bytes(Score([(0.0, 1e5, 60, 80, 0, False, 0)]))
-
-
-ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
+        midi.to_bytes(of((0.0, 1e5, 60)))
+    with pytest.raises(UserError, match="32766"):
+        midi.to_bytes(Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)]))
 
 
 def test_reading_and_writing_import_no_library_of_midi() -> None:
     code = (
         "import sys, musictx; from musictx import midi; midi.read(bytes.fromhex(sys.argv[1]));"
         "read = set(sys.modules); midi.to_bytes(musictx.Score());"
-        "libraries = {'torch', 'pretty_midi', 'symusic', 'matplotlib', 'mido'};"
+        "libraries = {'torch', 'pretty_midi', 'mido'};"
         "print(libraries & read, libraries & set(sys.modules))"
     )
-    command = [sys.executable, "-c", code, midi.to_bytes(ONE).hex()]
+    command = [sys.executable, "-c", code, midi.to_bytes(of((0, 1, 60))).hex()]
     out = subprocess.run(command, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set() set()"

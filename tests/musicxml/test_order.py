@@ -1,15 +1,13 @@
-"""The order of sections: as plain loops over trees and partitura have it."""
+"""The order of sections: as plain loops over trees have it."""
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
-from tests.musicxml.pages import bar, document, measures, played, sound, words
+from tests.musicxml.pages import bar, played
 
 
 # A tree of music, as a page and as plain loops over it.
@@ -76,6 +74,11 @@ def test_trees_of_repeats_are_played_as_loops(tree):
     marks = marked(tree)
     assert len(marks) == count
     assert order(marks) == numbers
+    bars = []
+    for mark in marks:
+        number = ", ".join(map(str, mark.ending))
+        bars.append(bar(forward=mark.forward, backward=mark.backward, ending=number, stop=number))
+    assert played(bars) == numbers
 
 
 @settings(deadline=None, max_examples=120)
@@ -112,25 +115,22 @@ def _groups(marks):
     return groups
 
 
-@settings(deadline=None, max_examples=200)
-@given(
-    marks=st.lists(
-        st.builds(
-            Marks,
-            forward=st.booleans(),
-            backward=st.sampled_from([0, 0, 2, 3, 1_000_000]),
-            again=st.booleans(),
-            ending=st.lists(st.integers(0, 3), max_size=2).map(tuple),
-            opens=st.booleans(),
-            segno=st.sampled_from([(), ("",), ("a",)]),
-            coda=st.sampled_from([(), ("",), ("a",)]),
-            to_coda=st.sampled_from([(), ("",), ("a",)]),
-            fine=st.booleans(),
-            jump=st.sampled_from([None, None, Jump(None), Jump("", "coda"), Jump("a", "fine")]),
-        ),
-        max_size=12,
-    )
+names = st.sampled_from([(), ("",), ("a",)])
+any_marks = st.builds(
+    Marks,
+    forward=st.booleans(),
+    backward=st.sampled_from([0, 0, 2, 3, 1_000_000]),
+    again=st.booleans(),
+    ending=st.lists(st.integers(0, 3), max_size=2).map(tuple),
+    opens=st.booleans(),
+    fine=st.booleans(),
+    jump=st.sampled_from([None, None, Jump(None), Jump("", "coda"), Jump("a", "fine")]),
+    **dict.fromkeys(("segno", "coda", "to_coda"), names),
 )
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(any_marks, max_size=12))
 def test_any_marks_have_an_order_or_a_reason(marks):
     try:
         numbers = order(marks, most=2000)
@@ -140,40 +140,6 @@ def test_any_marks_have_an_order_or_a_reason(marks):
     assert len(numbers) <= 2000
     if not any(mark.backward or mark.jump for mark in marks):
         assert numbers == list(range(len(marks)))
-
-
-def page_of(tree):
-    bars = []
-    for mark in marked(tree):
-        number = ", ".join(map(str, mark.ending))
-        bars.append(bar(forward=mark.forward, backward=mark.backward, ending=number, stop=number))
-    return bars
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    tree=st.lists(plain | around(plain), min_size=1, max_size=4),
-    jump=st.sampled_from(["", "D.C. al Fine", "D.C."]),
-)
-def test_partitura_plays_them_alike(tree, jump, tmp_path_factory):
-    """It reads neither how often a repeat is played nor words without their ``<sound>``, and needs
-    more than a segno for a D.S., so those are left to the loops above."""
-    assume(all(mark.backward <= 2 for mark in marked(tree)))
-    bars = page_of(tree)
-    if jump:
-        fine = words("Fine", sound(fine="yes")) if jump == "D.C. al Fine" else ""
-        bars[0] = (bars[0][0], fine + bars[0][1])
-        bars.append(bar(after=words(jump, sound(dacapo="yes"))))
-    file = tmp_path_factory.mktemp("page") / "page.musicxml"
-    file.write_bytes(document(measures(bars)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import partitura
-
-        part = partitura.load_musicxml(str(file)).parts[0]
-        unfolded = partitura.score.unfold_part_maximal(part, ignore_leaps=False)
-        theirs = [int(note["pitch"]) - 36 for note in unfolded.note_array()]
-    assert played(bars) == theirs
 
 
 @pytest.mark.parametrize(

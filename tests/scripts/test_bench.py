@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from musictx import midi
-from scripts.bench import attention, decode, prepare, stream
-from tests.data.helpers import song
+from scripts.bench import attention, decode, stream
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -19,12 +17,9 @@ def test_attention_is_compared_and_timed(tmp_path, capsys, monkeypatch):
     results, only = tmp_path / "results.csv", ["textbook", "chunked", "sdpa"]
     options = {"lengths": [40], "heads": 2, "size": 16, "repeats": 1, "memory": False}
     assert attention.main(**options, only=only, results=results) == 0
-    timed = rows(results)
-    assert [(row["implementation"], row["pass"]) for row in timed] == [
+    assert [(row["implementation"], row["pass"]) for row in rows(results)] == [
         (name, which) for which in ("forward", "forward+backward") for name in only
     ]
-    assert all(float(row["median_ms"]) > 0 for row in timed)
-    assert capsys.readouterr().out.count("\n") == 1 + 6
     right = attention.ours
     monkeypatch.setattr(
         attention, "ours",
@@ -50,15 +45,6 @@ def test_decoding_gives_equal_ids_over_every_cache(monkeypatch, tmp_path, capsys
     monkeypatch.setattr(decode, "cached", other)
     assert decode.main(**options, caches=["growing"]) == 1
     assert "cache=growing: other ids than recomputed" in capsys.readouterr().out
-
-
-def test_reading_is_compared_with_midi_tok(tmp_path, capsys):
-    for number in range(2):
-        midi.write(song(number), tmp_path / f"{number}.mid")
-    prepare.main(str(tmp_path), files=2, repeats=1)
-    printed = capsys.readouterr().out
-    assert "2 files" in printed
-    assert "musictx / MidiTok REMI" in printed
 
 
 def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):

