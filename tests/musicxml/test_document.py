@@ -184,7 +184,6 @@ def test_impossible_tempos_are_refused():
 
 
 def test_damaged_documents_raise_nothing_but_user_errors():
-    """Anywhere, or where a number and not a tag is."""
     outcomes = []
     digits = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
     anywhere = [st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255))
