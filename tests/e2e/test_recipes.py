@@ -1,9 +1,6 @@
-"""Every recipe of experiment= trains, and `make` shows how far it is."""
+"""Every recipe of experiment= trains, and so do other tokenizers and positions by one switch."""
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,19 +11,30 @@ from musictx.notes import Score
 from tests.data.helpers import write_songs
 from tests.untrained import saved
 
-ROOT = Path(__file__).resolve().parents[2]
+TINY = ["model=tiny", "model.layers=1", "model.width=32", "model.heads=2", "model.context=64"]
+TINY += ["model.feedforward=64", "trainer=laptop", "trainer.accelerator=cpu", "optim.warmup=2"]
+TINY += ["trainer.val_check_interval=5", "data.validation_windows=4", "data.batch_size=4"]
+TINY += ["callbacks.samples.seconds=1", "corpus.workers=1"]
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="the Makefile is for Linux and macOS")
-@pytest.mark.parametrize("target", ["demo", "test"])
-def test_make_shows_how_far_the_big_download_is(target, tmp_path):
-    """Torch first, with pip's progress bar; the rest in silence."""
-    words = ["make", "--dry-run", target, f"VENV={tmp_path}"]
-    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    first, rest = (line.split() for line in out.splitlines() if "pip install" in line)
-    assert first[-3:] == ["--progress-bar", "on", "torch"]
-    assert "--quiet" not in first
-    assert "--quiet" in rest
+@pytest.mark.parametrize(
+    "switch",
+    ["tokenizer.name=docs.examples.remi:Remi", "tokenizer=ensemble", "position=learned",
+     "position=two_d"],
+)  # fmt: skip
+def test_a_switch_trains_evaluates_and_continues(switch, tmp_path, monkeypatch):
+    """Past the context too, in a folder with a file that is broken and one that is no music."""
+    monkeypatch.setenv("MUSICTX_TRUST", "docs.examples.remi")
+    folder = write_songs(tmp_path / "my midi (live)", range(6), notes=80)
+    (folder / "broken.MID").write_bytes(b"MThd\x00\x00")
+    (folder / "notes.txt").write_text("not music")
+    words, model = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"], f"{tmp_path}/run/model"
+    steps = [f"out={tmp_path}/run", "trainer.max_steps=5", switch]
+    assert cli.main(["train", *words, *steps, *TINY]) == 0
+    assert cli.main(["evaluate", f"model={model}", *words, "corpus.workers=1"]) == 0
+    options = [f"model={model}", "seconds=30", "tokens=100", f"out={tmp_path}/made.mid"]
+    assert cli.main(["continue", f"{folder}/song-001.mid", *options]) == 0
+    assert len(midi.read(tmp_path / "made.mid")) > 80
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +50,20 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     splits = ["validation", *["train"] * 5]
     rows = [f"{split},{path.name}" for split, path in zip(splits, sorted(songs.iterdir()))]
     (songs / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
-    grid = root / "grid"
-    grid.mkdir()
+    (root / "grid").mkdir()
+    split = ["split,midi_filename"]
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
         rows = [(i / 4, i / 4 + 0.2, p, 80, 73, False, 0) for i, p in enumerate(pitches)]
-        midi.write(Score(rows), grid / f"{seed}.mid")
-    split = [f"{'train' if seed else 'validation'},{seed}.mid" for seed in range(6)]
-    (grid / "split.csv").write_text("\n".join(["split,midi_filename", *split]))
+        midi.write(Score(rows), root / "grid" / f"{seed}.mid")
+        split.append(f"{'train' if seed else 'validation'},{seed}.mid")
+    (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
         "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=64)}"],
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={songs}", *small],
-        "song": [f"corpus.path={grid}", *small],
+        "song": [f"corpus.path={root / 'grid'}", *small],
     }
 
 
