@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ import musictx
 from musictx.attention import RelativeAttention, attend
 from musictx.attention.terms import Terms
 from musictx.model import MusicTransformer, attention_weights
-from scripts.docs import movie
 from scripts.docs.docstrings import markdown
-from tests.pieces import line
 
 PUBLIC = [getattr(musictx, name) for name in sorted(musictx._WHERE)]
 PUBLIC += [RelativeAttention, RelativeAttention.forward, attend, Terms, MusicTransformer.forward]
@@ -30,31 +27,6 @@ def words(text: str) -> list[str]:
 def test_no_word_of_a_docstring_is_lost(documented):
     text = inspect.getdoc(documented)
     assert words(markdown(text)) == words(text)
-
-
-def test_arguments_become_a_list_and_examples_stay_code():
-    for text, made in (
-        ("a, b   one, or\n       two\n*c  three", "- `a`, `b`: one, or\n  two\n- `*c`: three"),
-        ("See :func:`~x.sub`. So::\n\n    add(1,  2)", "See `sub`. So:\n\n    add(1,  2)"),
-    ):
-        assert markdown(text) == made
-
-
-def test_a_movie_is_as_long_as_its_music(tmp_path):
-    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
-    score = line(60, 62, 64, 65)
-    musictx.write(score, tmp_path / "short.mid")
-    movie.main(str(tmp_path / "short.mid"), out=tmp_path / "movies")
-    description = subprocess.run(
-        [ffmpeg, "-i", tmp_path / "movies" / "short.mp4", "-f", "null", "-"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    assert "Video: h264" in description
-    assert "Audio: aac" in description
-    _, minutes, seconds = description.split("Duration: ")[1].split(",")[0].split(":")
-    assert score.duration <= float(seconds) + 60 * float(minutes) < score.duration + 8
 
 
 def test_pictures_of_a_model_and_their_numbers_are_written_where_requested(tmp_path):
