@@ -34,11 +34,6 @@ def test_the_changelog_has_the_sections_of_its_form():
         assert titles == [title for title in order if title in titles]
 
 
-def test_the_forms_are_yaml():
-    for form in (ROOT / ".github").rglob("*.yml"):  # not in an sdist
-        assert isinstance(yaml.safe_load(form.read_text("utf-8")), dict), form
-
-
 @pytest.fixture(scope="module")
 def options() -> set[str]:
     """Every option as it is typed."""
@@ -48,13 +43,10 @@ def options() -> set[str]:
     return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
 
 
-def test_the_reference_has_every_command_and_option(options):
+def test_the_reference_has_every_command_option_and_file_of_conf(options):
     page = reference.commands()
     assert {name for name in COMMANDS if f"\n## {name}\n" not in page} == set()
     assert {name for name in options if f"`{name}`" not in page} == set()
-
-
-def test_the_reference_has_every_file_of_conf():
     page = reference.configuration()
     for file in (ROOT / "conf").rglob("*/*.yaml"):
         group, name = file.relative_to(ROOT / "conf").with_suffix("").as_posix().split("/", 1)
