@@ -13,12 +13,12 @@ from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale import voice_leading as v
 from musictx.chorale.grid import Grid
-from musictx.chorale.rules import PULL, USUAL_BARS, Closing, Rules, fault_costs
+from musictx.chorale.rules import Closing, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling.primer import NOTHING
-from musictx.tokens.vocab import BOS, CUT, EOS
+from musictx.tokens.vocab import BOS, EOS
 from tests.chorale.parts import chords, pieces, small_model
 from tests.sampling.pieces import continue_each
 
@@ -44,33 +44,21 @@ def test_a_plain_cadence_is_free_of_faults():
     assert report.key == (0, "major")
     assert report.final_triad
     assert report.cadence == "authentic"
-
-
-def test_faults_say_where():
-    fault = v.faults(chords("C5 G4 E4 C3, D5 G4 F4 D3", 6))[0]
-    assert str(fault) == "bar 1 beat 2.5: parallel octaves (soprano, bass)"
+    minor = "A4 E4 C4 A2, Ab4 E4 B3 E3, A4 F4 D4 D3, A4 E4 C4 A2"
+    assert v.assess(chords(minor, STEP)).key == (9, "minor")
 
 
 @pytest.mark.parametrize(
     ("kind", "voices", "fires", "misses"),
     [
-        # Fifth to fifth, the same way, not from a perfect fifth to a diminished one; octave to
-        # octave, not to a tenth; outer voices the same way into one, the soprano by leap.
+        # Fifth to fifth, the same way, not from a perfect fifth to a diminished one.
         ("parallel fifths", (1, 3), "C5 G4 E4 C3, C5 A4 F4 D3", "C5 G4 E4 C3, B4 G4 F4 C3"),
-        ("parallel fifths", (0, 3), "G4 E4 C4 C3, A4 F4 C4 D3", "F4 D4 C4 Bb2, F#4 D4 C4 C3"),
-        ("parallel octaves", (0, 3), "C5 G4 E4 C3, D5 G4 F4 D3", "C5 G4 E4 C3, D5 G4 F4 B2"),
+        # Outer voices the same way into a fifth, the soprano by leap.
         ("hidden fifths", (0, 3), "C5 G4 E4 E3, E5 G4 E4 A3", "D5 G4 E4 E3, E5 G4 E4 A3"),
-        ("hidden octaves", (0, 3), "C5 A4 C4 D3, F5 A4 C4 F3", "Eb5 A4 C4 D3, F5 A4 C4 F3"),
-        # Neighbours in the wrong order; one beyond where its neighbour just was, not just there.
-        ("crossing", (0, 1), "E4 G4 C4 C3", "G4 G4 C4 C3"),
-        ("overlap", (2, 3), "E4 C4 A3 G3, E4 C4 F3 D3", "E4 C4 A3 F3, E4 C4 F3 D3"),
-        # Lowest and highest notes.
+        # A tritone, but in the bass.
+        ("leap", (1,), "C5 F4 D4 G3, C5 B4 D4 G3", "C5 F4 D4 G3, C5 Bb4 D4 G3"),
         ("outside its range", (0,), "B5 G4 E4 C3", "A5 A4 E4 C3"),
         ("outside its range", (3,), "G4 E4 C4 C2", "G4 E4 C4 D2"),
-        # A tritone, but in the bass; more than an octave, but above the bass.
-        ("leap", (1,), "C5 F4 D4 G3, C5 B4 D4 G3", "C5 F4 D4 G3, C5 Bb4 D4 G3"),
-        ("leap", (3,), "C5 F4 D4 F2, C5 F4 D4 E3", "C5 F4 D4 F2, C5 F4 D4 B2"),
-        ("spacing", (1, 2), "C5 C5 B3 C3", "C5 C5 C4 D2"),
     ],
 )
 def test_fires_and_near_miss(kind, voices, fires, misses):
@@ -96,16 +84,12 @@ def test_doubled_leading_notes():
 @pytest.mark.parametrize(
     ("text", "triad", "cadence"),
     [
-        ("B4 G4 D4 G3, C5 G4 E4 C3", True, "authentic"),
-        ("B4 G4 D4 G2, C5 G4 E4 C3", True, "authentic"),
         ("B4 G4 D4 G3, B4 G4 D4 G2, C5 G4 Eb4 C3, C5 G4 Eb4 C2", True, "authentic"),
         ("A4 F4 C4 F3, G4 E4 C4 C3", True, "plagal"),
-        ("B4 G4 D4 D3, C5 G4 E4 C3", True, "step"),
         ("B4 G4 D4 D3, C5 G4 E4 E3", False, "step"),
         ("B4 G4 D4 E3, C5 G4 C4 C3", False, "none"),  # no third
         ("B4 G4 D4 G2, C5 C4 E4 C3, - - - -", True, "authentic"),  # no fifth, and a rest
         ("B4 G4 D4 G2, Bb4 G4 E4 C3", False, "authentic"),
-        ("C5 G4 E4 -", False, "none"),
         ("- - - -", False, "none"),
     ],
 )
@@ -114,31 +98,10 @@ def test_endings(text, triad, cadence):
     assert (report.final_triad, report.cadence) == (triad, cadence)
 
 
-def test_ties_tell_held_notes_from_struck_ones():
-    pitches = chords("B5 B4 G4 C3", 8)
-    tied = np.ones((8, 4), bool)
-    tied[0] = tied[4] = False
-    assert v.assess(pitches).notes == 4
-    assert v.assess(pitches, tied).notes == 8
-    assert [fault.step for fault in v.faults(pitches, tied)] == [0, 4]
-    assert v.assess(pitches, tied).changes == 0
-
-
-def test_keys_of_scales_and_chords():
-    assert str(keys.estimate(chords("C5 G4 E4 C3, D5 B4 G4 G3, C5 A4 F4 F3, C5 G4 E4 C3", 4))) == (
-        "C major"
-    )
-    minor = "A4 E4 C4 A2, Ab4 E4 B3 E3, A4 F4 D4 D3, A4 E4 C4 A2"
-    assert keys.estimate(chords(minor, 4)) == (9, "minor")
-    assert keys.estimate(chords("- - - -", 4)) is None
-
-
 @pytest.mark.parametrize(
     ("pitches", "tied", "word"),
     [
-        (np.zeros((0, 4), int), None, "pitches: shape"),
         (np.zeros((3, 3), int), None, "pitches: shape"),
-        (np.zeros((3, 4)), None, "pitches: expected whole"),
         (np.full((3, 4), -2), None, "pitches: expected whole"),
         (np.full((3, 4), 60), np.zeros((2, 4), bool), "tied: shape"),
     ],
@@ -277,58 +240,16 @@ def test_rows_are_independent(grid, others):
             assert np.array_equal(together[row], faults_of(tokenizer, alone[:n], closing=True))
 
 
-def test_a_piece_that_may_end_wants_a_bass_that_closes():
-    """Of V I the last bass: the root closes; the fifth, and the root again after itself, do not."""
-    tokenizer = ChoraleTokenizer()
-    grid = Grid.joined(chords("D5 G4 B3 G3, C5 G4 E4 C3", 1))
-    past = tokenizer.encode_grid(grid)[:7]
-    first = faults_of(tokenizer, past, closing=False) - faults_of(tokenizer, past)
-    tonic, fifth = (tokenizer.encode_grid(Grid.joined([[p, -1, -1, -1]]))[0] for p in (48, 43))
-    assert (first[tonic], first[fifth]) == (0, 1)
-    # V was open, which is taken back: closing now is a gain, staying open costs nothing more.
-    later = faults_of(tokenizer, past, closing=True) - faults_of(tokenizer, past)
-    assert (later[tonic], later[fifth]) == (-1, 0)
-
-
-def test_as_a_soft_constraint_each_fault_costs_the_strength():
-    tokenizer = ChoraleTokenizer()
-    past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
-    faults = faults_of(tokenizer, past)
-    for first in (BOS, CUT):
-        costs = Rules(tokenizer.written, 2.5)((), np.array([[first, *past.tolist()]]))
-        assert np.array_equal(costs, 2.5 * faults[None])
-    assert faults.max() >= 2  # D3: fifths and octaves
-    for strength in (0.0, 1.5):
-        built = tokenizer.soft_constraints(SamplingConfig(rules=strength))
-        assert [c.strength for c in built if isinstance(c, Rules)] == [strength] * (strength > 0)
-
-
-def free_pieces(tokenizer, count, seconds, rules, **more):
-    return continue_each(
-        small_model(tokenizer),
-        tokenizer,
-        [NOTHING] * count,
-        seconds=seconds,
-        seeds=[(0, i) for i in range(count)],
-        sampling=SamplingConfig(top_p=1.0, rules=rules),
-        **more,
-    )
-
-
 def test_what_a_model_ends_closes():
     tokenizer = ChoraleTokenizer(low=60, high=67)
-    pieces = free_pieces(tokenizer, 4, 60.0, 0.0, end="model")
+    pieces = continue_each(
+        small_model(tokenizer), tokenizer, [NOTHING] * 4, seconds=60.0, end="model",
+        seeds=[(0, i) for i in range(4)], sampling=SamplingConfig(top_p=1.0, rules=0.0),
+    )  # fmt: skip
     ended = [piece for piece in pieces if piece.ended == "model"]
     assert ended
     for piece in ended:
         assert voice_leading.closes(tokenizer.decode_grid(piece.ids).pitches)
-
-
-def cost_of_end(tokenizer, grid):
-    ids = tokenizer.encode_grid(grid)
-    costs = Closing(tokenizer.written)([tokenizer.grammar(ids)], np.array([[BOS, *ids]]))
-    assert not np.delete(costs[0], EOS).any()
-    return costs[0, EOS]
 
 
 @settings(max_examples=60, deadline=None)
@@ -337,11 +258,7 @@ def test_an_end_is_possible_where_the_piece_closes(grid):
     tokenizer = ChoraleTokenizer()
     if (grid.pitches[-1] >= 0).all():
         grid = Grid.joined(grid.pitches)
-        assert (cost_of_end(tokenizer, grid) == np.inf) == (not voice_leading.closes(grid.pitches))
-
-
-@pytest.mark.parametrize("bars", [2, 8, 12, 30])
-def test_the_longer_it_lasts_the_sooner_it_ends(bars):
-    once = chords("D5 G4 B3 G3, C5 G4 E4 C3", 8)  # V I, half a bar each
-    cost = cost_of_end(ChoraleTokenizer(), Grid.joined(np.tile(once, (bars, 1))))
-    assert cost == pytest.approx((USUAL_BARS - bars) * PULL)
+        ids = tokenizer.encode_grid(grid)
+        costs = Closing(tokenizer.written)([tokenizer.grammar(ids)], np.array([[BOS, *ids]]))
+        assert not np.delete(costs[0], EOS).any()
+        assert (costs[0, EOS] == np.inf) == (not voice_leading.closes(grid.pitches))

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,48 +14,19 @@ from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.evaluate import measures, sets
 from musictx.evaluate.app import write_result
-from musictx.evaluate.comparison import COPIED, compare, number
-from musictx.evaluate.copies import CopyIndex, symbols
-from musictx.evaluate.sets import CONTROL, REAL, SAMPLES, TRAINING, Excerpt
+from musictx.evaluate.comparison import compare, number
+from musictx.evaluate.sets import REAL, SAMPLES, Excerpt
 from musictx.notes import Score, skyline
 from tests.data.helpers import TOKENIZER, song, write_shards, write_songs
 from tests.strategies import scores
 
 
-@pytest.fixture(scope="module")
-def compared():
-    """Samples of which the second is a training piece three semitones up, and real music."""
-    training = [Excerpt(f"t{i}", song(i, 30), 0.0, 10.0) for i in range(3)]
-    notes = training[1].piece.notes.copy()
-    notes["pitch"] += 3
-    samples = [song(50, 30), Score(notes=notes)]
+def test_the_table_and_the_files_say_the_same(tmp_path):
     named = {
-        SAMPLES: [Excerpt(n, s, 0.0, 10.0) for n, s in zip(("own", "copy"), samples)],
-        REAL: [Excerpt(f"r{i}", song(20 + i, 30), 0.0, 10.0) for i in range(4)],
-        TRAINING: training,
+        which: [Excerpt(f"{i}", song(i, 30), 0.0, 10.0) for i in some]
+        for which, some in ((SAMPLES, range(2)), (REAL, range(2, 6)))
     }
-    index = CopyIndex([symbols(one.piece) for one in training])
-    return named, compare(named, (index, [one.name for one in training]))
-
-
-def test_every_piece_is_measured_and_copies_are_found(compared):
-    named, result = compared
-    assert result.sets == [SAMPLES, REAL, CONTROL, TRAINING]
-    of_sets = [piece for piece in result.pieces if piece["set"] != CONTROL]
-    assert [(p["set"], p["name"]) for p in of_sets] == [
-        (which, one.name) for which, some in named.items() for one in some
-    ]
-    for piece, one in zip(of_sets, [one for some in named.values() for one in some]):
-        wanted = measures.measure(one, measures.MEASURES)
-        assert {name: piece[name] for name in wanted} == pytest.approx(wanted, nan_ok=True)
-    copied = {p["name"]: (p[COPIED], p["copied from"]) for p in of_sets}
-    assert copied["copy"] == (30, "t1")
-    assert copied["own"][0] < 30
-    assert math.isnan(copied["t1"][0]), "a training piece would find itself"
-
-
-def test_the_table_and_the_files_say_the_same(compared, tmp_path):
-    named, result = compared
+    result = compare(named)
     whole = result.to_dict()
     rows = {row["name"]: row["values"] for row in whole["table"]}
     values = [p["notes a second"] for p in result.pieces if p["set"] == SAMPLES]
@@ -106,17 +75,6 @@ def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
     )
 
 
-def test_a_piece_moved_by_a_bar_has_the_same_values_in_bars():
-    piece = eighths(4)
-    moved = replace(piece, notes=piece.shifted(2.5).notes)
-    one, other = (
-        compare({s: [Excerpt("x", p, start, 20.0)] for s in (SAMPLES, REAL)}).pieces[0]
-        for p, start in ((piece, 5.0 - 1e-4), (moved, 7.5 - 1e-4))
-    )
-    assert one == pytest.approx(other, nan_ok=True)
-    assert set(measures.in_bars()[0]) <= set(one)
-
-
 def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
     write_songs(tmp_path, range(2), notes=40)
     (tmp_path / sets.LIST).write_text(json.dumps({"samples": {"song-000": {"seam": 2.0}}}))
@@ -128,9 +86,8 @@ def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ['{"samples": {"song-000": {"seam": "2"}}}', '{"samples": {"song-000": {"seam": 1', "[]",
-     '{"samples": {"song-000": 5}}', '{"samples": {"song-000": {"seam": NaN}}}', "[" * 9000,
-     '{"samples": {"song-000": {"seam": 1' + "0" * 400 + "}}}"],
+    ['{"samples": {"song-000": {"seam": "2"}}}', "[]", "[" * 9000,
+     '{"samples": {"song-000": {"seam": NaN}}}', '{"samples": {"song-000": {"seam": 1'],
 )  # fmt: skip
 def test_a_damaged_list_is_one_sentence(text, tmp_path):
     write_songs(tmp_path, range(1), notes=40)
@@ -151,19 +108,6 @@ def test_real_pieces_are_drawn_by_the_seed_among_those_long_enough(tmp_path):
     assert {p.name for p in sets.drawn(pieces, "validation", 99, 15, 0)} == lasting
     with pytest.raises(UserError, match=r"seconds: no validation piece .* lasts 99 s"):
         sets.drawn(pieces, "validation", 4, 99, 0)
-
-
-def test_real_files_are_drawn_likewise(tmp_path):
-    folder = write_songs(tmp_path / "midi", range(6), notes=30)
-    first, again = ([p.name for p in sets.real_files(str(folder), 3, 2.0, 0)] for _ in range(2))
-    assert first == again
-    assert len(set(first)) == 3
-    with pytest.raises(UserError, match=r"against=.*: no piece there lasts 999 s"):
-        sets.real_files(str(folder), 3, 999.0, 0)
-    one = sets.real_files(str(folder / "song-002.mid"), 3, 2.0, 0)
-    assert one == [sets.Named("song-002", midi.read(folder / "song-002.mid"))]
-    with pytest.raises(UserError, match=r"samples=.*: expected a folder with MIDI files"):
-        sets.files_in(tmp_path / "nowhere", "samples")
 
 
 @given(scores(), st.integers(0, 6).map(float), st.integers(1, 6).map(float))

@@ -68,19 +68,6 @@ def test_against_a_loop(rows, corpus):
         assert got == NOTHING
 
 
-def random_rows(seed, count):
-    rng = np.random.default_rng(seed)
-    return list(zip(rng.integers(0, 8, count).tolist(), rng.integers(30, 90, count).tolist()))
-
-
-def test_edges():
-    empty = CopyIndex([])
-    assert empty.longest(Score()) == NOTHING
-    assert empty.longest(score(random_rows(0, 20))) == NOTHING
-    assert CopyIndex([score([(0, 60)])]).longest(score([(0, 60)])) == NOTHING
-    assert len(symbols(score([(0, 60)]))) == 0
-
-
 def chords_in_a_loop(piece, corpus):
     """Steps of the longest span copied: every start against every start, chord by chord."""
     best = 0
