@@ -47,19 +47,17 @@ def song() -> Score:
 
 def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     """The pitched notes that a command adds to :func:`song`."""
-    music, more = song(), {"model": model, "seed": seed, "sampling": sampling}
-    if command in ("generate", "natural end"):
-        end = {"end": "natural"} if command == "natural end" else {}
-        (made,) = musictx.generate(seconds=4, **end, **more)
-    elif command == "continue":
-        (made,) = musictx.generate(primer=music, seconds=3, **more)
-    elif command == "infill":
-        (made,) = musictx.infill(music, begin=2, end=3, **more)
-    elif command == "chords":
-        (made,) = musictx.accompany(None, chords="| C | G7 |", **more)
-    else:
-        add = {"add": "piano"} if command == "add" else {}
-        (made,) = musictx.accompany(music, **add, **more)
+    music = song()
+    call, more = {
+        "generate": (musictx.generate, {"seconds": 4}),
+        "natural end": (musictx.generate, {"seconds": 4, "end": "natural"}),
+        "continue": (musictx.generate, {"seconds": 3, "primer": music}),
+        "infill": (musictx.infill, {"music": music, "begin": 2, "end": 3}),
+        "accompany": (musictx.accompany, {"melody": music}),
+        "add": (musictx.accompany, {"melody": music, "add": "piano"}),
+        "chords": (musictx.accompany, {"melody": None, "chords": "| C | G7 |"}),
+    }[command]
+    (made,) = call(model=model, seed=seed, sampling=sampling, **more)
     notes = made.score.notes[~made.score.notes["drum"]]
     if command in ("generate", "natural end", "chords"):
         return notes

@@ -1,26 +1,31 @@
 """The pages: their Python runs from top to bottom, their commands parse, their links lead
-somewhere, and their lists of schemes, names and keys are complete."""
+somewhere, and their lists of schemes, names, keys and options are complete; the version is one."""
 
 import json
 import re
 import shlex
+import tomllib
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import musictx
 from musictx import cli, options
-from musictx.config import SCHEMES
+from musictx.commands import COMMANDS
+from musictx.config import SCHEMES, checks
+from musictx.config.trainer import PASSED_ON
 from musictx.mcp.places import Places
+from scripts.docs import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
-#: Its examples need a studio that runs: test_http_page.py. Its listings are files:
-#: test_tutorials.py. Lightning warns those who use it bare.
+#: Its examples need a studio that runs, its listings are files: test_tutorials.py. Lightning warns
+#: those who use it bare.
 SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
@@ -204,3 +209,53 @@ def test_the_files_that_developers_are_sent_to_are_there():
         named = set(re.findall(r"`((?:musictx|tests|scripts|conf|docs)/[\w./]+)`", text))
         missing = {path for path in named if not (ROOT / path).exists()}
         assert not {path for path in missing if "NAME" not in path}
+
+
+CHANGES = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_version_is_one():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    released = re.findall(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", CHANGES, re.M)
+    assert released[0] == (musictx.__version__, citation["date-released"])
+    assert project["version"] == citation["version"] == musictx.__version__
+
+
+def test_the_changelog_has_the_sections_of_its_form():
+    versions = CHANGES.split("\n## ")[1:]
+    assert versions[0].startswith("[Unreleased]")
+    order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in versions:
+        titles = re.findall(r"^### (\w+)$", version, re.M)
+        assert titles == [title for title in order if title in titles]
+
+
+@pytest.fixture(scope="module")
+def typed_options() -> set[str]:
+    """Every option as it is typed."""
+    kinds = [command.config for command in COMMANDS.values()]
+    typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
+    schemes = {f"position.{name}" for one in SCHEMES.values() for name, _ in checks.options(one)}
+    return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
+
+
+def test_the_reference_has_every_command_option_and_file_of_conf(typed_options):
+    page = reference.commands()
+    assert {name for name in COMMANDS if f"\n## {name}\n" not in page} == set()
+    assert {name for name in typed_options if f"`{name}`" not in page} == set()
+    page = reference.configuration()
+    for file in (ROOT / "conf").rglob("*/*.yaml"):
+        group, name = file.relative_to(ROOT / "conf").with_suffix("").as_posix().split("/", 1)
+        assert group == "hydra" or f"`{group}={name}`" in page
+
+
+def test_options_of_today_on_the_page_of_renamed_ones_exist(typed_options):
+    page = (ROOT / "docs" / "migration.md").read_text("utf-8").partition("## Files")[0]
+    rows = re.findall(r"^\| .* \| (.*) \|$", page, re.M)
+    today = {name for row in rows for name in re.findall(r"`(\w+\.[\w.]+)[=`]", row)}
+    assert len(today) > 10
+    groups = {name.rpartition(".")[0] for name in typed_options}
+    assert {name for name in today if name.rpartition(".")[0] in groups} <= typed_options | {
+        f"corpus.limits.{name}" for name in ("read_seconds", "read_mb")
+    }

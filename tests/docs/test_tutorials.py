@@ -1,8 +1,9 @@
-"""docs/tutorials, notebooks and examples: files are saved and commands typed as the pages say, with
-less training and less music, and what is shown happens."""
+"""Tutorials, notebooks, examples and the page of HTTP: files are saved and commands typed as they
+say, with less training and less music, and what is shown happens."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
@@ -15,11 +16,13 @@ from pathlib import Path
 import pytest
 
 import musictx
-from musictx import cli
+from musictx import cli, shipped
+from musictx.studio.app import Studio
+from musictx.studio.config import StudioConfig
 from tests import untrained
+from tests.browser.served import ROOT, Served
 from tests.data.helpers import write_songs
 
-ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 #: A listing whose first line is the name of its file.
 NAMED = re.compile(r"# (\w+\.py)\n")
@@ -143,3 +146,37 @@ def test_the_exported_network_makes_music(tmp_path, monkeypatch):
         exec(compile(example.read_text("utf-8"), str(example), "exec"), {})
     assert (tmp_path / "piano.pt2").is_file()
     assert len(musictx.read(tmp_path / "exported.mid")) > 5
+
+
+PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+
+
+def test_every_route_is_in_the_table_and_no_other(tmp_path):
+    async def routes():
+        studio = Studio(StudioConfig(folder=str(tmp_path)), lambda *arguments: None)
+        return {f"{route.method} {plain(route.path)}" for route in studio.routes()}
+
+    def plain(path: str) -> str:
+        path = path.replace("{session:", "{id:")
+        return re.sub(r"\{(\w+):(?:[^{}]|\{[^{}]*\})*\}", r"{\1}", path)
+
+    documented = re.findall(r"^\| `([A-Z]+ /api/[^`?]+)(?:\?[^`]*)?`", PAGE, flags=re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == asyncio.run(routes())
+
+
+@pytest.mark.slow
+def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    Path("ode.mid").write_bytes(shipped.examples()["ode_to_joy"].read_bytes())
+    studio = Served(tmp_path / "pieces").start()
+    try:
+        names = {"STUDIO": studio.url}
+        for block in BLOCK.findall(PAGE):
+            exec(compile(block, "docs/http.md", "exec"), names)
+        assert names["take"]["state"] == "done"
+        assert len(musictx.read("longer.mid")) == len(names["piece"]["notes"])
+        assert names["piece"]["duration"] > musictx.read("ode.mid").duration
+    finally:
+        studio.stop()
