@@ -118,16 +118,21 @@ def test_cfg_prints_the_configuration_and_runs_nothing(capsys, monkeypatch, tmp_
 @pytest.mark.parametrize(
     ("fault", "status", "line"),
     [
-        (KeyboardInterrupt, 130, ""),
-        (lambda: sys.exit(143), 143, ""),
-        (lambda: (_ for _ in ()).throw(WriteError("x.wav: no space left")), 1, "x.wav: no space"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (SystemExit(143), 143, ""),
+        (WriteError("x.wav: no space left"), 1, "x.wav: no space left"),
         (lambda: bytearray(2**62), 1, "not enough memory;"),
         (lambda: np.zeros(2**57), 1, "not enough memory;"),
         (lambda: torch.zeros(2**57), 1, "not enough memory;"),
     ],
 )
 def test_the_status_says_how_a_command_ended(fault, status, line, monkeypatch, capsys):
-    monkeypatch.setattr(render, "run", lambda config: fault())
+    def failing(config):
+        if isinstance(fault, BaseException):
+            raise fault
+        fault()
+
+    monkeypatch.setattr(render, "run", failing)
     assert cli.main(["render", "x.mid"]) == status
     err = capsys.readouterr().err
     assert err.count("\n") <= 1
