@@ -154,6 +154,8 @@ def test_what_needs_control_tokens_is_refused_without(folder, song, tmp_path):
     for name, value in (("loudness", "p"), ("guidance", 2)):
         with pytest.raises(UserError, match=f"^{name}"):
             musictx.generate(str(plain), seconds=1, **{name: value})
+    (few,), (many,) = (musictx.generate(str(plain), seconds=8, density=n) for n in (1.0, 12.0))
+    assert 1.5 * few.notes < many.notes
 
 
 def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path):
