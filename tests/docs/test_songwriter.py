@@ -16,7 +16,6 @@ import pytest
 
 import musictx
 from musictx import chords, cli
-from musictx.beats import Beats
 from musictx.midi.scan import track_chunks
 from musictx.notes import Score
 from tests.pieces import of_track, score
@@ -118,12 +117,7 @@ def in_chords(notes: np.ndarray, names: list[str], bar: float = BAR) -> float:
 
 def named(score: Score) -> list[tuple[int, str]]:
     """Bar, from 0, and name of each chord marker."""
-    clock = Beats(score)
-    return [
-        (clock.bar(float(clock.quarters(at)) + 1e-3)[0] - 1, text)
-        for at, text in score.markers
-        if chords.named(text) is not None
-    ]
+    return [(round(at / BAR), text) for at, text in score.markers if chords.named(text) is not None]
 
 
 def tune_stays(made: Made) -> bool:
