@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from musictx.beats import Beats
 from musictx.grid import BeatFit, grid_of
 from musictx.notes import NOTE, TEMPO, Score
+from tests.pieces import line
 
 marks = st.lists(
     st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
@@ -57,19 +58,6 @@ def test_bars_and_their_lines_against_a_loop(spans, eighths):
     for bars in range(3):
         assert clock.bar_line(place, bars) == pytest.approx(coming[bars])
     assert clock.bar_lines(place) == pytest.approx([line for line in lines if line < place])
-
-
-def test_what_keeps_to_a_grid():
-    """Nine of ten within 12 ms of a line, and within a quarter of the way to the next."""
-    clock, on = Beats(Score(tempos=[(0.0, 120.0)])), np.arange(20) * 0.125
-    assert clock.keep_to(on + 0.011, 4)
-    assert not clock.keep_to(on + 0.013, 4)
-    off = np.where(np.arange(20) < 2, 0.05, 0.0)
-    assert clock.keep_to(on + off, 4)
-    assert not clock.keep_to(on + np.where(np.arange(20) < 3, 0.05, 0.0), 4)
-    fast = Beats(Score(tempos=[(0.0, 1200.0)]))
-    assert not fast.keep_to(on / 10 + 0.004, 4)  # 12.5 ms between two lines
-    assert fast.keep_to(on / 10 + 0.003, 4)
 
 
 @given(st.floats(30, 240), st.integers(1, 12))
@@ -155,10 +143,9 @@ def test_a_handful_of_notes_says_nothing_unless_all_stand_on_lines():
 
 
 def test_the_beats_of_a_piece_are_looked_for_once_but_anew_where_its_notes_change():
-    music = Score([(0.5 * n, 0.5 * n + 0.4, 60, 64, 0, False, 0) for n in range(20)])
+    music = line(*[60] * 20)
     assert music.beats is music.beats
     assert grid_of(music) is grid_of(music)
-    assert grid_of(music).kind == "grid"
     notes = music.notes.copy()
     notes["start"] += np.linspace(0, 0.37, 20) ** 2
     notes["end"] += 1

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import resource
 import shutil
 import sys
@@ -88,75 +87,57 @@ def test_weights_that_share_memory_are_stored_once_and_shared_again(
     assert torch.equal(bundle.load(folder).model.again.weight, model.embedding.weight)
 
 
-@pytest.mark.parametrize(("dtype", "bits"), [("float16", 10), ("bfloat16", 7)])
-def test_half_precision_halves_the_file_and_loads_as_float32(tmp_path, tokenizer, dtype, bits):
-    model = make(tokenizer)
-    full = bundle.save(tmp_path / "full", model, tokenizer, CARD)
-    half = bundle.save(tmp_path / "half", model, tokenizer, CARD, dtype=dtype)
-    sizes = [(f / "model.safetensors").stat().st_size for f in (full, half)]
-    assert sizes[1] < 0.6 * sizes[0]
-    back = bundle.load(half).model
-    for ours, theirs in zip(model.parameters(), back.parameters()):
-        assert theirs.dtype == torch.float32
-        assert torch.allclose(ours, theirs, rtol=2.0**-bits, atol=1e-6)
-    with pytest.raises(UserError, match="dtype=int4"):
-        bundle.save(tmp_path / "m", model, tokenizer, CARD, dtype="int4")
-
-
-def test_bytes_quarter_the_file_and_lose_half_a_step_of_each_row_at_most(tmp_path, tokenizer):
+@pytest.mark.parametrize(
+    ("dtype", "share", "step"),
+    [("float16", 0.6, 2.0**-10), ("bfloat16", 0.6, 2.0**-7), ("int8", 0.45, 0.501 / 127)],
+)
+def test_fewer_bits_shrink_the_file_and_lose_half_a_step_at_most(
+    tmp_path, tokenizer, dtype, share, step
+):
+    """Of each number, or for bytes of the largest number of its row. What is read is float32."""
     model = make(tokenizer)
     with torch.no_grad():
         model.embedding.weight[3] = 0.0  # a row without a largest number
         model.embedding.weight[4] *= 1e-6
     full = bundle.save(tmp_path / "full", model, tokenizer, CARD)
-    small = bundle.save(tmp_path / "small", model, tokenizer, CARD, dtype="int8")
+    small = bundle.save(tmp_path / "small", model, tokenizer, CARD, dtype=dtype)
     sizes = [(f / "model.safetensors").stat().st_size for f in (full, small)]
-    assert sizes[1] < 0.45 * sizes[0]  # the header of so small a model counts
+    assert sizes[1] < share * sizes[0]  # the header of so small a model counts
     back = bundle.load(small).model
     for ours, theirs in zip(model.parameters(), back.parameters()):
         assert theirs.dtype == torch.float32
-        if ours.dim() > 1:
-            step = ours.abs().amax(-1, keepdim=True) / 127
-            assert ((ours - theirs).abs() <= 0.501 * step).all()
-        else:
-            assert torch.allclose(ours, theirs, rtol=2.0**-10, atol=1e-6)
-    # What was read as bytes is written as the same bytes.
-    again = bundle.save(tmp_path / "again", back, tokenizer, CARD, dtype="int8")
+        by_row = dtype == "int8" and ours.dim() > 1
+        of = ours.abs().amax(-1, keepdim=True) if by_row else ours.abs()
+        assert ((ours - theirs).abs() <= step * of + 1e-6 * (not by_row)).all()
+    # What was read so is written as the same bits.
+    again = bundle.save(tmp_path / "again", back, tokenizer, CARD, dtype=dtype)
     first, second = (load_file(f / "model.safetensors") for f in (small, again))
-    assert all(
-        torch.equal(first[name], second[name]) for name in first if first[name].dtype == torch.int8
-    )
+    assert all(torch.equal(first[name], second[name]) for name in first if "scales" not in name)
+    with pytest.raises(UserError, match="dtype=int4"):
+        bundle.save(tmp_path / "m", model, tokenizer, CARD, dtype="int4")
 
 
 def test_bytes_without_their_scales_are_refused(tmp_path, tokenizer):
     folder = bundle.save(tmp_path / "m", make(tokenizer), tokenizer, CARD, dtype="int8")
     whole, name = load_file(folder / "model.safetensors"), "embedding.weight.scales"
-    infinite = whole[name].clone()
-    infinite[0] = float("inf")
     for spoilt in (
         whole | {name: whole[name][1:].clone()},
+        whole | {name: whole[name] * float("inf")},
         whole | {"embedding.weight": whole["embedding.weight"].float()},
-        whole | {name: infinite},
         {key: value for key, value in whole.items() if key != name},
     ):
         save_file(spoilt, folder / "model.safetensors")
-        with pytest.raises(UserError, match=r"model\.safetensors: .*embedding"):
-            bundle.load(folder)
+        refused(folder, "model.safetensors", "embedding")
 
 
 def test_the_card_is_data_and_text(folder):
-    assert bundle.load(folder).card == {
-        **CARD,
-        "numbers": {"validation_nll": 1.25, "steps": 40},
-    }
+    numbers = {"validation_nll": 1.25, "steps": 40}
+    assert bundle.load(folder).card == CARD | {"numbers": numbers}
     text = (folder / "CARD.md").read_text()
-    for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", "musictx generate"):
+    for words in ("# Small tunes", "Six melodies.", "tunes", "1.25", "CC0", __version__):
         assert words in text
-    assert f"musictx {__version__}" in text
     assert sorted(p.name for p in folder.iterdir()) == sorted(bundle.FILES)
-    modes = {p.stat().st_mode & 0o777 for p in folder.iterdir()}
-    assert len(modes) == 1
-    assert [p.name for p in folder.parent.iterdir()] == ["model"], "something was left beside"
+    assert len({p.stat().st_mode & 0o777 for p in folder.iterdir()}) == 1
 
 
 def fail(*args, **kwargs):
@@ -172,19 +153,22 @@ def test_saving_again_replaces_and_a_full_disk_keeps_the_old_one(folder, tokeniz
     with pytest.raises(UserError, match="cannot be written"):
         bundle.save(folder, make(tokenizer, seed=6), tokenizer, {})
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
-    assert [p.name for p in folder.parent.iterdir()] == ["model"], "something was left beside"
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
 
 
-def test_a_folder_with_something_else_in_it_is_not_replaced(tmp_path, tokenizer):
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")
-    for path in (tmp_path / "photos", tmp_path / "photos" / "cat.jpg"):
-        with pytest.raises(UserError, match=path.name):
-            bundle.save(path, make(tokenizer), tokenizer, CARD)
-        assert (tmp_path / "photos" / "cat.jpg").read_bytes() == b"cat"
+def test_what_is_there_or_does_not_fit_is_not_replaced(tmp_path, tokenizer):
+    cat = tmp_path / "photos" / "cat.jpg"
+    cat.parent.mkdir()
+    cat.write_bytes(b"cat")
     other = build_tokenizer(name="performance")  # not the model's
-    with pytest.raises(UserError, match=str(other.size)):
-        bundle.save(tmp_path / "m", make(tokenizer), other, CARD)
+    for path, its, words in (
+        (cat.parent, tokenizer, "photos"),
+        (cat, tokenizer, "cat.jpg"),
+        (tmp_path / "m", other, str(other.size)),
+    ):
+        with pytest.raises(UserError, match=words):
+            bundle.save(path, make(tokenizer), its, CARD)
+    assert cat.read_bytes() == b"cat"
     assert not (tmp_path / "m").exists()
 
 
@@ -193,7 +177,6 @@ def test_a_run_folder_stands_for_the_model_in_it_and_half_a_folder_for_none(fold
     back = bundle.load(folder.parent)
     assert back.folder == folder
     assert back.card["title"] == "Small tunes"
-    assert re.fullmatch(r"Bundle\('.*/model', performance tokens, [\d,]+ parameters\)", repr(back))
     with pytest.raises(UserError, match="nowhere: no such model folder"):
         bundle.load(folder / "nowhere")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
@@ -213,9 +196,6 @@ def test_find_latest_takes_the_newest_complete_model(tmp_path, tokenizer, monkey
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "a" / "model"
     (tmp_path / "runs" / "a" / "model" / "model.safetensors").unlink()
     assert shipped.find_latest(tmp_path / "runs") == tmp_path / "runs" / "c" / "model"
-
-
-# ---------------------------------------------------------------------- folders of strangers
 
 
 def change(path, edit):
@@ -238,24 +218,23 @@ def refused(folder, *words):
 
 
 NUMBERS = ("vocab_size", "layers", "width", "heads", "feedforward", "context", "dropout", "group")
-ABSURD = (-1, 10**9, 2**20, 2**15, 1001, 2.5, float("nan"), "many", [1], {"a": 1}, None)
-#: Networks that the tokens or the weights do not bear out; only the context may be longer.
+ABSURD = (-1, 10**9, 2.5, float("nan"), "many", [1], None)
+#: Networks that the tokens or the weights do not bear out.
 NETWORKS = [
-    *({name: value} for name in (*NUMBERS, "tied", "gates", "attention") for value in ABSURD
-      if name != "context" or value not in (2**20, 2**15, 1001)),
+    *({name: value} for name in (*NUMBERS, "tied", "gates", "attention") for value in ABSURD),
     *({"position": {"name": name}} for name in ("os:abort", ["huang"])),
-    *({"position": {"name": "huang", "max_distance": n}} for n in (10**9, 2**20, float("inf"))),
+    *({"position": {"name": "huang", "max_distance": n}} for n in (2**20, float("inf"))),
     {"position": {"name": "none", "periods": [9999] * 100_000}},
     {"position": {"name": "none", "concat_sinusoids": 2**19}},
     {"position": {"name": "two_d", "coordinates": {"kind": "grid", "voices": 2**20}}},
     *({"features": value} for value in ({"name": "sounding"}, [{"name": ["sounding"]}])),
-    *({"features": [{"name": name}]} for name in ("os:abort", "abort")),
+    {"features": [{"name": "os:abort"}]},
     {"features": [{"name": "sounding", "recent": 2**19}]},
     {"features": [{"name": "sounding", "steps": [[0, 5, 2**19]]}]},
     {"features": [{"name": "intervals", "inputs": list(range(1, 100_000))}]},
     {"features": [{"name": "counterpoint", "voices": 1000}]},
     {"flavour": 3},
-]  # fmt: skip
+]
 #: Entries of config.json, and of the card in it, that are of another type than they are read as.
 CONFIGS = [
     *({"format": value} for value in (99, 1, None)),
@@ -297,22 +276,18 @@ def test_entries_of_the_card_that_are_read_are_of_their_types(folder, section, e
 
 
 def test_features_keep_what_the_tokens_say(tmp_path, tokenizer):
-    asked = [{"name": "sounding", "recent": 2, "chords": 1}, {"name": "echoes"}]
-    features = with_tokens(asked, tokenizer)
+    features = with_tokens([{"name": "echoes"}], tokenizer)
     folder = bundle.save(tmp_path / "m", make(tokenizer, features=features), tokenizer, {})
     bundle.load(folder)
-    change(folder / "config.json", lambda c: c["model"]["features"][1]["steps"][0].reverse())
+    change(folder / "config.json", lambda c: c["model"]["features"][0]["steps"][0].reverse())
     refused(folder, "echoes")
 
 
 @pytest.mark.parametrize(
     "corpus",
-    [
-        *({"path": 5}, {"shards": 5}, {"name": ["a"], "path": "x"}, {"programs": [1], "path": "P"}),
-        *({"held out": {"evil": 1}, "name": "bach"}, {"held out": 5, "name": "bach"}),
-        {"name": "this:Zen", "path": "x"},
-    ],
-)
+    [{"path": 5}, {"name": ["a"], "path": "x"}, {"held out": 5, "name": "bach"},
+     {"name": "this:Zen", "path": "x"}],
+)  # fmt: skip
 def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
     with pytest.raises(UserError, match="the model's card"):
         corpus_of({"corpus": corpus})
@@ -329,9 +304,7 @@ def test_weights_load_strictly(folder):
     for stored, word in (
         ({n: t for n, t in whole.items() if n != name}, name),
         (whole | {"extra": torch.zeros(1)}, "extra"),
-        (whole | {"blocks.2.norm": torch.zeros(0, 10**12)}, "blocks.2.norm"),
         (whole | {name: torch.zeros(3)}, name),
-        (whole | {name: whole[name].to(torch.float8_e4m3fn)}, name),
         (whole | {name: whole[name].to(torch.int8)}, name),
         (whole | {name: broken}, name),
         ({str(n): torch.zeros(1) for n in range(10_001)}, "tensors"),

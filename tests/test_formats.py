@@ -15,9 +15,11 @@ from musictx.config import Limits
 from musictx.errors import MidiError, MusicXmlError, ReadError, UserError
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, file
+from tests.musicxml.pages import HEAD, C, document, note
 from tests.musicxml.test_document import GOOD, mxl
+from tests.pieces import of
 
-ONE = Score([(0.0, 1.0, 60, 80, 0, False, 0)])
+ONE = of((0, 1, 60), tempos=[(0.0, 120.0)])
 
 
 def test_files_are_read_by_what_they_hold_whatever_their_name(tmp_path) -> None:
@@ -49,39 +51,29 @@ def test_objects_of_other_libraries_are_read() -> None:
 
 
 def test_errors_of_files_name_the_file_and_carry_a_reason(tmp_path) -> None:
-    for name, data, kind, reason in [
-        ("a.mid", b"hello", MidiError, "not a MIDI file"),
-        ("a.xml", b"hello", MusicXmlError, "not MusicXML"),
-        ("b.mid", b"<html/>", MusicXmlError, "not MusicXML"),
-        ("c.mid", b"", MidiError, "empty file"),
+    wave, mp3 = b"RIFF\x24\0\0\0WAVEfmt ", b"\xff\xfb\x90d" * 99
+    for name, data, kind, words, reason in [
+        ("a.mid", b"hello", MidiError, "", "not a MIDI file"),
+        ("a.xml", b"hello", MusicXmlError, "", "not MusicXML"),
+        ("b.mid", b"<html/>", MusicXmlError, "", "not MusicXML"),
+        ("c.mid", b"", MidiError, "", "empty file"),
+        *((name, wave, ReadError, "transcribe it to MIDI first", "") for name in ("s.wav", "s")),
+        ("s.MP3", mp3, ReadError, "transcribe it to MIDI first", ""),
     ]:
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(kind, match=name) as caught:
+        with pytest.raises(kind, match=rf"{name}\b.*{words}") as caught:
             musictx.read(tmp_path / name)
-        assert caught.value.reason == reason
+        assert reason in ("", caught.value.reason)
         assert "\n" not in str(caught.value)
-    for path in (tmp_path / "none.mid", tmp_path, "/dev/null"):
-        with pytest.raises(ReadError, match="cannot be opened"):
+    for path in (tmp_path / "none.mid", tmp_path, "/dev/null", f"{tmp_path}/a\0b.mid"):
+        with pytest.raises(ReadError, match="cannot be opened") as caught:
             musictx.read(path)
-
-
-def test_a_recording_is_to_be_transcribed_first(tmp_path):
-    wave = b"RIFF\x24\0\0\0WAVEfmt "
-    for name, content in (("song.wav", wave), ("song", wave), ("song.MP3", b"\xff\xfb\x90d" * 99)):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ReadError, match="a recording; transcribe it to MIDI first") as caught:
-            musictx.read(tmp_path / name)
-        assert name in str(caught.value)
-        assert "\n" not in str(caught.value)
+        assert caught.value.reason == "cannot be opened"
 
 
 def test_writing_goes_by_the_ending_and_refuses_the_others(tmp_path) -> None:
-    for name, begins in [
-        ("a.mid", b"MThd"),
-        ("a.MIDI", b"MThd"),
-        ("a.wav", b"RIFF"),
-        ("a.png", b"\x89PNG"),
-    ]:
+    kinds = {"a.mid": b"MThd", "a.MIDI": b"MThd", "a.wav": b"RIFF", "a.png": b"\x89PNG"}
+    for name, begins in kinds.items():
         assert musictx.write(ONE, tmp_path / name).read_bytes().startswith(begins)
 
     class Sample:
@@ -109,39 +101,28 @@ def test_find_takes_every_ending_in_any_case_at_any_depth_and_no_dot_files(tmp_p
 
 
 EMPTY, NOTE = b"\0\xff\x2f\0", bytes([0, 0x90, 60, 64, 96, 60, 0]) + b"\0\xff\x2f\0"
-
-
-def many(*tracks: bytes) -> bytes:
-    """A file of many tracks, of which it can state 65,535."""
-    return file(*tracks, count=min(len(tracks), 65535))
-
-
-def test_many_small_tracks_are_read() -> None:
-    """Empty ones, of a note each, and of pedals of every channel."""
-    pedals = b"".join(bytes([0, 0xB0 | c, 64, 127]) for c in range(16))
-    assert len(midi.read(many(*[EMPTY] * 60_000))) == 0
-    assert len(midi.read(many(*[NOTE] * 65_000))) == 65_000
-    assert len(midi.read(many(*[pedals] * 30_000, NOTE))) == 1
+PEDALS = b"".join(bytes([0, 0xB0 | channel, 64, 127]) for channel in range(16))
 
 
 @pytest.mark.parametrize(
-    ("data", "limit"),
-    [  # tracks; the pedals of one without notes, for a thousand parts
-        (many(*[EMPTY] * 100_000), "limits.tracks=65534"),
-        (many(b"\0\xb0\x40\x7f" * 100_000 + EMPTY, *[NOTE] * 1000), "limits.events=4000000"),
+    ("tracks", "read"),
+    [
+        ([EMPTY] * 60_000, 0),
+        ([NOTE] * 65_000, 65_000),
+        ([*[PEDALS] * 30_000, NOTE], 1),
+        ([EMPTY] * 100_000, "limits.tracks=65534"),
+        ([b"\0\xb0\x40\x7f" * 100_000 + EMPTY, *[NOTE] * 1000], "limits.events=4000000"),
     ],
-    ids=["tracks", "pedals"],
+    ids=["empty", "notes", "pedals", "tracks", "pedals of a thousand parts"],
 )
-def test_what_would_fill_the_memory_is_refused(data: bytes, limit: str) -> None:
-    with pytest.raises(MidiError, match=limit) as caught:
+def test_many_small_tracks_are_read_and_what_would_fill_the_memory_is_refused(tracks, read) -> None:
+    data = file(*tracks, count=min(len(tracks), 65535))  # as many as a file can state
+    if isinstance(read, int):
+        assert len(midi.read(data)) == read
+        return
+    with pytest.raises(MidiError, match=read) as caught:
         midi.read(data)
     assert caught.value.reason == "too large"
-
-
-def test_more_parts_than_a_file_can_have_are_refused() -> None:
-    score = Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)])
-    with pytest.raises(UserError, match="32766"):
-        midi.to_bytes(score)
 
 
 @pytest.mark.parametrize(
@@ -152,13 +133,7 @@ def test_more_parts_than_a_file_can_have_are_refused() -> None:
         ({"events": 3}, file(f"00 B0 40 7F 00 B0 40 00 00 90 3C 40 {END}")),
         ({"seconds": 1}, file(f"00 90 3C 40 97 40 80 3C 00 {END}")),
         ({"xml_tags": 5}, GOOD),
-        (
-            {"notes": 1},
-            GOOD.replace(
-                b"</measure>",
-                GOOD[GOOD.index(b"<note>") : GOOD.index(b"</measure>")] + b"</measure>",
-            ),
-        ),
+        ({"notes": 1}, document([HEAD.format(1) + note(C, 1) * 2])),
     ],
 )
 def test_every_limit_is_one_sentence_with_its_name(limits: dict, data: bytes) -> None:
@@ -180,17 +155,16 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path) -> None:
 
 
 def test_bytes_and_file_objects_do_what_files_do(tmp_path):
-    score = Score([(0.0, 1.0, 60, 80, 0, False, 0)], tempos=[(0.0, 120.0)])
     for suffix in (".mid", ".musicxml"):
-        data = musictx.to_bytes(score, suffix)
-        path = musictx.write(score, tmp_path / f"x{suffix}")
+        data = musictx.to_bytes(ONE, suffix)
+        path = musictx.write(ONE, tmp_path / f"x{suffix}")
         assert data == path.read_bytes()
         assert musictx.read(io.BytesIO(data)) == musictx.read(path)
         with path.open("rb") as file:
             assert musictx.read(file) == musictx.read(path)
     for wrong in (".wav", 5, True):
         with pytest.raises(UserError, match="suffix="):
-            musictx.to_bytes(score, wrong)
+            musictx.to_bytes(ONE, wrong)
     with pytest.raises(UserError, match="binary"):
         musictx.read(io.StringIO("x"))
     for name in (None, "\0.mid", 5):

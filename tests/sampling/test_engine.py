@@ -1,4 +1,5 @@
-"""The sampling loop: cached equals recomputed, rows equal separate runs, forbidden means never."""
+"""The sampling loop: cached equals recomputed, rows equal separate runs; what is forbidden is never
+drawn, its probability goes to the other ids of its group."""
 
 import math
 
@@ -43,38 +44,6 @@ def test_cached_equals_recomputed_from_scratch(scheme, length):
     assert got == expected[:end]
 
 
-def test_what_comes_later_changes_nothing_before():
-    """A longer run begins with the shorter one: nothing drawn depends on what is still to come."""
-    model = make(context=8)
-    long = run(model, [BOS, 4], max_tokens=30, constraint=Only(1, range(4, V)))[0]
-    for count in (1, 5, 13):
-        short = run(model, [BOS, 4], max_tokens=count, constraint=Only(1, range(4, V)))[0]
-        assert short == long[:count]
-
-
-def test_after_sliding_one_layer_sees_exactly_its_window():
-    """With one layer a cached key depends on its own token only, so the window says it all."""
-    model = make(context=16, layers=1)
-    ids = [
-        BOS,
-        *run(
-            model,
-            [BOS],
-            max_tokens=60,
-            processors=GREEDY,
-            constraint=Only(1, range(4, V)),
-            cache="growing",
-        )[0],
-    ]
-    drop = 16 // engine.SLIDE
-    length = 1
-    for n in range(1, len(ids)):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids[n - length : n]]))[0, -1]
-        assert ids[n] == 4 + int(logits[4:].argmax())
-        length = length + 1 if length < 16 else 16 - drop + 1
-
-
 def test_of_a_long_prompt_the_last_context_ids_count():
     model = make(context=8)
     tail = [4, 5, 6, 7, 8, 9, 10, 11]
@@ -83,26 +52,23 @@ def test_of_a_long_prompt_the_last_context_ids_count():
     assert long != run(model, [BOS, 9, 9, 9, *tail[:-1], 4], max_tokens=12)
 
 
+@caches
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_forked_rows_equal_separate_runs(scheme):
-    model = make(context=16, scheme=scheme)
-    together = run(model, [BOS, 5, 6], rows=4, max_tokens=30, seeds=[3, 1, 4, 1])
-    assert together[1] == together[3]
-    for row, seed in zip(together, [3, 1, 4, 1]):
-        alone = run(model, [BOS, 5, 6], max_tokens=30, seeds=[seed])[0]
+@pytest.mark.parametrize("prompts", [[[BOS, 5, 6]], [[BOS, 4, 5], [BOS, 9, 8], [CUT, 6, 6]]])
+def test_rows_of_one_prompt_or_of_one_each_equal_separate_runs(scheme, prompts, cache):
+    model, seeds = make(context=16, scheme=scheme), [3, 1, 3]
+    together = run(
+        model,
+        prompts if prompts[1:] else prompts[0],
+        rows=3,
+        max_tokens=30,
+        seeds=seeds,
+        cache=cache,
+    )
+    for row, seed, prompt in zip(together, seeds, prompts * 3):
+        alone = run(model, prompt, max_tokens=30, seeds=[seed])[0]
         assert row[: len(alone)] == alone
         assert set(row[len(alone) :]) <= {PAD}
-
-
-@caches
-def test_a_prompt_for_each_row_equals_separate_runs(cache):
-    model = make(context=16)
-    prompts = [[BOS, 4, 5], [BOS, 9, 8], [CUT, 6, 6]]
-    more = {"rows": 3, "max_tokens": 10, "cache": cache}
-    together = run(model, prompts, constraint=Only(3, range(4, V)), **more)
-    for i, prompt in enumerate(prompts):
-        alone = run(model, prompt, max_tokens=10, seeds=[i], constraint=Only(1, range(4, V)))
-        assert together[i] == alone[0]
 
 
 def test_torchs_own_random_state_is_neither_used_nor_moved():
@@ -115,14 +81,6 @@ def test_torchs_own_random_state_is_neither_used_nor_moved():
     assert run(model, [BOS], max_tokens=20) == first
 
 
-def test_without_a_constraint_pad_bos_and_cut_are_never_drawn():
-    model = make(vocab=5)
-    rows = run(model, [BOS], rows=8, max_tokens=60, processors=[Temperature(30.0)])
-    for row in rows:
-        end = row.index(EOS) if EOS in row else len(row)
-        assert set(row[:end]) <= {4}
-
-
 def test_a_finished_row_emits_pad_only_and_the_loop_ends_with_the_last_row():
     model = make(vocab=6)
     rows = run(model, [BOS], rows=6, max_tokens=200, processors=[Temperature(30.0)])
@@ -130,7 +88,7 @@ def test_a_finished_row_emits_pad_only_and_the_loop_ends_with_the_last_row():
     assert len(set(ends)) > 1
     assert max(ends) == len(rows[0]) - 1
     for row, end in zip(rows, ends):
-        assert EOS not in row[:end]
+        assert set(row[:end]) <= {4, 5}, "other special ids are never drawn"
         assert set(row[end + 1 :]) <= {PAD}
 
 
@@ -140,24 +98,25 @@ def test_the_constraint_ends_the_loop_and_is_told_everything():
     rows = run(model, [BOS], rows=2, max_tokens=50, constraint=constraint)
     assert [list(step) for step in zip(*rows)] == constraint.told
     assert len(constraint.told) == 4
+    done = {"max_tokens": 5, "seeds": [0], "constraint": Only(1, [5], stop=0)}
+    assert list(engine.generate(model, [BOS], **done)) == []
 
 
-def test_nothing_is_drawn_if_the_constraint_is_done_from_the_start():
-    model = make()
-    constraint = Only(1, [5], stop=0)
-    assert list(engine.generate(model, [BOS], max_tokens=5, seeds=[0], constraint=constraint)) == []
+def test_penalties_and_processors_see_all_that_is_written():
+    law, seen = Only(1, [4, 5]), []
+    law.states = ["a state"]
 
+    def penalty(states, past):
+        seen.append((states, past.tolist()))
+        return np.where(np.arange(V) == 5, 0.0, np.inf)
 
-def test_processors_see_the_prompt_and_all_events_so_far():
-    model = make()
-    seen = []
-
-    def remember(ids, logits):
-        seen.append(ids[0].tolist())
+    def remember(past, logits):
+        seen.append((["a state"], past.tolist()))
         return logits
 
-    out = run(model, [BOS, 4, 5], max_tokens=5, processors=[remember])[0]
-    assert seen == [[BOS, 4, 5, *out[:n]] for n in range(len(out))]
+    asked = {"constraint": law, "penalties": [penalty], "processors": [remember]}
+    assert run(make(), [BOS, 7], max_tokens=3, **asked) == [[5, 5, 5]]
+    assert seen == [(["a state"], [[BOS, 7, *[5] * n]]) for n in range(3) for _ in range(2)]
 
 
 def test_draws_follow_the_distribution():
@@ -206,28 +165,6 @@ def test_a_broken_model_is_told_and_not_sampled():
         model.embedding.weight.fill_(math.nan)
     with pytest.raises(NotNumbers, match="not numbers"):
         run(model, [BOS])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"prompt": []}, "prompt"),
-        ({"prompt": [[1, 4], [1, 5]], "rows": 3}, "prompt"),
-        ({"context": 1}, "context"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_named(arguments, words):
-    full = {"prompt": [BOS], "rows": 1, "max_tokens": 2} | arguments
-    with pytest.raises(ValueError, match=words):
-        run(make(), full.pop("prompt"), **full)
-
-
-def test_memory_follows_what_is_drawn_not_what_may_be():
-    """Ten billion ids a row would be 80 GB."""
-    endless = [lambda _, logits: logits.index_fill(1, torch.tensor([EOS]), -math.inf)]
-    arguments = {"max_tokens": 10**10, "seeds": [1], "processors": endless}
-    steps = engine.generate(make(context=16), [BOS], **arguments)
-    assert len([next(steps) for _ in range(70)]) == 70
 
 
 @caches
@@ -292,3 +229,119 @@ def test_groups_are_drawn_alike_by_every_step_while_windows_are_read_again():
     native = drawn("native")
     assert native[0] != native[1]
     assert native == drawn("growing")
+
+
+NOTE, SECOND, TRAP = 4, 5, 6
+
+
+class State:
+    """``NOTE`` adds a note, ``SECOND`` a second; after ``TRAP`` only the end is allowed."""
+
+    def __init__(self, seconds=0.0, notes=0):
+        self.seconds, self.notes, self.trapped = seconds, notes, False
+
+    def allowed(self):
+        mask = np.zeros(7, bool)
+        mask[[EOS] if self.trapped else [EOS, NOTE, SECOND, TRAP]] = True
+        return mask
+
+    def advance(self, token_id):
+        self.notes += token_id == NOTE
+        self.seconds += token_id == SECOND
+        self.trapped = token_id == TRAP
+
+
+def allowed(constraint, row=0):
+    return constraint.allowed()[row].nonzero().flatten().tolist()
+
+
+def advance(constraint, *steps):
+    for ids in steps:
+        constraint.advance(torch.tensor(ids))
+
+
+def test_a_piece_ends_after_a_new_note_if_it_may_or_where_nothing_else_can_come():
+    for may_end in (True, False):
+        constraint = GrammarConstraint([State(seconds=3.0, notes=9)], may_end=may_end)
+        assert allowed(constraint) == [NOTE, SECOND, TRAP]
+        advance(constraint, [SECOND], [NOTE])
+        assert (EOS in allowed(constraint)) == may_end
+        advance(constraint, [TRAP])
+        assert allowed(constraint) == [EOS]
+
+
+def test_an_ended_row_allows_pad_only_and_is_left_alone():
+    constraint = GrammarConstraint([State(), State()])
+    advance(constraint, [NOTE, NOTE], [EOS, NOTE], [PAD, SECOND])
+    assert allowed(constraint, 0) == [PAD]
+    assert PAD not in allowed(constraint, 1)
+    assert constraint.done().tolist() == [True, False]
+    assert constraint.states[0].notes == 1
+
+
+@pytest.mark.parametrize(("until", "steps"), [(2.0, 2), (1.5, 2), (0.0, 0), (None, 9)])
+def test_a_row_is_done_when_its_time_reaches_the_limit(until, steps):
+    constraint = GrammarConstraint([State()], until=[lambda: until])
+    for _ in range(steps):
+        assert constraint.done().tolist() == [False]
+        advance(constraint, [SECOND])
+    assert constraint.done().tolist() == [until is not None]
+    assert (allowed(constraint) == [PAD]) == (until is not None)
+
+
+def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():
+    """Compared with a loop: the infinite costs of a penalty forbid ids if any other id is left."""
+    random = np.random.default_rng(1)
+    logits = torch.randn(30, V, dtype=torch.float64)
+    law = Only(30, range(V))
+    law.mask = torch.from_numpy(random.random((30, V)) < 0.4)
+    law.mask[:, 3] = True
+    first, second = random.random((2, 30, V)) * 3 - 1
+    first[random.random((30, V)) < 0.6] = np.inf
+    second[random.random((30, V)) < 0.6] = np.inf
+    actual = engine.forbid(logits, law, None, [first, second])
+    for row in range(30):
+        allowed = set(law.mask[row].nonzero().flatten().tolist())
+        for costs in (first, second):
+            kept = {i for i in allowed if costs[row, i] < np.inf}
+            allowed = kept or allowed
+        for i in range(V):
+            less = sum(c[row, i] for c in (first, second) if c[row, i] < np.inf)
+            expected = float(logits[row, i]) - less if i in allowed else -math.inf
+            assert float(actual[row, i]) == pytest.approx(expected)
+
+
+def masked(allowed: torch.Tensor) -> Only:
+    """A constraint that allows these ids (rows, V)."""
+    law = Only(len(allowed), [])
+    law.mask = allowed
+    return law
+
+
+def test_what_is_forbidden_goes_to_its_own_group():
+    """Against a loop: each group keeps its probability if any of its ids is allowed."""
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(20, 9, generator=generator, dtype=torch.float64)
+    groups = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])
+    allowed = torch.rand(20, 9, generator=generator) < 0.5
+    allowed[:, 0] = True
+    actual = engine.forbid(logits, masked(allowed), groups).softmax(-1)
+    before = logits.softmax(-1)
+    for row in range(20):
+        expected = torch.zeros(9, dtype=torch.float64)
+        for group in range(4):
+            ids = [i for i in range(9) if groups[i] == group]
+            kept = [i for i in ids if allowed[row, i]]
+            for i in kept:
+                share = before[row, i] / sum(before[row, j] for j in kept)
+                expected[i] = share * sum(before[row, j] for j in ids)
+        assert torch.allclose(actual[row], expected / expected.sum(), atol=1e-12)
+        assert (actual[row][~allowed[row]] == 0).all()
+
+
+def test_a_group_without_a_trace_of_probability_stays_empty_of_nan():
+    logits = torch.tensor([[0.0, -1e6, -1e6, 1.0]], dtype=torch.float64)
+    some = Only(1, [0, 2, 3], vocab=4)
+    grouped = engine.forbid(logits, some, torch.tensor([0, 1, 1, 2]))
+    assert not grouped.isnan().any()
+    assert grouped.softmax(-1)[0, 1] == 0

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from musictx import bundle
+from musictx.api import generate
 from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
@@ -14,11 +16,13 @@ from musictx.sampling.note_limits import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Primer, encode_primer
 from musictx.songs.strengths import OPENING_NOTES
 from musictx.tokens.build import build
+from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS
 from tests.pieces import of
 from tests.sampling.engines import nats
-from tests.sampling.pieces import BARS, continue_music, line_ids, make, note_ids
+from tests.sampling.pieces import BARS, continue_music, make
+from tests.untrained import saved
 
 PIANO = PerformanceTokenizer(low=60, high=65, velocity_bins=1)
 BAND = PerformanceTokenizer(low=60, high=65, velocity_bins=1, tracks="programs")
@@ -61,18 +65,15 @@ def test_no_pitch_is_struck_while_it_sounds_and_no_more_sound_at_once_than_may(t
 
 @pytest.mark.parametrize("held", [False, True])
 def test_silence_ends_in_time_but_a_note_may_be_held(held):
-    shift = PIANO.vocabulary.id("time_shift", 100)  # a second
+    waits = np.arange(*PIANO.vocabulary.range("time_shift"))  # of 1 to 100 hundredths
     past = ids(PIANO, ("velocity", 1), ("note_on", 60), ("time_shift", 100))
     past += [] if held else ids(PIANO, ("note_off", 60))
-    waits = {PIANO.vocabulary.id("time_shift", steps): steps / 100 for steps in range(1, 101)}
     for silent in range(6):
-        row = nats(Silence(PIANO.note_events, 4.0), PIANO.grammar(past), PIANO.size, [BOS, *past])
-        longest = np.inf if held else 4.0 - silent
-        assert {token for token in waits if row[token] == 0} == {
-            token for token, seconds in waits.items() if seconds <= longest
-        }
-        assert (row[[token for token in range(PIANO.size) if token not in waits]] == 0).all()
-        past.append(shift)
+        costs = nats(Silence(PIANO.note_events, 4.0), PIANO.grammar(past), PIANO.size, [BOS, *past])
+        may = np.ones(100, bool) if held else np.arange(1, 101) <= 100 * (4 - silent)
+        assert ((costs[waits] == 0) == may).all()
+        assert not np.delete(costs, waits).any()
+        past += ids(PIANO, ("time_shift", 100))
 
 
 def primer(density):
@@ -91,102 +92,35 @@ def test_what_is_built_follows_the_options_and_the_corpus():
         found = penalties.build(PIANO, SamplingConfig(**options), limits, primers, asked)
         return {type(row).__name__: one.rows for one in found for row in one.rows}
 
-    def targets(rows):
-        return [row.target for row in rows]
-
     both = built((3.0, None))
     assert set(both) == {"Sustain", "Silence", "Repetition", "Density"}
     assert both["Sustain"][0].most == 15
-    assert targets(both["Density"]) == [3.0, 8.0], "a primer's, or the corpus's"
-    assert targets(both["Repetition"]) == [0.2, 0.2]
-    assert targets(built((3.0,), density=5.0)["Density"]) == [5.0]
-    assert built(density=5.0)["Density"][0].gain > built()["Density"][0].gain
+    assert [row.target for row in both["Density"]] == [3.0, 8.0], "a primer's, or the corpus's"
+    assert [row.target for row in built((3.0,), density=5.0)["Density"]] == [5.0]
     none = built(habits=False)
     assert set(none) == {"Sustain"}
     assert none["Sustain"][0].most is None
     assert set(built(habits=False, density=5.0)) == {"Sustain", "Density"}
-    assert "Density" not in built(density=0)
-
-
-def test_pieces_in_bars_get_all_of_them():
-    ids = [id for _ in range(4) for id in [*line_ids(), *note_ids(0, 0), *note_ids(24, 0)]]
-    state, primer = BARS.grammar(np.array(ids)), Primer(np.array(ids, np.uint16), 6.0)
-
-    def built(*, targets, **options):
-        of_rows = [primer], [state], SamplingConfig(**options), CorpusStats(), [targets], []
-        found = idiom.of(BARS).penalties(*of_rows)
-        return [type(row).__name__ for one in found for row in one.rows]
-
-    repeats = ["BarRepetitionPrior", "BarRepetition", "RhythmConsistency"]
-    assert built(targets={}) == [*repeats, "PartDensity"]
-    assert built(targets={"density": 3.0}) == ["BarFeedback", *repeats]
-    assert built(targets={"density": 3.0}, habits=False) == ["BarFeedback"]
-
-
-def test_what_continues_music_keeps_to_its_programs_and_drums():
-    tokens = BAND
-    rows = [[(9, False), (0, True)], [(48, False)]]
-    primers = []
-    for row in rows:
-        notes = [(i, i + 1, 60, 64, p, drum, i) for i, (p, drum) in enumerate(row)]
-        primers.append(Primer(tokens.encode(Score(notes=notes))))
-    (rule,) = idiom.of(tokens).programs(primers, PLAIN, CorpusStats())
-    free = rule([None] * 2, np.empty((2, 0))) == 0
-    for row, heard in zip(free, rows):
-        for program in range(128):
-            assert row[tokens.vocabulary.id("program", program)] == ((program, False) in heard)
-        drum = "drums" if "drums" in tokens.kinds else "drum"
-        first, _ = tokens.vocabulary.range(drum)
-        assert row[first] == ((0, True) in heard)
-        others = ~np.isin(
-            tokens.kind_of, [tokens.kinds.index(k) for k in ("program", drum, "drum")]
-        )
-        assert row[others].all()
-    assert idiom.of(PIANO).programs(primers, PLAIN, CorpusStats()) == []
-
-
-def test_new_pieces_begin_with_what_can_accompany_where_the_corpus_has_that():
-    tokens = build("notes", chords=False)
-    rows = [[0, 5, 36, 84, 8.0], [73, 2, 52, 85, 2.0], [128, 3, 36, 55, 9.0]]
-    stats = CorpusStats.of({"parts": rows})
-    (both,) = idiom.of(tokens).programs([NOTHING] * 2, PLAIN, stats)
-    table, rule = tokens.vocabulary, both.rows[0]
-    piano, flute, drums = table.id("program", 0), table.id("program", 73), table.id("drums")
-    place, count = table.id("place", 0), OPENING_NOTES
-    for opening in ([], ([place, piano] * count)[:-1], [place, piano] * count):
-        found = rule(None, np.array(opening, int))
-        if opening.count(piano) == count:
-            assert found is None
-        else:
-            assert found[[piano, flute, drums]].tolist() == [0.0, np.inf, np.inf]
-    late = np.full((2, 200), place)
-    late[1, :count] = piano
-    (both,) = idiom.of(tokens).programs([NOTHING] * 2, PLAIN, stats)
-    assert both([None] * 2, late)[:, flute].tolist() == [np.inf, 0.0]
 
 
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
-    for known in (None, [0, 128]):
-        limits = CorpusStats.of({"instruments": known})
-        (rule,) = idiom.of(tokens).programs([NOTHING, NOTHING], PLAIN, limits)
-        played = [
-            tokens.encode(
-                Score(notes=[(i, i + 1, 60, 64, 5, drum, 0) for i in range(OPENING_NOTES)])
-            ).astype(np.int64)
-            for drum in (False, True)
-        ]
-        past = np.stack([one[: min(map(len, played))] for one in played])
-        assert np.isinf(rule([None] * 2, past[:, :0])).any(axis=1).all()
-        pitched, drums = rule([None] * 2, past)
-        kinds = np.array(tokens.kinds)[tokens.kind_of]
-        assert not pitched.any()
-        assert np.isinf(drums[np.isin(kinds, ["drum", "drums"])]).all()
-        assert not drums[~np.isin(kinds, ["drum", "drums"])].any()
-    drums, alone = CorpusStats.of({"instruments": [128]}), SamplingConfig(habits=False)
-    assert idiom.of(tokens).programs([NOTHING], PLAIN, drums) == []
-    assert idiom.of(tokens).programs([NOTHING], alone, limits) == []
-    assert idiom.of(PIANO).programs([NOTHING], PLAIN, limits) == []
+    limits = CorpusStats.of({"instruments": [0, 128]})
+    (rule,) = idiom.of(tokens).programs([NOTHING, NOTHING], PLAIN, limits)
+    opening = [(i, i + 1, 60, 64, 5, drum, 0) for drum in (0, 1) for i in range(OPENING_NOTES)]
+    played = [
+        tokens.encode(Score(notes=some)).astype(np.int64)
+        for some in (opening[:OPENING_NOTES], opening[OPENING_NOTES:])
+    ]
+    past = np.stack([one[: min(map(len, played))] for one in played])
+    pitched, drums = rule([None] * 2, past)
+    strokes = np.isin(np.array(tokens.kinds)[tokens.kind_of], ["drum", "drums"])
+    assert not pitched.any()
+    assert np.array_equal(np.isinf(drums), strokes)
+    assert not drums[~strokes].any()
+    drummed = CorpusStats.of({"instruments": [128]})
+    assert idiom.of(tokens).programs([NOTHING], PLAIN, drummed) == []
+    assert idiom.of(tokens).programs([NOTHING], SamplingConfig(habits=False), limits) == []
 
 
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
@@ -207,15 +141,11 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
 
 
 def test_what_has_no_effect_on_tokens_is_said():
-    limits = CorpusStats()
-    penalties.build(build("chorale"), SamplingConfig(habits=False), limits, [NOTHING])
-    with pytest.raises(
-        ConfigError, match=r"sampling\.density=3.0: has no effect on chorale tokens"
-    ):
-        penalties.build(build("chorale"), SamplingConfig(), limits, [NOTHING], density=3.0)
-    assert penalties.build(build(), SamplingConfig(), limits, [NOTHING], density=3.0)
-    with pytest.raises(ConfigError, match=r"sampling\.rules=5.*: has no effect on performance"):
-        penalties.build(build(), SamplingConfig(rules=5.0), limits, [NOTHING])
+    chorale, asked = build("chorale"), (SamplingConfig(), CorpusStats(), [NOTHING])
+    with pytest.raises(ConfigError, match=r"density=3.0: has no effect on chorale tokens"):
+        penalties.build(chorale, *asked, density=3.0)
+    with pytest.raises(ConfigError, match=r"rules=5.*: has no effect on performance"):
+        penalties.build(build(), SamplingConfig(rules=5.0), *asked[1:])
 
 
 def struck(sample):
@@ -227,10 +157,8 @@ def struck(sample):
 @pytest.mark.parametrize(
     ("asked", "classes"),
     [
-        ({"key": "C"}, {0, 2, 4, 5, 7, 9, 11}),
         ({"key": "F#m"}, {6, 8, 9, 11, 1, 2, 4, 5}),
         ({"key": "Eb major"}, {3, 5, 7, 8, 10, 0, 2}),
-        ({"key": "D", "scale": "pentatonic"}, {2, 4, 6, 9, 11}),
         ({"key": "Am", "scale": "pentatonic"}, {9, 0, 2, 4, 7}),
         ({"scale": "whole_tone"}, {0, 2, 4, 6, 8, 10}),
     ],
@@ -240,9 +168,8 @@ def test_only_pitches_of_the_key_or_scale_are_struck(tokenizer, asked, classes):
     (sample,) = continue_music(
         make(tokens), tokens, seconds=4.0, seed=1, sampling=SamplingConfig(rules=0, **asked)
     )
-    found = {pitch % 12 for pitch in struck(sample)}
-    assert found
-    assert found <= classes
+    assert struck(sample)
+    assert {pitch % 12 for pitch in struck(sample)} <= classes
 
 
 def test_the_range_is_kept(piano):
@@ -251,12 +178,6 @@ def test_the_range_is_kept(piano):
     assert struck(kept) <= set(range(60, 72))
     (free,) = continue_music(make(piano), piano, seconds=4.0)
     assert struck(free) - set(range(60, 72))
-    of_rows = [NOTHING], [piano.grammar()], SamplingConfig(**asked), CorpusStats(), [{}], []
-    costs = idiom.of(piano).penalties(*of_rows)[0]([None], np.empty((1, 0)))[0]
-    for token in range(piano.size):
-        kind, pitch = piano.vocabulary.token(token)
-        expected = np.inf if kind == "note_on" and not 60 <= pitch <= 71 else 0.0
-        assert costs[token] == expected
 
 
 def test_auto_is_the_scale_of_each_primer(piano):
@@ -265,20 +186,19 @@ def test_auto_is_the_scale_of_each_primer(piano):
         return Primer(np.zeros(1, np.uint16), 5.0, of(*notes))
 
     rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
+    strokes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # have no key
+    rows.append(Primer(rows[0].ids, 12.0, Score([*rows[0].score.notes.tolist(), *strokes])))
     found = note_limits.pitch_sets(SamplingConfig(key="auto"), rows)
-    assert set(np.flatnonzero(found[0]) % 12) == {0, 2, 4, 5, 7, 9, 11}
-    assert set(np.flatnonzero(found[1]) % 12) == {2, 4, 6, 7, 9, 11, 1}
-    notes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # drums have no key
-    drummed = Score([*rows[0].score.notes.tolist(), *notes])
-    sampling = SamplingConfig(key="auto", scale="pentatonic")
-    few = note_limits.pitch_sets(sampling, [rows[0], Primer(rows[0].ids, 12.0, drummed)])
-    assert np.array_equal(few[0], few[1])
+    classes = [set(np.flatnonzero(one) % 12) for one in found]
+    white = {0, 2, 4, 5, 7, 9, 11}
+    assert classes == [white, {2, 4, 6, 7, 9, 11, 1}, white]
     with pytest.raises(UserError, match="expected a primer"):
         note_limits.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
-    primer = encode_primer(piano, tune)
     sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
-    (sample,) = continue_music(make(piano), piano, primer, seconds=4.0, sampling=sampling)
+    (sample,) = continue_music(
+        make(piano), piano, encode_primer(piano, tune), seconds=4.0, sampling=sampling
+    )
     assert {p % 12 for p in struck(sample)} <= {2, 4, 6, 9, 11}
 
 
@@ -294,3 +214,38 @@ def test_auto_is_the_scale_of_each_primer(piano):
 def test_what_is_no_key_scale_or_pitch_is_said(asked, sentence):
     with pytest.raises(ConfigError, match=sentence):
         SamplingConfig(**asked)
+
+
+TOKENS = build("performance", low=40, high=80, controls=True)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Their opinions are random: what the music is like comes from the feedback alone."""
+    found = {}
+    for tokens in (TOKENS, BARS):
+        where, shape = tmp_path_factory.mktemp("m"), {"group": tokens.group, "context": 400}
+        found[tokens.name] = bundle.load(saved(where, tokens=tokens.to_config(), **shape))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tokens", "name", "values"),
+    [
+        (TOKENS, "loudness", (30, 60, 90)),
+        (TOKENS, "register", (48, 60, 72)),
+        (TOKENS, "polyphony", (1.5, 3, 6)),
+        (TOKENS, "density", (2, 5, 10)),
+        (BARS, "density", (1, 4, 8)),
+    ],
+)
+def test_music_is_as_is_asked_for(models, tokens, name, values):
+    found = []
+    seconds, samples = (8, 1) if tokens is TOKENS else (20, 4)
+    for asked in values:
+        made = generate(
+            model=models[tokens.name], seconds=seconds, seed=3, samples=samples, **{name: asked}
+        )
+        found.append(np.mean([measured(one.score.notes, float(seconds))[name] for one in made]))
+    assert (np.diff(found) > 0).all()
+    assert found[-1] - found[0] > 0.4 * (values[-1] - values[0])

@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.errors import UserError
-from musictx.grid import in_time
 from musictx.notes import NOTE, Score
 from musictx.sampling import timeline
 from musictx.sampling.continuation import prompts, to_bar_line
-from musictx.sampling.primer import Primer, encode_primer
-from musictx.sampling.steer import steering
+from musictx.sampling.primer import encode_primer
 from musictx.sampling.timeline import on_tracks
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT
@@ -47,39 +45,19 @@ def test_a_primer_without_a_usable_note_is_refused_with_the_reason(piano):
         encode_primer(build(name="notes"), from_beat_3, seconds=0.5)
 
 
-def test_of_a_long_primer_the_model_reads_the_end():
+def test_the_model_reads_the_end_of_primers_as_long_as_the_shortest():
     ids = np.arange(100, 110, dtype=np.uint16)
     assert prompts([ids, ids], 11).tolist() == [[BOS, *range(100, 110)]], "one row for all"
-    assert prompts([ids], 10).tolist() == [[CUT, *range(101, 110)]]
     assert prompts([ids], 4).tolist() == [[CUT, 107, 108, 109]]
     assert prompts([ids[:0]], 4).tolist() == [[BOS]]
-
-
-def test_of_primers_of_different_length_rows_read_as_much_as_the_shortest_has():
     pasts = [np.array([10, 11, 12]), np.array([20, 21, 22, 23, 24])]
     assert prompts(pasts, 99).tolist() == [[BOS, 10, 11, 12], [CUT, 22, 23, 24]]
     assert prompts(pasts, 3).tolist() == [[CUT, 11, 12], [CUT, 23, 24]]
     whole = [np.arange(10, 18), np.arange(20, 32)]  # cut between groups of four
     assert prompts(whole, 99, 4)[1].tolist() == [CUT, *range(24, 32)]
     assert prompts(whole, 8, 4).tolist() == [[CUT, *range(14, 18)], [CUT, *range(28, 32)]]
-    assert prompts(whole[:1], 9, 4).tolist() == [[BOS, *range(10, 18)]]
     broken_off = [np.arange(10, 21)]  # in the midst of the third group
     assert prompts(broken_off, 9, 4).tolist() == [[CUT, *range(14, 21)]]
-
-
-def test_two_groups_of_events_are_enough_to_look_back_on():
-    """Of fewer nothing might be left when a full window is read again from its middle."""
-    chorale = build("chorale")
-    for context in (8, 9, 11):
-        model = make(chorale, context, position={"name": "sinusoidal"})
-        (made,) = continue_music(model, chorale, seconds=6.0, end="cut")
-        assert len(made.ids) == 160
-
-
-def test_a_rest_before_a_primer_does_not_tell_what_it_is_like():
-    ids, bundle = np.zeros(1, np.uint16), SimpleNamespace(tokenizer=build(controls=True))
-    now, later = (Primer(ids, TUNE.duration, TUNE.shifted(rest)) for rest in (0.0, 9.0))
-    assert steering(bundle, like=later.score) == steering(bundle, like=now.score)
 
 
 def test_a_row_of_the_shortest_primer_does_not_depend_on_the_others(piano):
@@ -178,21 +156,6 @@ def test_quantised_notes_stand_on_the_nearest_lines(tempos, grid, data):
         assert abs(last - clock.quarters(end) * lines) <= 0.5 + 1e-5
 
 
-@pytest.mark.parametrize("late", [0.035, -0.03])
-def test_music_that_is_late_is_quantised_to_its_own_beats(late):
-    """All of it begins 35 ms after the lines of its file, or 30 ms before: so do new notes."""
-    starts = late + 0.25 + 0.25 * np.arange(60) + np.where(np.arange(60) % 4 == 1, 0.125, 0)
-    piece = in_time(Score([(t, t + 0.2, 60, 70, 0, False, 0) for t in starts]))
-    drawn = np.array([(t, t + 0.3, 64, 80, 0, False, 0) for t in (1.01, 2.4, 3.19)], NOTE)
-    placed = timeline.quantised(drawn, piece, "16")
-    since = (placed["start"] - late) * 8  # sixteenths of 120 quarter notes a minute
-    assert np.abs(since - np.round(since)).max() < 0.03
-    assert (np.abs(placed["start"] - drawn["start"]) <= 0.0625 + 0.004).all()
-    inside = timeline.within(placed, piece, "16", 1.5, 3.0)
-    assert (inside["start"] >= 1.5).all()
-    assert (inside["start"] < 3.0).all()
-
-
 def given_on(*tracks):
     """A piece with a note for each (track, pitch, program, drum)."""
     return Score([(i, i + 1, p, 70, g, d, t) for i, (t, p, g, d) in enumerate(tracks)])
@@ -219,23 +182,3 @@ def test_new_notes_go_to_the_track_whose_notes_lie_nearest():
     # No drums there: they get a track of their own, and so does what has no track to go to.
     assert on_tracks(notes, given_on((4, 60, 0, False)), tokens())["track"].tolist() == [4, 4, 5]
     assert on_tracks(notes, Score(), tokens())["track"].tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(("tracks", "voices"), [(4, 4), (3, 4), (4, 0)])
-def test_voices_in_turn_go_to_as_many_tracks_from_high_to_low(tracks, voices):
-    """Not so for other tokens that count in beats, whose notes have no voice."""
-    piece = given_on(*[(t, 48 + 7 * ((t * 3) % 4), 0, False) for t in range(tracks)])
-    notes = new(*[(60, 0, False, voice) for voice in range(4)])
-    found = on_tracks(notes, piece, tokens(voices=voices))["track"].tolist()
-    height = {t: 48 + 7 * ((t * 3) % 4) for t in range(tracks)}
-    if tracks == voices:
-        assert found == sorted(range(4), key=lambda t: -height[t])
-    else:
-        assert found == [min(height, key=lambda t: abs(height[t] - 60))] * 4
-
-
-@pytest.mark.parametrize(("notes", "there"), [(3, False), (4, True)])
-def test_four_notes_tell_a_grid(notes, there):
-    piece = Score(new(*[(60, 0, False, 0)] * notes), tempos=[(0, 60)])
-    assert timeline.on_grid(piece) == there
-    assert not timeline.on_grid(Score(piece.notes))

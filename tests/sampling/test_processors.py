@@ -70,22 +70,16 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p(row, p):
 
 
 @settings(max_examples=50, deadline=None)
-@given(rows, st.floats(0.05, 5))
+@given(rows, st.floats(0.05, 5) | st.just(1e-300))
 def test_temperature_divides_the_logits(row, value):
     expected = probabilities([x / value for x in row])
-    out = apply(Temperature(value), row)
-    assert probabilities(out) == pytest.approx(expected, abs=1e-12)
+    assert probabilities(apply(Temperature(value), row)) == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=50, deadline=None)
 @given(rows)
 def test_temperature_zero_leaves_the_first_of_the_likeliest(row):
     check(row, apply(Temperature(0.0), row), {ranking(row)[0]})
-
-
-def test_a_tiny_temperature_does_not_overflow():
-    out = Temperature(1e-300)(NO_IDS, torch.tensor([[1.0, 3.0, 2.0]], dtype=torch.float64))
-    assert out.softmax(-1).tolist() == [[0.0, 1.0, 0.0]]
 
 
 @settings(max_examples=50, deadline=None)
@@ -96,25 +90,6 @@ def test_rows_do_not_see_each_other(many, p):
         together = rule(NO_IDS, batch)
         for i, row in enumerate(many):
             assert together[i].tolist() == apply(rule, row)
-
-
-def test_build_gives_the_stated_order_and_leaves_out_what_is_idle():
-    def built(temperature, top_p):
-        config = SamplingConfig(temperature=temperature, top_p=top_p, temperatures={})
-        return processors.build(config, PIANO)
-
-    assert built(0.8, 0.9) == [Temperature(0.8), TopP(0.9)]
-    assert built(1, 1) == []
-    assert built(0, 0.5) == [Temperature(0.0)]
-
-
-def test_top_p_looks_at_the_distribution_after_temperature():
-    """Odds of 4 to 1, flattened to 2 to 1: the likelier id alone has two thirds, not 0.8."""
-    logits = torch.tensor([[4.0, 1.0]], dtype=torch.float64).log()
-    config = SamplingConfig(temperature=2.0, top_p=0.7, temperatures={})
-    for rule in processors.build(config, PIANO):
-        logits = rule(NO_IDS, logits)
-    assert (logits > -math.inf).tolist() == [[True, True]]
 
 
 @given(row=rows, kind=st.sets(st.integers(0, V - 1), min_size=1), value=st.floats(0.2, 5.0))
@@ -132,9 +107,10 @@ def test_the_temperature_of_a_kind_divides_its_logits_and_leaves_its_share(row, 
     assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_temperatures_are_asked_for_by_the_kinds_of_the_tokens():
-    config = SamplingConfig(temperatures={"note_on": 0.5}, top_p=1)
-    (one,) = processors.build(config, PIANO)
+def test_processors_are_those_asked_for_in_their_order():
+    config = SamplingConfig(temperatures={"note_on": 0.5}, temperature=0.8, top_p=0.9)
+    one, *others = processors.build(config, PIANO)
     assert one.members.tolist() == [*range(*PIANO.vocabulary.range("note_on"))]
+    assert others == [Temperature(0.8), TopP(0.9)]
     with pytest.raises(ConfigError, match=r"temperatures\.trill: .* expected .*note_on"):
         processors.build(SamplingConfig(temperatures={"trill": 1.0}), PIANO)

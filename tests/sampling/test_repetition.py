@@ -6,103 +6,41 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.notes import Score
 from musictx.sampling.primer import encode_primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise, subject_of
 from musictx.sampling.strengths import (
     AWAY_SECONDS,
     BREATH_SHARE,
-    INTERVALS_AGREE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
-    ONSET_SECONDS,
     PHRASE_SECONDS,
-    RETURN_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS
+from tests.pieces import of
 from tests.sampling.engines import nats
 
 PIANO = build("performance", tracks="piano")
-
-
-def next_of_line(strikes, now):
-    """Oracle: (pitch, intervals that agree) that goes on with the top line, by loops; None."""
-    onsets = []
-    for seconds, pitch in strikes:
-        if not onsets or seconds - onsets[-1][-1][0] > ONSET_SECONDS + 1e-9:
-            onsets.append([])
-        onsets[-1].append((seconds, pitch))
-    line = [max(pitch for _, pitch in onset) for onset in onsets]
-    here = []
-    if onsets and now - strikes[-1][0] <= ONSET_SECONDS + 1e-9:
-        here = [pitch for _, pitch in onsets.pop()]
-        line.pop()
-    best = None
-    for end in range(INTERVALS_COMPARED + 1, len(onsets) - 1):
-        if strikes[-1][0] - onsets[end + 1][0][0] < RETURN_SECONDS - 1e-9:
-            break
-        run = []
-        for back in range(INTERVALS_COMPARED):
-            interval = line[len(line) - 1 - back] - line[len(line) - 2 - back]
-            if line[end - back] - line[end - back - 1] != interval:
-                break
-            run.append(interval)
-        order = len(run), line[end] == line[-1]
-        if best is None or order >= best[2]:
-            best = line[-1] + line[end + 1] - line[end], run, order
-    if best is None or len(best[1]) < INTERVALS_AGREE or not any(best[1]) or best[0] in here:
-        return None
-    return best[0], len(best[1])
-
-
-def random_strikes(random, count):
-    """Ids of strikes of few pitches, so that runs come again, with waits up to a second; each after
-    a velocity, and released."""
-    table, ids = PIANO.vocabulary, []
-    for number in range(count):
-        wait, pitch = random.choice([0, 25, 50, 100]), random.randrange(60, 65)
-        ids += [table.id("time_shift", wait)] if wait and number else []
-        ids += [table.id("velocity", 1 + number % 2), table.id("note_on", pitch)]
-        ids += [table.id("time_shift", 100), table.id("note_off", pitch)]
-    return ids
-
-
-@settings(max_examples=20)
-@given(st.randoms(use_true_random=False))
-def test_what_followed_the_last_time_is_likelier(random):
-    table, strikes = PIANO.vocabulary, []
-    pull = MelodyRepetition(PIANO)
-    assert pull(PIANO.grammar(), np.array([BOS])) is None
-    state, ids = PIANO.grammar(), [BOS]
-    for token in random_strikes(random, 60):
-        state.advance(token)
-        ids.append(token)
-        kind, value = table.token(token)
-        strikes += [(state.seconds, value)] if kind == "note_on" else []
-        wanted = np.zeros(PIANO.size)
-        if (best := next_of_line(strikes, state.seconds)) is not None:
-            wanted[table.id("note_on", best[0])] = -MELODY_GAIN * best[1]
-        np.testing.assert_allclose(nats(pull, state, PIANO.size, ids), wanted)
 
 
 def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
     random = np.random.default_rng(0)
     theme = random.permutation(np.arange(36, 60))[:12].tolist()
     pitches = [*theme, *random.integers(70, 100, 1100).tolist(), *theme[:11]]
-    notes = [(0.5 * n, 0.5 * n + 0.4, one, 64, 0, False, 0) for n, one in enumerate(pitches)]
-    primer = encode_primer(PIANO, Score(notes=notes))
+    notes = [(0.5 * n, 0.5 * n + 0.4, one) for n, one in enumerate(pitches)]
+    notes += [(start + 0.01, end, one - 12) for start, end, one in notes[:20]]  # below the line
+    primer = encode_primer(PIANO, of(*sorted(notes)))
     assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
-    pull = MelodyRepetition(PIANO)
-    found = nats(pull, primer.state(PIANO), PIANO.size, primer.ids)
-    assert found.argmin() == PIANO.vocabulary.id("note_on", theme[11])
+    costs = nats(MelodyRepetition(PIANO), primer.state(PIANO), PIANO.size, primer.ids)
+    expected = np.zeros(PIANO.size)
+    expected[PIANO.vocabulary.id("note_on", theme[11])] = -MELODY_GAIN * INTERVALS_COMPARED
+    np.testing.assert_allclose(costs, expected)
 
 
 def piece(notes):
     """Ids of notes (start, end, pitch)."""
-    rows = [(start, end, pitch, 64, 0, False, 0) for start, end, pitch in notes]
-    return PIANO.encode(Score(notes=rows))
+    return PIANO.encode(of(*notes))
 
 
 def a_piece(seed, count=40):
@@ -222,13 +160,3 @@ def test_a_return_is_broken_off_where_a_note_of_it_is_not_drawn():
         ids.append(PIANO.vocabulary.id("time_shift", 100))
         state.advance(ids[-1])
     assert reprise(state, np.array([BOS, *ids])) is None
-
-
-def test_a_new_piece_has_the_subject_with_which_it_began():
-    notes = a_piece(2)
-    reprise, ids, start = returned(notes)
-    anew, state = Reprise(PIANO, np.empty(0, np.int64)), PIANO.grammar()
-    for n, token in enumerate(ids.tolist()):
-        state.advance(token)
-        anew(state, np.array([BOS, *ids[: n + 1]]))
-    assert what_happens(go_on(ids, anew, 0), start) == what_happens(go_on(ids, reprise, 0), start)
