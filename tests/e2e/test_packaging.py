@@ -1,5 +1,6 @@
 """The wheel holds everything, and works where the checkout is not."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -73,10 +74,10 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp_path):
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
     def printed(*words):
-        return subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
+        return subprocess.check_output(words, cwd=tmp_path, text=True, env=environment)
 
     words = ["train", "--cfg", "model=tiny", "trainer=laptop", "corpus=bach"]
     assert "name: bach" in printed(installed, *words)
