@@ -1,7 +1,6 @@
 """musictx generate: files and their names, what is printed, and what is told before any work."""
 
 import os
-import re
 
 import numpy as np
 import pytest
@@ -151,24 +150,6 @@ def test_ones_own_constraints_and_processors_take_part(folder):
     assert len(made.score) > 3
     assert set(made.score.notes["pitch"] % 12) <= {0, 2, 4, 7, 9}
     assert len(seen) == len(made.ids)
-
-
-def test_what_a_model_cannot_do_with_a_primer_is_told(folder, primer, tmp_path, capsys):
-    """Beats of which it knows nothing, and tracks that it cannot tell apart."""
-    score = midi.read(primer)
-    (made,) = app.run(config(folder, tmp_path, primer=str(primer), quantise="16"))
-    assert not re.findall("quantise|one instrument", capsys.readouterr().out)
-    lines = made.sample.score.notes["start"][len(score) :] / 0.125
-    assert np.allclose(lines, np.round(lines), atol=1e-6)
-    table = score.notes.copy()
-    table["track"] = table["pitch"] > 65
-    midi.write(score.with_notes(table), primer)
-    (made,) = app.run(config(folder, tmp_path, primer=str(primer)))
-    printed = capsys.readouterr().out
-    assert {"quantise", "one instrument"} == {*re.findall("quantise|one instrument", printed)}
-    notes = made.sample.score.notes
-    assert set(notes["track"]) == {0, 1}
-    assert np.array_equal(notes["track"][:20], table["track"])
 
 
 def test_one_voice_is_a_primer_of_tokens_that_count_beats_and_none_of_a_choir(tmp_path):
