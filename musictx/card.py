@@ -22,7 +22,7 @@ Program = Annotated[int, 0, 128]
 #: The part that is a melody.
 Melody = Annotated[str, "skyline|[0-9]{1,2}|1[01][0-9]|12[0-7]"]
 #: For each kind of drum how often it is struck at each place of a bar, in ninths.
-Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){3}"]
+Drummer = Annotated[str, "[0-9]{24}( [0-9]{24}){5}"]
 
 
 #: The entries of a card that musictx reads, each of which may be missing, and their types. All

@@ -39,6 +39,7 @@ class NewNotes:
     habits   part -> how many of its notes sound at once, begin in a few seconds, how long they last
              and between which pitches they lie
     pitches  (128,) bool: those that are asked for, of pitched notes
+    drums    (128,) bool: those that are struck; ``None``: those of the habit
     """
 
     table: Vocabulary
@@ -47,6 +48,7 @@ class NewNotes:
     parts: Collection[int] | None = None
     habits: Mapping[int, Habit] = field(default_factory=dict)
     pitches: np.ndarray = field(default_factory=lambda: np.ones(128, bool))
+    drums: np.ndarray | None = None
 
     @cached_property
     def ids(self) -> dict[str, slice]:
@@ -76,7 +78,9 @@ class NewNotes:
                 tones &= self.pitches
             if self.parts is not None and part not in self.parts:
                 tones[:] = False
-            if part in self.habits:
+            if part == DRUM_PART and self.drums is not None:
+                tones &= self.drums
+            elif part in self.habits:
                 tones[: max(self.habits[part].low, 0)] = False
                 tones[max(self.habits[part].high + 1, 0) :] = False
             self._tones[part] = tones

@@ -28,7 +28,7 @@ from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
-from musictx.songs.drummers import Drummer, section_begins
+from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.tokens.stream import CHORD, NoteStream
 from musictx.tokens.tokenizer import Penalty
@@ -45,7 +45,7 @@ class BarInfill(Infill):
     clock     from seconds of the ids to those of the score
     bars      (:data:`musictx.tokens.stream.BAR`)
     lines     (B + 1,) the steps at which the bars begin, and at which the last one ends
-    sections  the numbers of the bars that begin a section
+    sections  the numbers of the bars that begin a section after another one
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
     bar       the number of the bar that is written next;  piece  the ids so far
     """
@@ -71,10 +71,11 @@ class BarInfill(Infill):
         self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
         grid = tokenizer.grid(music, begin, end)
         self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
-        sections = grid.steps(*section_begins(music)) if drummers else []
-        self.sections = {self._bar_of(step) for step in sections} - {-1, 0}
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
+        first = int(np.searchsorted(self.lines, self.begin))
+        marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
+        self.sections = section_begins(first, len(self.bars), marks)
         self.given = grid.stream.notes
         if not annotated(music):  # where the file names none, chords are composed, too
             chord = self.given["part"] == CHORD
@@ -196,6 +197,7 @@ class BarInfill(Infill):
             self.parts,
             self.habits,
             note_limits.pitch_sets(sampling, [self.around])[0],
+            IN_KIT if self.drummers else None,
         )
         composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
         ends = {

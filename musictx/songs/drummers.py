@@ -8,7 +8,7 @@ before it, is added to the logits of the model.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -21,8 +21,16 @@ from musictx.songs.strengths import RAREST, STYLE_WEIGHT, SUREST
 from musictx.tokens.stream import STEPS
 from musictx.tokens.vocab import Vocabulary
 
-#: Drums of General MIDI that keep time, by kind; all others are a fourth kind.
-KINDS = {"kick": (35, 36), "snare": (37, 38, 39, 40), "hat": (42, 44, 46, 51, 53, 59)}
+#: The drums of a kit by kind, as General MIDI numbers them: drummers strike no others.
+KINDS = {
+    "kick": (36,),
+    "snare": (37, 38),
+    "hat": (42, 44, 46),
+    "tom": (43, 45, 47, 48, 50),
+    "crash": (49, 57),
+    "ride": (51, 53, 59),
+}
+KICK, CRASH = (list(KINDS).index(kind) for kind in ("kick", "crash"))
 #: The places of a quarter note that a drummer tells apart: sixteenths and triplet eighths.
 PLACES = (0, 6, 8, 12, 16, 18)
 #: Quarter notes of the bars that drummers were measured in.
@@ -31,24 +39,25 @@ QUARTERS = 4
 USUAL, FILLS = "usual", "fills"
 
 
-def kind_of(drums: np.ndarray) -> np.ndarray:
-    """(n,) drums -> which of :data:`KINDS` each is, 3 for the others."""
-    kinds = np.full(np.shape(drums), len(KINDS))
-    for number, some in enumerate(KINDS.values()):
-        kinds[np.isin(drums, some)] = number
-    return kinds
+#: (128,) the number of the kind of each drum, or of kinds for a drum that is of none.
+KIND_OF = np.full(128, len(KINDS))
+for _number, _drums in enumerate(KINDS.values()):
+    KIND_OF[[*_drums]] = _number
+#: (128,) whether drummers strike a drum.
+IN_KIT = np.isin(np.arange(128), [*itertools.chain(*KINDS.values())])
 
 
 def to_text(rates: np.ndarray) -> str:
-    """A drummer as text for the card. ``rates`` (4, 24) are the shares of bars that have a stroke
+    """A drummer as text for the card. ``rates`` (6, 24) are the shares of bars that have a stroke
     of each kind at each place; the text has a digit for each, the share times nine."""
     return " ".join("".join(map(str, row)) for row in np.round(9 * rates.clip(0, 1)).astype(int))
 
 
 def from_text(drummer: str) -> np.ndarray:
-    """(4, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step, from the
+    """(6, :data:`QUARTERS` * ``STEPS``) how likely a stroke of each kind is at each step, from the
     text of :func:`to_text`."""
     rows = np.array([[int(digit) for digit in row] for row in drummer.split()]) / 9
+    rows = rows.clip(0.0, SUREST)
     rates = np.zeros((len(rows), QUARTERS * STEPS))
     rates[:, [STEPS * quarter + at for quarter in range(QUARTERS) for at in PLACES]] = rows
     return rates
@@ -79,11 +88,11 @@ def of_style(
 class Drummer:
     """The likelihood of each next stroke of one drummer, while a bar of 4/4 is written.
 
-    rates   (4, S): how likely a stroke of each kind is at each step
+    rates   (6, S): how likely a stroke of each kind is at each step
     weight  the factor of all log-probabilities
     tones   (n,) the drums of the vocabulary, in its order
-    fill    the rates in the last bar of a section; if given, the first bar of the next section
-            begins with a drum of the fourth kind, such as a crash cymbal
+    fill    the rates in the last bar of a section, from its first stroke on; if given, the first
+            bar of the next section begins with a kick and a crash cymbal
     """
 
     def __init__(
@@ -93,60 +102,69 @@ class Drummer:
         self.closing = self.opening = self
         if fill is not None:
             opening = rates.copy()
-            opening[-1, 0] = 1.0
-            both = (Drummer(one, STYLE_WEIGHT, tones) for one in (fill, opening))
+            opening[[KICK, CRASH], 0] = 1.0  # whatever the model would do
+            begins = int(fill.any(0).argmax())
+            closing = np.concatenate([rates[:, :begins], fill[:, begins:]], axis=1)
+            both = (Drummer(one, STYLE_WEIGHT, tones) for one in (closing, opening))
             self.closing, self.opening = both
-        self.kinds = kind_of(tones)
-        self._yes = weight * np.log(rates.clip(RAREST, SUREST))
-        self._no = weight * np.log1p(-rates.clip(0, SUREST))
+        self.kinds = KIND_OF[tones]
+        some = np.append(rates, np.zeros((1, self.steps)), axis=0)  # and drums of no kind
+        self._yes = weight * np.log(some.clip(RAREST, 1.0))
+        self._no = weight * np.log1p(-rates.clip(0.0, 1.0 - np.finfo(float).eps))
         #: Nats for no stroke at all before each step.
         self._none = np.append(0.0, self._no.sum(0).cumsum())
         #: The last drum of each kind, after which it cannot come at the same step.
-        self._last = np.array([np.append(tones[self.kinds == n], -1).max() for n in range(4)])
+        kinds = range(len(KINDS))
+        self._last = np.array([np.append(tones[self.kinds == n], -1).max() for n in kinds])
         self._tones = tones
 
-    def _open(self, after: int) -> np.ndarray:
-        """(4,) bool: the kinds that may still be struck at a step, where the drum ``after`` was
-        struck last (-1: none yet). Drums of one step are written in the order of their numbers, one
-        of each kind."""
-        struck = kind_of(np.array([after]))[0] if after >= 0 else -1
-        may_come: np.ndarray = (self._last > after) & (np.arange(4) != struck)
+    def _open(self, struck: Sequence[int]) -> np.ndarray:
+        """(6,) bool: the kinds that may still be struck at a step, where the drums ``struck`` came.
+        Drums of one step are written in the order of their numbers, one of each kind."""
+        may_come: np.ndarray = self._last > max(struck, default=-1)
+        may_come[[kind for kind in KIND_OF[[*struck]] if kind < len(KINDS)]] = False
         return may_come
 
-    def log_prob_onset(self, step: int, after: int) -> np.ndarray:
+    def log_prob_onset(self, step: int, struck: Sequence[int]) -> np.ndarray:
         """(S + 1,) ln p that no further stroke comes before each step from ``step`` on; the last
-        entry is that of no further stroke in the bar. ``after`` is the drum struck last at
-        ``step``, -1 for none."""
+        entry is that of no further stroke in the bar. ``struck`` are the drums of ``step`` so
+        far."""
         nats = self._none - self._none[step]
-        passed = self._no[self._open(after), step].sum() - self._no[:, step].sum()
+        passed = self._no[self._open(struck), step].sum() - self._no[:, step].sum()
         nats[step + 1 :] += passed
         nats[step] = 0.0
         return nats
 
-    def log_prob_hit(self, step: int, after: int) -> float:
+    def log_prob_hit(self, step: int, struck: Sequence[int]) -> float:
         """ln p of at least one further stroke at a step."""
-        none = float(self._no[self._open(after), step].sum()) / self.weight
+        none = float(self._no[self._open(struck), step].sum()) / self.weight
         return self.weight * float(np.log(max(-np.expm1(none), RAREST)))
 
-    def log_prob_drum(self, step: int, after: int) -> np.ndarray:
+    def log_prob_drum(self, step: int, struck: Sequence[int]) -> np.ndarray:
         """(n,) ln p of each drum as the next one at a step."""
-        nats = self._yes[self.kinds, step].copy()
-        for kind in np.flatnonzero(self._open(after)):
+        nats, may_come = self._yes[self.kinds, step].copy(), self._open(struck)
+        nats[~np.append(may_come, False)[self.kinds]] = self.weight * np.log(RAREST)
+        for kind in np.flatnonzero(may_come):
             later = (self._tones > self._last[kind]) & (self.kinds != kind)
             nats[later] += self._no[kind, step]
         return nats
 
 
-def section_begins(score: Score) -> list[float]:
-    """The seconds of ``score`` at which sections begin: its markers that are no chords, or every
-    :data:`SECTION_BARS` bars."""
+def section_marks(score: Score) -> list[float]:
+    """The seconds of the markers of ``score`` that are no chords."""
     chords = marked(score)
-    marks = [at for at, text in score.markers if text not in chords]
-    clock = score.beats
-    lines = clock.bar_lines(float(clock.quarters(score.duration)))[
-        int(clock.pickup) :: SECTION_BARS
-    ]
-    return marks or [float(clock.seconds(line)) for line in lines]
+    return [at for at, text in score.markers if text not in chords]
+
+
+def section_begins(first: int, stop: int, marks: Collection[int]) -> set[int]:
+    """The bars from ``first`` to ``stop`` at which a section ends and another one begins: those of
+    ``marks``, and each that is :data:`SECTION_BARS` after the last one."""
+    begins, since = set(), first
+    for bar in range(first + 1, stop + 1):
+        if bar in marks or bar - since == SECTION_BARS:
+            begins.add(bar)
+            since = bar
+    return begins
 
 
 def players(

@@ -68,13 +68,14 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
     if DRUM_PART not in parts or bar != drummer.steps:
         return
     place = row.place
-    after = row.last[2] if row.last[:2] == (place, DRUM_PART) else -1
+    written = [key for key, _ in row.written.get(row.bar, ())]
+    struck = [tone for at, part, tone in written if (at, part) == (place, DRUM_PART)]
     alone, due = not {*parts} - {CHORD, DRUM_PART}, row.due()
     if not row.group:
-        nats, first = drummer.log_prob_onset(place, after), row.new.ids["place"].start
+        nats, first = drummer.log_prob_onset(place, struck), row.new.ids["place"].start
         if alone:  # a new group is a stroke, but where a given one comes
             at = [
-                drummer.log_prob_hit(at, after if at == place else -1) for at in range(place, bar)
+                drummer.log_prob_hit(at, struck if at == place else ()) for at in range(place, bar)
             ]
             nats[place:-1] += at
             if due and first <= due[0] < first + bar:
@@ -82,15 +83,22 @@ def drummer_strokes(row: BarRow, drummer: Drummer, sections: Collection[int] = (
         yield slice(first, first + bar), nats[:-1]
         yield row.leaves(), nats[-1]
     elif len(row.group) == 1 and (due or not alone):
-        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, after)
+        yield part_id(row.table, DRUM_PART), drummer.log_prob_hit(place, struck)
     elif len(row.group) == 2 and row.part() == DRUM_PART:
-        yield row.new.ids["drum"], drummer.log_prob_drum(place, after)
+        yield row.new.ids["drum"], drummer.log_prob_drum(place, struck)
+
+
+def at_chord(row: BarRow) -> bool:
+    """Whether a bar or a chord begins at the present place."""
+    chord = (row.place, CHORD)
+    return row.place == 0 or any(key[:2] == chord for key, _ in row.written.get(row.bar, ()))
 
 
 def bass_on_root(row: BarRow) -> Nats:
-    """A bass at a bar line plays the root of the chord."""
-    at_line = len(row.group) == 2 and row.value(0) == 0
-    if BASS in row.new.habits and at_line and row.part() == BASS and row.chord != NONE:
+    """A bass at a bar line, or where a chord begins, plays the root of the chord."""
+    if BASS not in row.new.habits or len(row.group) != 2 or row.part() != BASS:
+        return
+    if at_chord(row) and row.chord != NONE:
         root = row.new.values("pitch") % 12 == row.chord.root
         yield row.new.ids["pitch"], ON_ROOT * root
 
@@ -112,7 +120,7 @@ class HarmonicFit:
     ) -> None:
         tones = [[(begin, end, tone) for begin, end in sounding[_, tone]] for _, tone in sounding]
         self._notes = np.array([*chain(*tones)], np.int64).reshape(-1, 3)
-        self._chords = [(step, chord.classes) for step, chord in chords]
+        self._chords = [(step, chord) for step, chord in chords if chord != NONE]
         self.clashes = cache(self._clashes)
 
     def _clashes(self, step: int) -> np.ndarray:
@@ -123,10 +131,18 @@ class HarmonicFit:
         nats[np.concatenate([near - 1, near + 1]) % 12] = CLASH
         return nats
 
-    def lengths(self, pitch: int, step: int, lengths: np.ndarray, composed: bool) -> np.ndarray:
+    def lengths(
+        self, pitch: int, step: int, lengths: np.ndarray, composed: bool, bass: bool = False
+    ) -> np.ndarray:
         """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
-        ``composed``: chords are, too."""
-        off = [at for at, classes in self._chords if classes and pitch % 12 not in classes]
+        ``composed``: chords are, too; ``bass``: it may outlast a chord only into one of its
+        root."""
+        tone = pitch % 12
+        off = [
+            at
+            for at, chord in self._chords
+            if tone not in ([chord.root] if bass else chord.classes)
+        ]
         nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:
             begin, _, tone = self._notes.T
@@ -153,7 +169,7 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
             inside = np.isin(values % 12, [*row.chord.classes])
             nats = np.where(inside, 0.0, nats + CLASH)
     else:
-        nats = fit.lengths(row.value(2), row.step, values, composed)
+        nats = fit.lengths(row.value(2), row.step, values, composed, row.part() == BASS)
     for token in row.due():  # a given note costs nothing
         nats[token - ids.start] = 0.0
     yield ids, -nats
@@ -199,11 +215,12 @@ def filling_parts(row: BarRow) -> Nats:
 
 
 def bass_on_bar_line(row: BarRow) -> Nats:
-    """A bass that is silent at a bar line begins there."""
-    if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (0, BASS):
+    """A bass that is silent at a bar line, or where a chord begins, begins there."""
+    place = row.place
+    if BASS not in row.new.habits or len(row.group) > 1 or row.last[:2] >= (place, BASS):
         return
-    if row.place == 0 and BASS in row.parts_at(0):
-        yield part_id(row.table, BASS) if row.group else row.new.ids["place"].start, ON_LINE
+    if at_chord(row) and BASS in row.parts_at(place):
+        yield part_id(row.table, BASS) if row.group else row.new.ids["place"].start + place, ON_LINE
 
 
 def repeated_bars(given: NoteStream) -> dict[int, int]:

@@ -115,5 +115,6 @@ class Loop:
             if at < self.seconds - 1e-6
         ]
         texts += [(at + self.seconds, text) for at, text in texts if at < again - 1e-6]
+        texts += [(self.seconds, LOOP_END), (self.seconds + again, LOOP_END)]
         markers = tuple(sorted(texts))
         return replace(score, file=b"", fermatas=(), lyrics=(), markers=markers, **columns)

@@ -29,7 +29,7 @@ STEADY = 0.55
 #: Styles of Groove whose drummers play along with pop songs.
 STYLES = "rock|pop|funk|hiphop|soul|dance|country|punk|gospel|blues|reggae"
 #: Edges and rims of the drummers' kit -> the drums of General MIDI.
-DRUMS = {22: 42, 26: 46, 58: 43}
+DRUMS = {22: 42, 26: 46, 40: 38, 52: 57, 55: 49, 58: 43}
 
 
 class Performance(NamedTuple):

@@ -37,19 +37,6 @@ def pieces(draw: st.DrawFn, low: int = 40, high: int = 72, longest: int = 24) ->
     return np.repeat(np.array(rows), holds, axis=0)
 
 
-def of_score(score) -> tuple[np.ndarray, np.ndarray]:
-    """(pitches, tied) of a Score with tracks 0..3 on sixteenths of 0.15 s."""
-    steps = round(float(score.notes["end"].max()) / 0.15)
-    pitches, tied = np.full((steps, 4), -1), np.zeros((steps, 4), bool)
-    for note in score.notes:
-        first, last = round(note["start"] / 0.15), round(note["end"] / 0.15)
-        last = max(last, first + 1)
-        pitches[first:last, note["track"]] = note["pitch"]
-        tied[first, note["track"]] = False
-        tied[first + 1 : last, note["track"]] = True
-    return pitches, tied
-
-
 def small_model(tokenizer, seed=0, position="two_d", intervals=False) -> MusicTransformer:
     """A network of random weights, far from uniform."""
     torch.manual_seed(seed)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from musictx.chorale import corpora, voice_leading
+from musictx.chorale import grid as four
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
 from musictx.data.windows import EvaluationWindows
 from musictx.errors import UserError
-from tests.chorale.parts import of_score
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec("music21") is None, reason="needs the extra bach"
@@ -41,27 +41,10 @@ def test_bwv_66_6_begins_as_it_is_sung():
 
 
 @installed
-def test_four_voices_in_singable_ranges_one_note_at_a_time_on_thirty_seconds():
-    ranges = {0: (57, 83), 1: (50, 77), 2: (43, 74), 3: (33, 67)}
-    names = [name for name, _ in corpora.chorales()]
-    assert names == sorted(set(names))
-    assert "bwv1.6" not in names  # two horns play along
-    for name, score in corpora.chorales():
-        for track, (low, high) in ranges.items():
-            notes = voice(score, track)
-            assert len(notes) > 10, name
-            assert low <= notes["pitch"].min() <= notes["pitch"].max() <= high, (name, track)
-            assert np.all(notes["start"][1:] >= notes["end"][:-1] - 1e-9), (name, track)
-        steps = score.notes["start"] / 0.075
-        assert np.abs(steps - np.round(steps)).max() < 1e-6, name
-
-
-@installed
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
-    rates = voice_leading.rates(
-        voice_leading.assess(*of_score(score)) for _, score in corpora.chorales()
-    )
+    grids = (four.read(score)[0] for _, score in corpora.chorales())
+    rates = voice_leading.rates(voice_leading.assess(one.pitches, one.tied) for one in grids)
     assert 0.5 < rates["parallel fifths / 100 bars"] < 1.5
     assert 0.2 < rates["parallel octaves / 100 bars"] < 1
     assert rates["outside its range / 100 bars"] < 3
@@ -113,13 +96,6 @@ def test_the_shards_follow_the_file(tmp_path):
         write(tmp_path / "a.json", train=[steps])
         report = prepare(config, ChoraleTokenizer(), tmp_path / "s")
         assert report.up_to_date == expected
-
-
-def test_a_file_with_one_split_has_one_split(tmp_path):
-    """A held-back test part is measured whole; no piece moves over to train."""
-    file = write(tmp_path / "t.json", test=[PIECE, SILENT_ENDS])
-    report = prepare(CorpusConfig(name="jsb", path=file), ChoraleTokenizer(), tmp_path / "s")
-    assert Shards(report.folder).totals("test").tokens == 68
 
 
 @pytest.mark.parametrize(

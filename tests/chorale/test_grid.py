@@ -94,13 +94,6 @@ def test_steps_are_counted_by_the_tempos():
     assert four.steps(Score(), np.array([0.6])).tolist() == [4]  # 100 a minute if nobody says
 
 
-def test_silence_before_the_first_note_goes_in_whole_beats():
-    notes = np.zeros(1, NOTE)
-    notes["start"], notes["end"], notes["pitch"], notes["velocity"] = 0.9, 1.2, 70, 80
-    grid, _ = four.read(Score(notes=notes))  # step 6: the third sixteenth of the second beat
-    assert grid.pitches[:, 0].tolist() == [-1, -1, 70, 70]
-
-
 def test_five_at_once_are_refused_with_the_place():
     notes = np.zeros(6, NOTE)
     notes["start"], notes["velocity"] = [0, 1.2, 1.2, 1.2, 1.2, 1.2], 80

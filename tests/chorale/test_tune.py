@@ -61,13 +61,6 @@ def test_a_tune_is_moved_by_octaves_into_the_sopranos_range_with_a_remark(octave
     assert ("up" in remarks, "down" in remarks) == (it.shift > 0, it.shift < 0)
 
 
-def test_notes_off_the_grid_are_counted():
-    third = 1 / 3
-    triplet = [("C5", 1), ("D5", third), ("E5", third), ("F5", third), ("G5", 2)]
-    assert "2 of its 5 notes" in " ".join(Tune.of(tune(triplet)).remarks())
-    assert Tune.of(tune(LINE)).remarks() == []
-
-
 @pytest.mark.parametrize("rest", [0.0, 2.5])
 @pytest.mark.parametrize("drums", [False, True])
 def test_the_file_keeps_its_melody_and_rest(rest, drums):

@@ -12,15 +12,15 @@ import torch
 from musictx import bundle, midi
 from musictx.config import CorpusConfig, ModelFolder
 from musictx.data.prepare import prepare
-from musictx.data.shards import Shards, new_shards
+from musictx.data.shards import Shards
 from musictx.errors import UserError, WriteError
 from musictx.evaluate import app
 from musictx.evaluate.config import EvaluateConfig
 from musictx.evaluate.nll import evaluate, lengths
-from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build
 from musictx.tokens.vocab import BOS, CUT, EOS
-from tests.data.helpers import song, write_songs
+from tests.data.helpers import song, write_shards, write_songs
+from tests.sampling.engines import make
 from tests.untrained import SMALL, saved
 
 torch.set_num_threads(1)
@@ -81,22 +81,6 @@ def test_by_default_the_corpus_the_model_was_trained_on_is_measured(
     assert app.run(config(trained)) == result, "and are enough"
 
 
-def test_tokens_of_several_folders_that_are_gone_are_made_again(tmp_path, corpus, monkeypatch):
-    """The card of a model that was trained on several folders leads to all of them."""
-    monkeypatch.chdir(tmp_path)
-    more = tmp_path / "more"
-    more.mkdir()
-    for number in range(100, 120):
-        midi.write(song(number, 30), more / f"{number}.mid")
-    both = [str(corpus), str(more)]
-    measured = app.run(config(save(tmp_path / "a", {}), corpus=CorpusConfig(path=both, workers=1)))
-    card = {"name": "folder", "path": both, "held out": {"validation": 0.1, "test": 0.0}}
-    assert app.run(config(save(tmp_path / "b", {"corpus": card}))) == measured
-    damaged = {"corpus": card | {"path": [str(corpus), 5]}}
-    with pytest.raises(UserError, match=r"card\.corpus\.path="):
-        app.run(config(save(tmp_path / "c", damaged)))
-
-
 def test_named_parts_keep_their_programs_in_another_corpus(tmp_path, corpus):
     for number, path in enumerate(sorted(corpus.glob("*.mid"))):
         midi.write(replace(song(number, 30), names={0: "MELODY"}), path)
@@ -155,42 +139,16 @@ def test_a_model_that_names_no_corpus_asks_for_one_and_a_refused_one_leaves_no_t
 V = 20
 
 
-def shards_of(folder, pieces, split="validation"):
-    """A shard folder of lists of ids; notes and seconds are made up."""
-    with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
-        for i, ids in enumerate(pieces):
-            writer.add(
-                np.asarray(ids, np.uint16),
-                name=f"piece {i:03d}",
-                split=split,
-                notes=max(1, len(ids) // 4),
-                seconds=len(ids) / 10,
-            )
-    return Shards(folder)
-
-
 def random_pieces(lengths, seed=0):
     rng = np.random.default_rng(seed)
-    return [rng.integers(4, V, n).tolist() for n in lengths]
-
-
-def real_model(context=8, seed=0, dropout=0.4):
-    torch.manual_seed(seed)
-    model = MusicTransformer(
-        V, layers=2, width=16, heads=2, feedforward=32, context=context, dropout=dropout
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(3)
-    return model.eval()
+    return [rng.integers(4, V, n).astype(np.uint16) for n in lengths]
 
 
 def in_a_plain_loop(model, pieces, window, stride):
     """Total nats, hits, tokens and ends, one window and one token at a time."""
     nats, hits, tokens, ends = 0.0, 0, 0, []
     for piece in pieces:
-        whole = [*piece, EOS]
+        whole = [*piece.tolist(), EOS]
         start = scored = 0
         while scored < len(whole):
             stop = min(start + window, len(whole))
@@ -214,10 +172,8 @@ def in_a_plain_loop(model, pieces, window, stride):
 @pytest.mark.parametrize("batch", [1, 4])
 def test_equals_a_plain_loop(tmp_path, window, stride, batch):
     pieces = random_pieces([1, 7, 8, 9, 16, 17, 30])
-    model = real_model()
-    result = evaluate(
-        model, shards_of(tmp_path / "s", pieces), window=window, stride=stride, batch=batch
-    )
+    model, shards = make(context=8, vocab=V), Shards(write_shards(tmp_path / "s", [], pieces))
+    result = evaluate(model, shards, window=window, stride=stride, batch=batch)
     nats, hits, tokens, ends = in_a_plain_loop(model, pieces, window, stride or window)
     assert result.tokens == tokens == sum(map(len, pieces))
     assert result.nats_per_token == pytest.approx(nats / tokens, rel=1e-6)
@@ -225,12 +181,12 @@ def test_equals_a_plain_loop(tmp_path, window, stride, batch):
     assert result.nats_per_end == pytest.approx(np.mean(ends), rel=1e-6)
     assert result.perplexity == pytest.approx(math.exp(nats / tokens), rel=1e-5)
     assert result.nats_per_note == pytest.approx(nats / result.notes, rel=1e-6)
-    assert result.bits_per_second == pytest.approx(nats / math.log(2) / (tokens / 10), rel=1e-6)
+    assert result.bits_per_second == pytest.approx(nats / math.log(2) / len(pieces), rel=1e-6)
 
 
 def test_dropout_is_off_gradients_are_off_and_the_mode_comes_back(tmp_path):
-    shards = shards_of(tmp_path / "s", random_pieces([20]))
-    model = real_model().train()
+    shards = Shards(write_shards(tmp_path / "s", [], random_pieces([20])))
+    model = make(context=8, vocab=V).train()
     first, second = evaluate(model, shards), evaluate(model, shards)
     assert model.training
     assert first == second

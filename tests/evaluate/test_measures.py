@@ -1,4 +1,4 @@
-"""Measures of one piece and of sets: plain loops, laws, and the values at the edges."""
+"""Measures of one piece and of sets, and the longest copied span: plain loops, laws, edges."""
 
 import math
 from itertools import pairwise
@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.chorale.evaluation import Copies
 from musictx.data.statistics import excerpt, restruck
+from musictx.evaluate import copies
 from musictx.evaluate import measures as m
+from musictx.evaluate.copies import NOTHING, SHORTEST_COPY, STEP, symbols
 from musictx.evaluate.measures import MEASURES, histogram, measure, overlap
 from musictx.evaluate.sets import Excerpt
 from musictx.notes import Score, skyline
+from tests.chorale.parts import pieces
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -48,14 +52,10 @@ def test_histograms_against_loops(name, pieces):
 
 
 EMPTY = Score()
-TOWERS = "has towers of 6 notes"
 
 
 def line(pitches, step=0.5, length=0.4):
     return of(*((i * step, i * step + length, p) for i, p in enumerate(pitches)))
-
-
-DRUMS = Score(notes=[(0, 1, 36, 64, 0, True, 0), (5, 6, 38, 64, 0, True, 0)])
 
 
 def listed(piece):
@@ -73,14 +73,6 @@ def transposed(piece, by):
     notes = piece.notes.copy()
     notes["pitch"] = notes["pitch"].astype(int) + by
     return piece.with_notes(notes)
-
-
-@pytest.mark.parametrize("empty", [EMPTY, DRUMS])
-def test_an_empty_piece(empty):
-    values = measured(empty, 10.0)
-    expected = {"notes a second": 0, "stuck for 5 s": 0, "dead air of 5 s": 10, TOWERS: 0}
-    assert {name: v for name, v in values.items() if not math.isnan(v)} == expected
-    assert m.longest_silence(empty, 10.0) == 10.0
 
 
 @given(scores(), st.sampled_from([1.0, 4.0, 20.0]))
@@ -198,3 +190,91 @@ def test_no_measure_depends_on_the_key_and_only_silence_on_the_beginning(piece, 
     moved = transposed(piece, by).shifted(milliseconds / 1000)
     before, after = (measured(one, 20.0, some) for one in (piece, moved))
     assert before == pytest.approx(after, nan_ok=True)
+
+
+NOTES = st.lists(st.tuples(st.sampled_from([0, 1]), st.sampled_from([60, 62])), max_size=16)
+
+
+def score(rows):
+    """(steps since the note before, pitch) of each note."""
+    starts = np.cumsum([gap for gap, _ in rows]) * STEP
+    notes = [(s, s + 0.1, p, 64, 0, False, 0) for s, (_, p) in zip(starts.tolist(), rows)]
+    return Score(notes=notes)
+
+
+class CopyIndex(copies.CopyIndex):
+    """Of scores."""
+
+    def __init__(self, pieces):
+        super().__init__([symbols(piece) for piece in pieces])
+
+    def longest(self, piece):
+        return super().longest(symbols(piece))
+
+
+def steps_of(piece):
+    rows = sorted((round(float(n["start"]) / STEP), int(n["pitch"])) for n in piece.notes)
+    return [(b[1] - a[1], b[0] - a[0]) for a, b in pairwise(rows)]
+
+
+def longest_in_a_loop(asked, pieces):
+    """(notes, start) of the longest common span, the first of equal ones."""
+    a = steps_of(asked)
+    best = (0, -1)
+    for i in range(len(a)):
+        for piece in pieces:
+            b = steps_of(piece)
+            for j in range(len(b)):
+                n = 0
+                while i + n < len(a) and j + n < len(b) and a[i + n] == b[j + n]:
+                    n += 1
+                if n and n + 1 > best[0]:
+                    best = (n + 1, i)
+    return best if best[0] >= SHORTEST_COPY else (0, -1)
+
+
+@given(NOTES, st.lists(NOTES, max_size=4))
+def test_against_a_loop(rows, corpus):
+    asked, pieces = score(rows), [score(some) for some in corpus]
+    got = CopyIndex(pieces).longest(asked)
+    assert (got.notes, got.start) == longest_in_a_loop(asked, pieces)
+    if got.notes:
+        span = steps_of(asked)[got.start : got.start + got.notes - 1]
+        there = steps_of(pieces[got.piece])
+        assert any(there[j : j + len(span)] == span for j in range(len(there)))
+    else:
+        assert got == NOTHING
+
+
+def chords_in_a_loop(piece, corpus):
+    """Steps of the longest span copied: every start against every start, chord by chord."""
+    best = 0
+    for other in corpus:
+        for i in range(len(piece)):
+            for j in range(len(other)):
+                up, n = None, 0
+                while i + n < len(piece) and j + n < len(other):
+                    mine, theirs = piece[i + n], other[j + n]
+                    if np.any((mine < 0) != (theirs < 0)):
+                        break
+                    ups = {int(m - t) for m, t in zip(mine, theirs) if m >= 0}
+                    if len(ups) > 1 or (up is not None and ups - {up}):
+                        break
+                    up = ups.pop() if ups else None
+                    n += 1
+                best = max(best, n)
+    return best if best >= SHORTEST_COPY else 0
+
+
+@settings(deadline=None, max_examples=150)
+@given(pieces(longest=12), st.lists(pieces(longest=12), max_size=3), st.data())
+def test_longest_copied_against_every_pair_of_starts(piece, corpus, data):
+    """Spans do not run on from one piece of the corpus into the next."""
+    assert Copies(corpus).longest(piece) == chords_in_a_loop(piece, corpus)
+    if corpus:  # a planted copy, so that there is something to find
+        source = data.draw(st.sampled_from(corpus))
+        up = data.draw(st.integers(-6, 6))
+        planted = np.vstack([piece, np.where(source >= 0, source + up, -1)])
+        copied = Copies(corpus).longest(planted)
+        assert copied == chords_in_a_loop(planted, corpus)
+        assert copied >= len(source) or len(source) < SHORTEST_COPY

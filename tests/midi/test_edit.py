@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
+from musictx.beats import Beats
 from musictx.midi.document import Document, parsed, shortened
 from musictx.midi.scan import track_chunks
 from musictx.notes import NOTE, PEDAL, Score
@@ -31,26 +32,16 @@ def others(data: bytes) -> list[list[tuple]]:
     return [[(tick, str(message)) for tick, message in rows] for rows in tracks]
 
 
-def channel_events(draw: st.DrawFn, channel: int) -> list[mido.Message]:
-    value = st.integers(0, 127)
-    kind = draw(st.sampled_from(["bend", "cc", "touch", "poly", "program", "pedal"]))
-    if kind == "bend":
-        return mido.Message("pitchwheel", channel=channel, pitch=draw(st.integers(-8192, 8191)))
-    if kind == "touch":
-        return mido.Message("aftertouch", channel=channel, value=draw(value))
-    if kind == "poly":
-        return mido.Message("polytouch", channel=channel, note=draw(value), value=draw(value))
-    if kind == "program":
-        return mido.Message("program_change", channel=channel, program=draw(value))
-    control = 64 if kind == "pedal" else draw(st.sampled_from([1, 7, 10, 67, 121, 123]))
-    return mido.Message("control_change", channel=channel, control=control, value=draw(value))
-
-
+CHANNEL = [
+    mido.Message("pitchwheel", pitch=-77),
+    mido.Message("aftertouch", value=5),
+    mido.Message("polytouch", note=60, value=7),
+    *(mido.Message("program_change", program=program) for program in (0, 9, 80)),
+    *(mido.Message("control_change", control=64, value=value) for value in (0, 63, 64, 127)),
+    *(mido.Message("control_change", control=control, value=3) for control in (1, 10, 121, 123)),
+]
 OTHERS = [
-    mido.MetaMessage("lyrics", text="la"),
-    mido.MetaMessage("marker", text="Verse"),
-    mido.MetaMessage("text", text="by hand"),
-    mido.MetaMessage("copyright", text="mine"),
+    *(mido.MetaMessage(kind, text="la") for kind in ("lyrics", "marker", "text", "copyright")),
     mido.MetaMessage("sequencer_specific", data=(1, 2, 3)),
     mido.MetaMessage("set_tempo", tempo=434_782),
     mido.MetaMessage("time_signature", numerator=7, denominator=8),
@@ -70,14 +61,14 @@ def files(draw: st.DrawFn) -> bytes:
             for pitch in draw(st.lists(st.integers(59, 62), unique=True, min_size=1, max_size=3)):
                 now = 0
                 for _ in range(draw(st.integers(1, 4))):
-                    on, off = (now + draw(st.integers(0, 900)) for _ in range(2))
-                    on, now = min(on, off), max(on, off) + 1
-                    note = {"channel": channel, "note": pitch}
-                    events.append((on, mido.Message("note_on", velocity=draw(VELOCITY), **note)))
-                    release = {"velocity": draw(st.integers(0, 127))}
-                    events.append((now, mido.Message("note_off", **note, **release)))
+                    note = {"channel": channel, "note": pitch, "velocity": draw(VELOCITY)}
+                    now += draw(st.integers(0, 600))
+                    events.append((now, mido.Message("note_on", **note)))
+                    now += draw(st.integers(1, 600))
+                    events.append((now, mido.Message("note_off", **note)))
             for _ in range(draw(st.integers(0, 6))):
-                events.append((draw(st.integers(0, 3000)), channel_events(draw, channel)))
+                event = draw(st.sampled_from(CHANNEL)).copy(channel=channel)
+                events.append((draw(st.integers(0, 3000)), event))
         for message in draw(st.lists(st.sampled_from(OTHERS), max_size=5)):
             events.append((draw(st.integers(0, 3000)), message))
         tracks.append(events)
@@ -105,19 +96,7 @@ def changes(draw: st.DrawFn, score: Score) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seconds_of(data: bytes, ticks: np.ndarray) -> np.ndarray:
-    """Seconds by mido's own count of the tempo marks."""
-    tracks = messages(data, lambda message: message.type == "set_tempo")
-    rows = [(tick, mark.tempo) for track in tracks for tick, mark in track]
-    marks = dict(sorted(rows, key=lambda row: row[0]))
-    found = []
-    for tick in ticks.tolist():
-        passed, at, tempo = 0.0, 0, 500_000
-        for mark, value in marks.items():
-            if mark > tick:
-                break
-            passed, at, tempo = passed + (mark - at) * tempo, mark, value
-        found.append((passed + (tick - at) * tempo) / QUARTER / 1e6)
-    return np.array(found)
+    return Beats(midi.read(data)).seconds(ticks / QUARTER)
 
 
 @settings(deadline=None, max_examples=200)
@@ -173,10 +152,8 @@ def parts_by_track(data: bytes) -> list[int]:
 
 BODY = f"""
     00 FF 03 01 78        # name: x
-    00 C3 05              # channel 3, program 5
-    00 E3 00 50           # bend
-    00 93 3C 40           # C4 on
-    10 40 41              # E4 on, status left out
+    00 C3 05 00 E3 00 50  # channel 3, program 5, bend
+    00 93 3C 40 10 40 41  # C4 on; E4 on, status left out
     10 F0 02 43 F7        # system exclusive
     10 3C 00              # C4 off by velocity 0
     10 83 40 7F           # E4 off, released fast
@@ -206,11 +183,10 @@ def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
     made = midi.to_bytes(score)
     assert made[8:12] == bytes([0, 1, 0, 3])
     assert chunks(made)[:1] == chunks(score.file)
-    tracks = mido.MidiFile(file=io.BytesIO(made)).tracks
-    assert tracks[1].name == "bass"
-    assert {m.channel for m in tracks[1] if not m.is_meta} == {0}
-    assert {m.channel for m in tracks[2] if not m.is_meta} == {9}
+    tracks = messages(made, lambda message: not message.is_meta)
+    assert [{message.channel for _, message in rows} for rows in tracks[1:]] == [{0}, {9}]
     assert sorted(midi.read(made).notes.tolist()) == sorted(score.notes.tolist())
+    assert midi.read(made).names == score.names
 
 
 def test_bytes_around_the_tracks_stay() -> None:
@@ -224,31 +200,35 @@ def test_bytes_around_the_tracks_stay() -> None:
         assert len(midi.read(made)) == 1
 
 
-@pytest.mark.parametrize("what", ["slowest", "grid", "time"])
-def test_what_a_file_cannot_say_is_written_anew_and_said(what: str) -> None:
-    data = file(BODY, f"00 B0 40 7F {NOTE_ON_OFF} {END}")
+BENT = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {END}")
+FILM = BENT[:12] + bytes([0xE7, 40]) + BENT[14:]  # 25 frames of film a second, 40 ticks each
+LATE = [(0.0, 90.0), (80_000.0, 1e6)]
+REST = f"00 B0 40 7F {NOTE_ON_OFF} {END}"
+#: A file, what is to be another, and what is lost where the file is written anew.
+ANEW = [
+    (file(BODY, REST), {"tempos": [(0.0, 3.0)]},
+     "without its bends, SysEx messages, release velocities, controllers"),
+    (file(BODY, REST), {"ticks_per_quarter": 960},
+     "without its bends, SysEx messages, release velocities, controllers"),
+    (FILM, {"tempos": [(0.0, 90.0)]}, "without its bends"),
+    (BENT, {"tempos": LATE, "notes": [(0.0, 86_000.0, 60, 64, 0, False, 0)]}, "without its bends"),
+    (file(f"{NOTE_ON_OFF} {END}"), {"ticks_per_quarter": 960}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "change", "lost"), ANEW)
+def test_what_a_file_cannot_say_is_written_anew_with_what_is_lost(data, change, lost) -> None:
     score = midi.read(data)
-    changed = {
-        "slowest": replace(score, tempos=[(0.0, 3.0)]),
-        "grid": replace(score, ticks_per_quarter=960),
-        "time": score.shifted(1.0),  # which lets go of the file
-    }[what]
+    assert score.file
+    changed = replace(score, **change)
     losses: list[str] = []
     made = midi.to_bytes(changed, losses=losses)
     assert made == midi.to_bytes(replace(changed, file=b""))
     assert len(midi.read(made)) == len(score)
-    lost = "without its bends, SysEx messages, release velocities, controllers"
-    assert [sentence.partition("), ")[2] for sentence in losses] == [lost] * (what != "time")
-    if losses:
-        with pytest.warns(UserWarning, match="SysEx"):
+    assert [sentence.partition("), ")[2] for sentence in losses] == [lost] * bool(lost)
+    if lost:
+        with pytest.warns(UserWarning, match="bends"):
             midi.to_bytes(changed)
-
-
-def test_nothing_is_said_where_nothing_is_lost() -> None:
-    score = midi.read(file(f"{NOTE_ON_OFF} {END}"))
-    losses: list[str] = []
-    midi.to_bytes(replace(score, ticks_per_quarter=960), losses=losses)
-    assert losses == []
 
 
 #: What changes -> the messages that say it.
@@ -346,22 +326,3 @@ def test_a_note_left_open_stays_what_it_is() -> None:
     gone = midi.to_bytes(score.with_notes(score.notes[score.notes["pitch"] != 60]))
     assert others(gone) == others(data)
     assert midi.read(gone).notes["pitch"].tolist() == [64]
-
-
-@pytest.mark.parametrize("kind", [0, 1])
-def test_new_markers_come_on_the_first_track_or_the_first_new_one(kind: int) -> None:
-    """All other events stay where and what they are, and all other tracks byte for byte."""
-    score = midi.read(file(*[f"00 E0 40 7F {NOTE_ON_OFF} {END}", BODY][: kind + 1], kind=kind))
-    marked = replace(score, markers=tuple(sorted([*score.markers, (0.5, "C:maj"), (0.0, "A")])))
-    made = midi.to_bytes(marked)
-    assert chunks(made)[1:] == chunks(score.file)[1:]
-    assert midi.read(made).markers == marked.markers
-    assert np.array_equal(midi.read(made).notes, score.notes)
-    before, after = (Counter(others(data)[0]) for data in (score.file, made))
-    assert not before - after
-    assert sum((after - before).values()) == 2
-    new = np.array([(0.5, 1.0, 70, 90, 33, False, 7)], NOTE)
-    notes = np.concatenate([score.notes, new])
-    beside = midi.to_bytes(replace(marked, notes=notes, names={**score.names, 7: "bass"}))
-    assert chunks(beside)[:-1] == chunks(score.file)
-    assert midi.read(beside).markers == marked.markers

@@ -17,8 +17,8 @@ from musictx.config import Limits
 from musictx.config.checks import DAY
 from musictx.errors import MidiError
 from musictx.midi import scan as module
-from musictx.midi import scan as smf
 from musictx.midi.clock import TickClock
+from musictx.midi.document import quantity
 from musictx.notes import Score
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, raw, table, tick
 
@@ -48,29 +48,14 @@ def test_clock_gives_the_double_nearest_to_the_true_time(
     ("division", "seconds"),
     [
         (0xE728, 1.0),  # -25 frames a second, 40 ticks a frame: milliseconds
-        (0xE832, 1000 / 1200),  # -24, 50
         (0xE264, 1000 / 3000),  # -30, 100
         (0xE350, 1001 / 2400),  # -29 means 30000/1001, 80
     ],
 )
 def test_smpte_time_ignores_tempo(division: int, seconds: float) -> None:
-    score = midi.read(
-        file(
-            f"""
-            00 FF 51 03 0F 42 40  # 60 bpm
-            00 90 3C 40
-            87 68 80 3C 00        # after 1000 ticks
-            {END}""",
-            division=division,
-        )
-    )
+    slow = "00 FF 51 03 0F 42 40"  # 60 bpm; the note ends after 1000 ticks
+    score = midi.read(file(f"{slow} 00 90 3C 40 87 68 80 3C 00 {END}", division=division))
     assert score.notes["end"].tolist() == [seconds]
-
-
-def _riff(inside: bytes) -> bytes:
-    info = b"LIST" + (3).to_bytes(4, "little") + b"abc\0"  # padded to an even length
-    body = b"RMID" + info + b"data" + len(inside).to_bytes(4, "little") + inside
-    return b"RIFF" + len(body).to_bytes(4, "little") + body
 
 
 def _short(data: bytes) -> bytes:
@@ -101,17 +86,14 @@ FILES = {
     "other controllers and bends are no pedals": (
         file(f"00 90 3C 40 00 B0 43 7F 00 B0 42 7F 00 B0 01 40 00 E0 40 40 60 80 3C 00 {END}"),
         [C4], {}),
-    "one piece of format 2": (file(f"{NOTE_ON_OFF} {END}", kind=2), [C4], {}),
     "a tempo of zero is left out, the last of two at one tick counts": (
         file(f"00 FF 51 03 00 00 00 00 FF 51 03 07 A1 20 00 FF 51 03 0F 42 40 {NOTE_ON_OFF} {END}"),
         [(0.0, tick(192), 60, 64)], {"tempo of zero": 1}),
-    "a RIFF container": (_riff(ONE), [C4], {}),
     "more tracks than stated": (file(f"{NOTE_ON_OFF} {END}", SECOND, count=1), [C4, D4], {}),
     "fewer tracks than stated": (
         file(f"{NOTE_ON_OFF} {END}", count=3), [C4], {"missing track": 2}),
     "other chunks": (TWO[:14] + ALIEN + TWO[14:] + ALIEN + b"\0\0\0", [C4, D4], {}),
     "a longer header": (ONE[:4] + raw("00 00 00 08") + ONE[8:14] + b"xx" + ONE[14:], [C4], {}),
-    "no end mark": (file(NOTE_ON_OFF), [C4], {}),
     "events after the end mark": (
         file(f"{NOTE_ON_OFF} {END} \n 00 90 40 40 60 80 40 00"), [C4], {}),
     "a data byte above 127": (
@@ -126,7 +108,6 @@ FILES = {
         {"damaged track": 1}),
     "a wrong length does not hide the next track": (
         _short(TWO), [C4, D4], {"damaged track": 1, "truncated track": 1}),
-    "no notes": (file(END), [], {}),
 }  # fmt: skip
 
 
@@ -138,13 +119,6 @@ def test_odd_and_damaged_files_are_read_and_repairs_counted(what: str) -> None:
     assert table(score) == notes
     assert not len(score.pedals)
     assert repairs == counted
-
-
-def test_meters_that_cannot_be_are_left_out() -> None:
-    score = midi.read(
-        file(f"00 FF 58 04 06 03 18 08  00 FF 58 04 00 02 18 08  00 FF 58 04 04 20 18 08 {END}")
-    )
-    assert score.meters.tolist() == [(0.0, 6, 8)]
 
 
 @pytest.mark.parametrize("cut", range(1, 7))
@@ -161,8 +135,6 @@ def test_a_truncated_file_keeps_what_came_before(cut: int) -> None:
     ("data", "reason", "words"),
     [
         (b"", "empty file", "is empty"),
-        (b"hello, world", "not a MIDI file", "not a MIDI file"),
-        (b"RIFF\4\0\0\0WAVE", "not a MIDI file", "not a MIDI file"),
         (b"RIFF\4\0\0\0RMID", "not a MIDI file", "not a MIDI file"),
         (b"MThd\0\0\0\6\0\1", "truncated", "inside its header"),
         (file(), "no tracks", "no track"),
@@ -171,7 +143,6 @@ def test_a_truncated_file_keeps_what_came_before(cut: int) -> None:
         (file("00 00 00 00"), "damaged", "no note"),
         (file(f"{NOTE_ON_OFF} {END}", division=0), "unknown time base", "ticks"),
         (file(f"{NOTE_ON_OFF} {END}", division=0xE700), "unknown time base", "SMPTE"),
-        (file(f"{NOTE_ON_OFF} {END}", division=0x8001), "unknown time base", "SMPTE"),
         (file(f"FF FF FF 7F 90 3C 40 00 80 3C 00 {END}", division=1), "absurd times", "hours"),
     ],
 )
@@ -179,14 +150,6 @@ def test_what_cannot_be_read_is_refused_with_a_reason(data: bytes, reason: str, 
     with pytest.raises(MidiError, match=words) as caught:
         midi.read(data)
     assert reason in ("", caught.value.reason)
-
-
-def test_missing_files_and_folders_are_refused_by_name(tmp_path) -> None:
-    for path in (tmp_path / "none.mid", tmp_path, f"{tmp_path}/a\0b.mid"):
-        with pytest.raises(MidiError, match="cannot be opened") as caught:
-            midi.read(path)
-        assert str(path) in str(caught.value)
-        assert caught.value.reason == "cannot be opened"
 
 
 RICH = file(
@@ -201,32 +164,23 @@ def _damaged(data: bytes, source: random.Random) -> bytes:
     """``data`` with a few bytes changed, left out, put in, repeated or cut off."""
     out = bytearray(data)
     for _ in range(source.randint(1, 4)):
-        at = source.randrange(len(out)) if out else 0
-        what = source.randrange(6)
-        if what == 0:
-            del out[at:]
-        elif what == 1:
-            del out[at : at + source.randint(1, 6)]
-        elif what == 2:
-            out[at:at] = source.randbytes(source.randint(1, 6))
-        elif what == 3:
-            out[at:at] = out[at : at + source.randint(1, 30)]
-        elif out:
-            at = min(at, len(out) - 1)
-            out[at] = source.choice([0, 0x7F, 0x80, 0xFF, source.randrange(256)])
+        at, length = source.randrange(len(out) + 1), source.randint(1, 6)
+        odd = bytes([source.choice([0, 0x7F, 0x80, 0xFF])])
+        new = source.choice([b"", odd, source.randbytes(length), out[at : at + 30] * 2])
+        out[at : at + source.choice([0, 1, len(new), length, len(out)])] = new
     return bytes(out)
 
 
 def _survives(data: bytes) -> bool:
     """Whether ``data`` is read; if not, it must be refused with a reason, and nothing else."""
-    score, reason = Score(), "read"
+    refusal = None
     try:
         score = midi.read(data)
     except MidiError as error:
-        reason = error.reason
-    assert reason
+        score, refusal = Score(), error.reason
     assert score.duration <= DAY  # a Score checks its own values
-    return reason == "read"
+    assert refusal != ""
+    return refusal is None
 
 
 def test_damaged_files_give_a_score_or_a_midi_error() -> None:
@@ -247,57 +201,45 @@ def test_any_bytes_as_a_track_give_a_score_or_a_midi_error(
 def test_a_mark_counts_as_ten_events(mark: str) -> None:
     few, many = (file(f"01 FF {mark} " * count + END) for count in (30, 31))
     limits = Limits(events=300)
-    smf.scan(few, limits=limits)
+    module.scan(few, limits=limits)
     with pytest.raises(MidiError, match=r"more than 30 marks .* as 10 of limits\.events") as caught:
-        smf.scan(many, limits=limits)
+        module.scan(many, limits=limits)
     assert caught.value.reason == "too large"
 
 
-def deltas(ticks: int) -> bytes:
-    out = [ticks & 127]
-    while ticks := ticks >> 7:
-        out.append(ticks & 127 | 128)
-    return bytes(reversed(out))
-
-
-byte, data = st.integers(0, 255), st.integers(0, 127)
+data = st.integers(0, 127)
 events = st.one_of(
     st.tuples(st.sampled_from([0x80, 0x91, 0xB0, 0xB3, 0xE0, 0xA5]), data, data).map(bytes),
     st.tuples(st.just(0xB0), st.just(64), data).map(bytes),
     st.tuples(data, data).map(bytes),
     st.tuples(st.sampled_from([0xC0, 0xD3]), data).map(bytes),
-    st.sampled_from(
-        [b"\xff\x51\x03\x07\xa1\x20", b"\xff\x58\x04\x03\x02\x18\x08", b"\xf0\x01\x07"]
-    ),
-    st.lists(byte, max_size=3).map(bytes),
+    st.sampled_from([raw("FF 51 03 07 A1 20"), raw("FF 58 04 03 02 18 08"), raw("F0 01 07")]),
+    st.binary(max_size=3),
 )
 regular = st.lists(st.tuples(st.integers(0, 300), data, data), min_size=40, max_size=200).map(
-    lambda rows: b"".join(deltas(t) + bytes([a, b]) for t, a, b in rows)
+    lambda rows: b"".join(quantity(t) + bytes([a, b]) for t, a, b in rows)
 )
-pieces = st.one_of(
-    regular,
-    st.tuples(st.sampled_from([0, 5, 127, 128, 2**14, 2**28 - 1]), events).map(
-        lambda pair: deltas(pair[0]) + pair[1]
-    ),
-)
+pieces = regular | st.tuples(
+    st.sampled_from([0, 5, 127, 128, 2**14, 2**28 - 1]).map(quantity), events
+).map(b"".join)
 tracks = st.lists(pieces, max_size=40).map(lambda parts: b"\x00\x90\x3c\x40" + b"".join(parts))
 
 
 def scanned(data: bytes) -> object:
     repairs: Counter = Counter()
     try:
-        file = module.scan(data, repairs=repairs)
+        there = module.scan(data, repairs=repairs)
     except MidiError as error:
         return str(error), repairs
-    marks = (file.tempos, file.meters, file.keys, file.names)
-    return file.format, file.division, file.events.tobytes(), file.ends.tolist(), marks, repairs
+    marks = (there.tempos, there.meters, there.keys, there.names)
+    return there.format, there.division, there.events.tobytes(), there.ends.tolist(), marks, repairs
 
 
 @settings(deadline=None, max_examples=80)
 @given(tracks)
 def test_a_stretch_is_its_events_one_by_one(track):
-    file = b"MThd\0\0\0\6\0\0\0\1\1\0MTrk" + len(track).to_bytes(4, "big") + track
-    at_once = scanned(file)
+    whole = file(track, kind=0)
+    at_once = scanned(whole)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_many_at_once", lambda: None)
-        assert at_once == scanned(file)
+        assert at_once == scanned(whole)

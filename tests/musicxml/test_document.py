@@ -6,7 +6,6 @@ import io
 import tracemalloc
 import xml.etree.ElementTree as ET
 import zipfile
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -35,38 +34,19 @@ def container(name):
 GOOD = document([HEAD.format(1) + note(C, 1)])
 
 
-def test_zipped_scores_are_found_by_their_container(tmp_path):
-    wrong = document([HEAD.format(1) + note(D, 1)])
-    files = {
-        "a.xml": wrong,
-        "scores/b.xml": GOOD,
-        "META-INF/container.xml": container("scores/b.xml"),
-    }
-    data = mxl(files)
-    assert musicxml.read(data, bpm=60).notes["pitch"].tolist() == [60]
-    path = tmp_path / "song.mxl"
-    path.write_bytes(data)
-    assert musicxml.read(path, bpm=60) == musicxml.read(str(path), bpm=60)
-
-
 @pytest.mark.parametrize(
     "files",
     [
+        {"a.xml": document([HEAD.format(1) + note(D, 1)]), "scores/b.xml": GOOD,
+         "META-INF/container.xml": container("scores/b.xml")},
         {"META-INF/manifest.xml": b"<x/>", "b.musicxml": GOOD},
-        {"meta-inf/Container.xml": container("s.xml"), "S.XML": GOOD},
-        {"META-INF/container.xml": container("a&amp;b.xml"), "a&b.xml": GOOD},
+        {"meta-inf/Container.xml": container("s.xml").replace('"', "'"), "S.XML": GOOD},
         {"META-INF/container.xml": container("s.pdf"), "s.pdf": b"%PDF", "s.xml": GOOD},
-        {"META-INF/container.xml": container("score").replace('"', "'"), "score": GOOD},
         {"__MACOSX/._s.xml": b"\0\5", "s.xml": GOOD},
     ],
-)
-def test_a_container_may_be_missing_or_wrong(files):
+)  # fmt: skip
+def test_zipped_scores_are_found_by_their_container_or_without_it(files):
     assert musicxml.read(mxl(files), bpm=60).notes["pitch"].tolist() == [60]
-
-
-@pytest.mark.parametrize(("before", "after"), [(b"\n", b""), (b"\xef\xbb\xbf\r\n", b"\n\0\0")])
-def test_white_space_and_zeros_around_a_document_do_no_harm(before, after):
-    assert len(musicxml.read(before + GOOD + after)) == 1
 
 
 def test_measures_may_hold_their_parts():
@@ -84,15 +64,13 @@ def test_measures_may_hold_their_parts():
 
 @pytest.mark.parametrize(
     ("declared", "sent"),
-    [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("ISO-8859-1", "utf-8"),
-     ("KLINGON", "utf-8"), ("US-ASCII", "latin-1")],
-)  # fmt: skip
+    [("UTF-16", "utf-8"), ("UTF-8", "latin-1"), ("UTF-8", "utf-16"), ("KLINGON", "utf-8")],
+)
 def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
     text = document([HEAD.format(1) + note(C, 1)]).decode().replace("UTF-8", declared)
     text = text.replace("<score-partwise>", "<score-partwise><movement-title>É</movement-title>")
-    score = musicxml.read(text.encode(sent), bpm=60)
-    assert len(score) == 1
-    assert score.title == ("É" if declared != "ISO-8859-1" else "Ã\x89")
+    score = musicxml.read(b"\n" + text.encode(sent) + b"\n\0\0", bpm=60)
+    assert (len(score), score.title) == (1, "É")
 
 
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
@@ -105,32 +83,24 @@ WIDE = WIDE.decode().encode("utf-16")
     ("data", "message"),
     [
         (b"", "is not MusicXML"),
-        (b"MThd\0\0\0\6", "is not MusicXML"),
         (GOOD[:-20], "is not MusicXML"),
         (b"<html/>", "<html>"),
-        (b"<score-timewise/>", "no parts"),
         (b"<score-partwise/>", "no parts"),
         (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "document type"),
         (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "document type"),
         (WIDE, "document type"),
         (GOOD.replace(b"<duration>1<", b"<duration>1e999999999<"), "duration '1e999999999'"),
-        (GOOD.replace(b"<duration>1<", b"<duration>many<"), "'many'"),
         (GOOD.replace(b"<divisions>1<", b"<divisions>0<"), "divisions"),
-        (GOOD.replace(b"<divisions>1<", b"<divisions>-1<"), "divisions"),
         (GOOD.replace(b"<step>C<", b"<step>H<"), "step 'H'"),
         (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "limits.seconds"),
         (mxl({"x.txt": b"?"}), "zip"),
         (mxl({"x.xml": GOOD})[:60], ".mxl"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_gets_one_sentence(data, message, tmp_path):
+def test_what_cannot_be_read_gets_one_sentence(data, message):
     with pytest.raises(UserError, match=r"^the given bytes: ") as caught:
         musicxml.read(data, bpm=100)
     assert message in str(caught.value)
-    path = tmp_path / "song.xml"
-    path.write_bytes(data)
-    with pytest.raises(UserError, match=r"song\.xml: "):
-        musicxml.read(path, bpm=100)
 
 
 def test_sizes_are_limited_even_where_a_zip_lies():
@@ -159,21 +129,18 @@ ATTLIST = b'<!DOCTYPE score-partwise [<!ATTLIST measure z CDATA "' + b"A" * 1000
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (whole(part(PRIMES[: PRIMES.index(b"<measure>", 30_000)])), "divisions"),
         (whole(part(PRIMES)), "limits.divisions=1000"),
         (whole(b"<a/>" * 300_001), "limits.xml_tags=300000"),
         (whole(b"<a " + b"".join(b"a%x='' " % n for n in range(300_000)) + b"/>"), "xml_tags"),
         (whole(b"<part/>" * 1001), "limits.tracks=1000"),
         (whole(b'<x xmlns="' + b"u" * 5_000_000 + b'">' + b"<a/>" * 9 + b"</x>"), "attribute"),
         (b"<!--" + b"x" * 30_000_000 + b"-->" + GOOD, "comment"),
-        (b"<?x " + b"x" * 30_000_000 + b"?>" + GOOD, "comment"),
         (b'<score-partwise a="' + b"x" * 30_000_000 + b'"/>', "attribute"),
         (whole(b"".join(b"<a%d/>" % n for n in range(20_000))), "10000 different names"),
         (mxl({str(n): b"" for n in range(10_001)}), "10000 files"),
         (ATTLIST + whole(part(b"<measure/>" * 20_000)), "document type"),
-        ((ATTLIST + GOOD[GOOD.index(b"<score") :]).decode().encode("utf-16"), "document type"),
     ],
-    ids=range(13),
+    ids=range(10),
 )
 def test_bombs_are_refused(data, message):
     with pytest.raises(MusicXmlError, match=message):
@@ -210,35 +177,32 @@ def test_the_tree_is_that_of_the_standard_library():
         assert ET.tostring(tree_of(text)) == ET.tostring(ET.fromstring(text))
 
 
-def test_missing_files_and_impossible_tempos_are_named(tmp_path):
-    with pytest.raises(MusicXmlError, match=r"none\.xml: cannot be opened"):
-        musicxml.read(tmp_path / "none.xml", bpm=100)
-    for bpm in (0, -1, float("nan"), float("inf")):
+def test_impossible_tempos_are_refused():
+    for bpm in (0, float("nan"), float("inf")):
         with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):
             musicxml.read(GOOD, bpm=bpm)
 
 
 def test_damaged_documents_raise_nothing_but_user_errors():
-    """Anywhere, or where text and not a tag is."""
-    outcomes = Counter()
-    texts = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
+    """Anywhere, or where a number and not a tag is."""
+    outcomes = []
+    digits = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
+    anywhere = [st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255))
+                for data in (GOOD, mxl({"x.xml": GOOD}))]  # fmt: skip
+    numbers = st.tuples(st.sampled_from(digits), st.sampled_from(b"0123456789.-"))
+    cases = [(GOOD, numbers), (GOOD, anywhere[0]), (mxl({"x.xml": GOOD}), anywhere[1])]
 
     @settings(deadline=None, max_examples=100)
-    @given(st.data(), st.sampled_from([GOOD, mxl({"x.xml": GOOD})]), st.booleans())
-    def damaged(data, whole, anywhere):
-        among_texts = whole is GOOD and not anywhere
-        places = texts if among_texts else range(len(whole))
-        values = st.sampled_from(b"0123456789.-") if among_texts else st.integers(0, 255)
-        spoiled = bytearray(whole)
-        for _ in range(data.draw(st.integers(1, 4))):
-            spoiled[data.draw(st.sampled_from(places))] = data.draw(values)
+    @given(st.data(), st.sampled_from(cases))
+    def damaged(data, case):
+        spoiled = bytearray(case[0])
+        for place, value in data.draw(st.lists(case[1], min_size=1, max_size=4)):
+            spoiled[place] = value
         try:
-            score = musicxml.read(bytes(spoiled), bpm=60)
+            assert np.all(np.isfinite(musicxml.read(bytes(spoiled), bpm=60).notes["end"]))
+            outcomes.append("read")
         except UserError:
-            outcomes["refused"] += 1
-            return
-        assert np.all(np.isfinite(score.notes["end"]))
-        outcomes["read"] += 1
+            outcomes.append("refused")
 
     damaged()
-    assert min(outcomes["read"], outcomes["refused"]) > 5, outcomes
+    assert min(map(outcomes.count, ("read", "refused"))) > 5

@@ -8,6 +8,7 @@ import pytest
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.render import audio
+from tests.pieces import line
 from tests.render import fonts as f
 
 SCORE = Score(
@@ -40,26 +41,17 @@ def test_files_are_stereo_16_bit_never_clip_and_repeat_to_the_byte(font, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.wav", "b", "x.sf2"]
 
 
-def test_rests_are_silent_and_nothing_sounds_before_the_first_note(font):
-    score = Score(notes=[(2.0, 2.1, 60, 90, 0, False, 0), (9.0, 9.1, 60, 90, 0, False, 0)])
-    samples = f.sound_of(score, font, reverb=True)
-    assert np.abs(samples[: 2 * 44100]).max() < 1e-6
-    assert np.abs(samples[6 * 44100 : 9 * 44100]).max() < 1e-6
-    assert np.abs(samples[9 * 44100 :]).max() > 0.01
-    assert np.all(np.isfinite(samples))
-
-
-def test_reverberation_is_light_and_fades_out(font):
-    score = Score(notes=[(0.0, 1.0, 69, 90, 0, False, 0)])
-    dry = f.sound_of(score, font)
-    wet = f.sound_of(score, font, reverb=True)
-    added = wet.copy()
-    added[: len(dry)] -= dry
-    power = [float(np.mean(x[22050:44100].astype(float) ** 2)) for x in (dry, added)]
-    assert -25 < 10 * np.log10(power[1] / power[0]) < -3
+def test_rests_are_silent_and_reverberation_is_light_wide_and_fades_out(font):
+    score = Score(notes=[(1.0, 2.0, 69, 90, 0, False, 0), (9.0, 9.1, 69, 90, 0, False, 0)])
+    dry, wet = (f.sound_of(score, font, reverb=reverb) for reverb in (False, True))
+    assert np.abs(wet[:44100]).max() < 1e-6
+    assert np.abs(wet[6 * 44100 : 9 * 44100]).max() < 1e-6
     assert np.abs(wet[-2000:]).max() < 1e-3 * np.abs(wet).max()
-    left, right = added[22050:44100].T
-    assert np.mean((left - right) ** 2) > 0.1 * np.mean((left + right) ** 2)  # the room is wide
+    part = slice(44100 * 3 // 2, 2 * 44100)
+    added = (wet[: len(dry)] - dry)[part].astype(float)
+    assert -25 < 10 * np.log10(np.mean(added**2) / np.mean(dry[part].astype(float) ** 2)) < -3
+    left, right = added.T
+    assert np.mean((left - right) ** 2) > 0.1 * np.mean((left + right) ** 2)
 
 
 def test_the_room_is_the_plain_convolution_however_it_is_cut():
@@ -79,13 +71,6 @@ def test_the_room_is_the_plain_convolution_however_it_is_cut():
     assert np.abs(np.concatenate(pieces, axis=1) - expected).max() < 1e-5
 
 
-def test_very_soft_music_is_raised_only_so_far(font, tmp_path):
-    score = Score(notes=[(0.0, 1.0, 69, 3, 0, False, 0)])
-    peak = np.abs(f.sound_of(score, font, reverb=True)).max()
-    frames, _ = read(audio.write(score, tmp_path / "a.wav", soundfont=font))
-    assert np.abs(frames.astype(int)).max() == pytest.approx(peak * audio.MAX_GAIN * 32767, abs=1)
-
-
 def test_a_pedal_holds_notes(font):
     notes = [(0.0, 0.2, 69, 90, 0, False, 0)]
     plain = Score(notes=notes)
@@ -96,26 +81,18 @@ def test_a_pedal_holds_notes(font):
 
 
 def test_what_cannot_be_written_or_played_is_refused_and_leaves_nothing(font, tmp_path):
-    with pytest.raises(UserError, match=r"a\.wav: cannot be written"):
-        audio.write(SCORE, font / "a.wav", soundfont=font)
     (tmp_path / "b.wav").mkdir()
-    with pytest.raises(UserError, match=r"b\.wav: cannot be written"):
-        audio.write(SCORE, tmp_path / "b.wav", soundfont=font)
-    text = tmp_path / "text.sf2"
-    text.write_text("no font")
-    with pytest.raises(UserError, match=r"^soundfont=.*text\.sf2: is no SF2"):
-        audio.write(SCORE, tmp_path / "a.wav", soundfont=text)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "text.sf2", "x.sf2"]
+    for place in (font / "a.wav", tmp_path / "b.wav"):
+        with pytest.raises(UserError, match=rf"{place.name}: cannot be written"):
+            audio.write(SCORE, place, soundfont=font)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.wav", "x.sf2"]
 
 
 def test_the_included_piano_sounds_the_notes_that_are_written():
-    """Twelve notes over the keyboard: the energy lies at the harmonics of each, but for the knock
-    of the hammers and for overtones that the strings' stiffness makes sharp."""
+    """The energy lies at the harmonics of each, but for the knock of the hammers and for overtones
+    that the strings' stiffness makes sharp."""
     keys = np.arange(28, 100, 6)
-    score = Score(
-        notes=[(i * 1.5, i * 1.5 + 1.0, int(k), 80, 0, False, 0) for i, k in enumerate(keys)]
-    )
-    samples = f.sound_of(score).mean(axis=1)
+    samples = f.sound_of(line(*keys.tolist(), every=1.5, length=1.0)).mean(axis=1)
     assert np.all(np.isfinite(samples))
     for i, key in enumerate(keys):
         part = samples[round((i * 1.5 + 0.05) * 44100) :][: 1 << 15]

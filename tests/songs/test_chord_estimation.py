@@ -15,7 +15,6 @@ from musictx.apps.tasks import gap, under
 from musictx.beats import Beats
 from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
-from musictx.grid import in_time
 from musictx.notes import METER, Score
 from musictx.shipped import examples
 from musictx.songs import chord_estimation
@@ -56,12 +55,12 @@ def test_halves_of_bars_follow_the_meters():
     assert lines == [0, 2, 4, 6, 8, 11, 14, 15.5, 17, 18, 20, 22]
 
 
-def test_silence_has_no_chord():
-    assert recognised(Score()) == []
-    gap = [(0.0, 2.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
-    gap += [(12.0, 14.0, p, 64, 0, False, 0) for p in (36, 60, 64, 67)]
-    found = recognised(Score(gap))
-    assert [chord for _, chord in found] == [Chord(0, 1), NONE, Chord(0, 1)]
+def test_drums_and_silence_have_no_chord():
+    drums = Score([(0.0, 0.5, 36, 80, 0, True, 0), (0.5, 1.0, 38, 80, 0, True, 0)])
+    assert search(drums) == search(Score()) == recognised(Score()) == []
+    gap = of_chords([Chord(0, 1)]).notes.tolist()
+    gap += [(start + 12, end + 12, *rest) for start, end, *rest in gap]
+    assert [chord for _, chord in recognised(Score(gap))] == [Chord(0, 1), NONE, Chord(0, 1)]
 
 
 melodies = st.lists(st.tuples(st.integers(55, 76), st.sampled_from([0.25, 0.5, 1.0])), min_size=4)
@@ -74,17 +73,6 @@ def tune(notes, tempo=120.0, transposed=0, begin=0.0):
         rows.append((at * quarter, (at + length) * quarter, pitch + transposed, 80, 0, False, 0))
         at += length
     return Score(rows, tempos=[(0.0, tempo)])
-
-
-def test_chords_of_a_piece_that_begins_within_a_half_bar_begin_with_the_piece():
-    performed = in_time(musictx.read(examples()["mozart_k545"]))
-    assert performed.beats.quarters(0.0) > 0
-    assert search(performed)[0][0] == 0.0
-
-
-def test_shares_add_up_to_one():
-    for name, rows in table().items():
-        assert np.allclose(np.exp(rows).sum(-1), 1, atol=1e-5), name
 
 
 @given(melodies.filter(lambda notes: sum(length for _, length in notes) <= 6))
@@ -128,20 +116,6 @@ def test_chords_go_with_the_key_and_the_tempo(notes, up, tempo):
     moved = search(tune(notes, tempo, up))
     assert [Chord((one.root + up) % 12, one.quality) for _, one in chords] == [c for _, c in moved]
     assert [at * 120 / tempo for at, _ in chords] == pytest.approx([at for at, _ in moved])
-
-
-def test_a_cadence():
-    """C D E F | G . G . | C: tonic, dominant, tonic."""
-    notes = [(60, 1), (64, 1), (67, 2), (65, 1), (62, 1), (67, 2), (60, 4)]
-    chords = search(tune(notes, begin=4.0))
-    assert chords[0] == (2.0, Chord(0, 1))  # from the second bar on, where the melody begins
-    assert chords[-1][1] == Chord(0, 1)
-    assert Chord(7, 1) in [one for _, one in chords]
-
-
-def test_drums_and_silence_have_no_chords():
-    drums = Score([(0.0, 0.5, 36, 80, 0, True, 0), (0.5, 1.0, 38, 80, 0, True, 0)])
-    assert search(drums) == search(Score()) == []
 
 
 def test_only_a_melody_without_chords_gets_some():

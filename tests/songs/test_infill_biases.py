@@ -7,15 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musictx.bundle import read_config
+from musictx.card import Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling.strengths import SECTION_BARS
+from musictx.shipped import models
 from musictx.songs import drummers, infill_biases
 from musictx.songs.bar_infill import BarInfill
-from musictx.songs.drummers import Drummer
+from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import CLASH, OVERHANG
+from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, as_counts, gap, versions
@@ -48,17 +52,21 @@ def test_a_semitone_from_what_sounds_costs(known, step):
     st.integers(0, 120),
     st.integers(30, 90),
     st.booleans(),
+    st.booleans(),
 )
 def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
-    known, gaps, step, pitch, composed
+    known, gaps, step, pitch, composed, bass
 ):
-    """The latter where chords are composed."""
+    """The latter where chords are composed. A bass may outlast a chord only into its root."""
     steps, lengths = np.cumsum([gap for gap, _ in gaps]), np.arange(1, 100)
     chords = [(int(at), chord) for at, (_, chord) in zip(steps, gaps)]
-    found = HarmonicFit(sounding_of(known), chords).lengths(pitch, step, lengths, composed)
+    fit = HarmonicFit(sounding_of(known), chords)
+    found = fit.lengths(pitch, step, lengths, composed, bass)
     for length, nats in zip(lengths.tolist(), found.tolist()):
         off = any(
-            step < at < step + length and chord != NONE and pitch % 12 not in chord.classes
+            step < at < step + length
+            and chord != NONE
+            and pitch % 12 not in ([chord.root] if bass else chord.classes)
             for at, chord in chords
         )
         meets = composed and any(
@@ -66,6 +74,29 @@ def test_outlasting_a_chord_costs_and_so_does_sounding_on_into_a_clash(
             for begin, _, tone in known
         )
         assert nats == (OVERHANG if off or meets else 0.0)
+
+
+def test_a_bass_begins_with_each_chord_on_its_root():
+    """Strengths that hardly a logit outweighs, of chords that share their tones."""
+    names = ("C:maj", "A:min7", "F:maj7", "A:min")
+    tune = Score(
+        notes=[(BAR * n, BAR * (n + 1), 76, 64, 0, False, 0) for n in range(4)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=tuple((BAR * n + BAR / 3 * (n % 2), name) for n, name in enumerate(names)),
+    )
+    habits = {33: Habit(1, 30, 60, 1.0)}
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(33,), habits=habits)
+    on_root = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ON_LINE", "ON_ROOT", "OVERHANG"):
+            patch.setattr(infill_biases, name, 60.0)
+        for made in versions(part, [(0,), (1,)], SamplingConfig()):
+            notes = made.new[made.new["program"] == 33]
+            for (at, _), root in zip(tune.markers, (0, 9, 5, 9)):
+                there = notes[np.abs(notes["start"] - at) < 1e-3]
+                on_root.append(len(there) == 1 and there["pitch"][0] % 12 == root)
+    assert all(on_root)
 
 
 @pytest.mark.parametrize("habits", [True, False])
@@ -154,9 +185,11 @@ def test_a_known_note_costs_nothing():
     assert penalty[table.id("pitch", 61)] == CLASH
 
 
-#: One drum of each kind: kick, snare, hat, crash.
-FOUR = np.array([36, 38, 42, 49])
+#: One drum of each kind, in order.
+SIX = np.array([36, 38, 42, 43, 49, 51])
 TABLE = TOKENS.vocabulary
+TONES = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
+KICK, SNARE, HAT, TOM, CRASH, RIDE = range(6)
 
 
 def normalised(nats):
@@ -168,47 +201,73 @@ def normalised(nats):
 def test_stroke_by_stroke_they_say_what_a_bar_of_theirs_says(seed, weight):
     """Oracle: strokes of each kind at each step come or not, whatever the others do."""
     random = np.random.default_rng(seed)
-    rates = random.uniform(0.05, 0.9, (4, 6))
-    played, drummer = random.random((4, 6)) < rates, Drummer(rates, weight, FOUR)
-    said, step, after = 0.0, 0, -1
+    rates = random.uniform(0.05, 0.9, (6, 6))
+    played, drummer = random.random((6, 6)) < rates, Drummer(rates, weight, SIX)
+    said, step, struck = 0.0, 0, []
     for at, kind in sorted((at, kind) for kind, at in np.argwhere(played).tolist()):
-        nats = drummer.log_prob_onset(step, after)
+        nats = drummer.log_prob_onset(step, struck)
         nats[step:-1] += [
-            drummer.log_prob_hit(n, after if n == step else -1) for n in range(step, 6)
+            drummer.log_prob_hit(n, struck if n == step else []) for n in range(step, 6)
         ]
         said += nats[at]
         if weight == 1:  # the ways to go on are all there are
-            ways = nats[step + (after == FOUR[-1]) :]
+            ways = nats[step + (SIX[-1] in struck) :]
             assert np.exp(ways).sum() == pytest.approx(1.0)
-        after = after if at == step else -1
-        may = np.where(after < FOUR, drummer.log_prob_drum(at, after), -np.inf)
-        said += may[kind] - drummer.log_prob_hit(at, after)
+        struck = struck if at == step else []
+        may = np.where(max(struck, default=-1) < SIX, drummer.log_prob_drum(at, struck), -np.inf)
+        said += may[kind] - drummer.log_prob_hit(at, struck)
         if weight == 1:
             assert normalised(may)[kind] == pytest.approx(
-                may[kind] - drummer.log_prob_hit(at, after)
+                may[kind] - drummer.log_prob_hit(at, struck)
             )
-        step, after = at, int(FOUR[kind])
-    said += drummer.log_prob_onset(step, after)[-1]
+        step, struck = at, [*struck, int(SIX[kind])]
+    said += drummer.log_prob_onset(step, struck)[-1]
     assert said == pytest.approx(weight * np.log(np.where(played, rates, 1 - rates)).sum())
 
 
+def test_of_each_kind_one_drum_is_struck_at_a_time():
+    """Although between two crashes there may be a ride, or a tom between two hats."""
+    rates = np.zeros((6, 96))
+    rates[:, 0] = 0.9
+    drummer = Drummer(rates, 1.0, TONES)
+    for struck, next_ones in (([42, 43], [46, 44]), ([49, 51], [57])):
+        nats = drummer.log_prob_drum(0, struck)[np.isin(TONES, next_ones)]
+        assert (nats <= np.log(RAREST)).all()
+    assert drummer.log_prob_hit(0, [49, 51]) == np.log(RAREST), "nothing is left"
+
+
 def test_new_drums_are_those_of_the_drummer_and_all_else_is_as_it_was():
-    rates = np.zeros((4, 96))
-    rates[0, ::48], rates[1, 24::48], rates[2, ::12] = 0.95, 0.95, 0.95
-    tones = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
+    rates = np.zeros((6, 96))
+    rates[KICK, ::48], rates[SNARE, 24::48], rates[HAT, ::12] = 0.95, 0.95, 0.95
     kept = TOKENS.quantise(common(waltz(bars=16)))
-    table = np.zeros((2, 4, 96))
-    for number, some in enumerate(([], [Drummer(rates, 4.0, tones)])):
+    table = np.zeros((2, 7, 96))
+    for number, some in enumerate(([], [Drummer(rates, 4.0, TONES)])):
         options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
         (made,) = versions(BarInfill(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
         assert made.done
         old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
         assert as_counts(old) == as_counts(kept.notes[kept.notes["start"] < 16.0 - 1e-6])
         at = np.round(made.new["start"] * 48).astype(int) % 96
-        np.add.at(table[number], (drummers.kind_of(made.new["pitch"]), at), 1)
-    on = (table * (rates > 0)).sum((1, 2)) / table.sum((1, 2))
+        np.add.at(table[number], (drummers.KIND_OF[made.new["pitch"]], at), 1)
+    strokes = table.sum((1, 2))
+    on = (table[:, :6] * (rates > 0)).sum((1, 2)) / strokes
     assert on[1] > 0.9 > on[0]
-    assert min(table[1, 0, 0], table[1, 1, 24]) >= 7, "of 8 bars"
+    assert min(table[1, KICK, 0], table[1, SNARE, 24]) >= 7, "of 8 bars"
+
+
+@pytest.mark.parametrize("is_common", [True, False])
+def test_drummers_strike_no_drum_outside_of_the_kit(is_common):
+    """In any meter, and whatever the model would do."""
+    score = waltz(bars=8)
+    score = TOKENS.quantise(common(score) if is_common else score)
+    some = [Drummer(np.full((6, 96), 0.3), 1.0, TONES)]
+    options = {"closes": False, "parts": (DRUM_PART,)}
+    (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, drummers=some, **options))
+    (free,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 8.0, **options))
+    kits = [
+        set(one.new["pitch"].tolist()) <= set(IN_KIT.nonzero()[0].tolist()) for one in (made, free)
+    ]
+    assert kits == [True, False]
 
 
 def common(score):
@@ -219,10 +278,9 @@ def common(score):
 
 
 def test_each_version_has_another_drummer():
-    rates = [np.zeros((4, 96)), np.zeros((4, 96))]
-    rates[0][0, ::24], rates[1][0, 12::24] = 0.95, 0.95
-    tones = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
-    both = [Drummer(one, 4.0, tones) for one in rates]
+    rates = [np.zeros((6, 96)), np.zeros((6, 96))]
+    rates[0][KICK, ::24], rates[1][KICK, 12::24] = 0.95, 0.95
+    both = [Drummer(one, 4.0, TONES) for one in rates]
     _, part = gap(common(waltz(bars=8)), 0.0, 8.0, (DRUM_PART,), closes=False, drummers=both)
     for number, made in enumerate(versions(part, [(0, 0), (0, 1)])):
         kicks = made.new[np.isin(made.new["pitch"], drummers.KINDS["kick"])]
@@ -231,16 +289,16 @@ def test_each_version_has_another_drummer():
 
 
 def test_a_style_is_written_and_read():
-    rates = np.round(np.random.default_rng(0).random((4, 24)) * 9) / 9
+    rates = np.round(np.random.default_rng(0).random((6, 24)) * 9) / 9
     back = drummers.from_text(drummers.to_text(rates))
-    assert back.shape == (4, 96)
+    assert back.shape == (6, 96)
     at = [24 * quarter + place for quarter in range(4) for place in drummers.PLACES]
-    np.testing.assert_allclose(back[:, at], rates)
-    assert back.sum() == pytest.approx(rates.sum())
+    np.testing.assert_allclose(back[:, at], rates.clip(0, SUREST))
+    assert back.sum() == pytest.approx(rates.clip(0, SUREST).sum())
 
 
 def test_a_style_that_is_not_known_is_refused_with_those_that_are():
-    styles = {"usual": [drummers.to_text(np.zeros((4, 24)))], "rock": [], "jazz": []}
+    styles = {"usual": [drummers.to_text(np.zeros((6, 24)))], "rock": [], "jazz": []}
     with pytest.raises(UserError, match="style=polka: expected one of rock, jazz"):
         drummers.of_style(styles, "polka", TABLE)
     with pytest.raises(UserError, match="this model knows no styles"):
@@ -250,20 +308,49 @@ def test_a_style_that_is_not_known_is_refused_with_those_that_are():
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_fill_ends_a_section_and_another_drum_begins_the_next(marked):
-    """Sections are marked from the third and the seventh bar on, or are of eight bars."""
-    rates, fill = np.zeros((4, 96)), np.zeros((4, 96))
-    rates[2, ::12], fill[1, ::12] = 0.95, 0.95
+def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
+    """Sections are marked from the third and the seventh bar on, or are of eight bars. The fill is
+    the second half of its bar, and the drummer plays the first."""
+    rates, fill = np.zeros((6, 96)), np.zeros((6, 96))
+    rates[HAT, ::12], fill[TOM, 48::12] = 0.95, 0.95
     score = TOKENS.quantise(common(waltz(bars=16)))  # 12 bars of 4/4, two seconds each
     if marked:
         score = replace(score, markers=((4.0, "verse"), (12.0, "chorus"), (13.0, "C:maj")))
-    tones = np.asarray(TABLE.value_of[slice(*TABLE.range("drum"))])
-    some = [Drummer(rates, 2.0, tones, fill)]
+    some = [Drummer(rates, 2.0, TONES, fill)]
     options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
     (made,) = versions(BarInfill(NETWORK, TOKENS, score, 0.0, 24.0, **options))
     bar, step = np.divmod(np.round(made.new["start"] * 48).astype(int), 96)
     begins = {2, 6} if marked else {8}
-    kinds = drummers.kind_of(made.new["pitch"])
-    fills = np.isin(bar + 1, [*begins])
-    assert (kinds[fills] == 1).mean() > 0.8 > 0.2 > (kinds[~fills] == 1).mean()
-    assert begins <= set(bar[(step == 0) & (kinds == 3)].tolist())
+    kinds = drummers.KIND_OF[made.new["pitch"]]
+    fills = np.isin(bar + 1, [*begins]) & (step >= 48)
+    assert (kinds[fills] == TOM).mean() > 0.8 > 0.2 > (kinds[~fills] == TOM).mean()
+    assert (kinds[np.isin(bar + 1, [*begins]) & (step < 48)] == HAT).mean() > 0.6
+    for kind in (KICK, CRASH):
+        assert begins <= set(bar[(step == 0) & (kinds == kind)].tolist())
+
+
+@settings(deadline=None)
+@given(st.integers(0, 3), st.integers(1, 40), st.sets(st.integers(0, 40)))
+def test_no_section_is_longer_than_eight_bars_and_markers_begin_some(first, bars, marks):
+    begins = drummers.section_begins(first, first + bars, marks)
+    inside = {mark for mark in marks if first < mark <= first + bars}
+    assert inside <= begins
+    edges = [first, *sorted(begins), first + bars]
+    sizes = np.diff(edges)
+    assert (sizes <= SECTION_BARS).all()
+    unmarked = [size for size, end in zip(sizes, edges[1:-1]) if end not in inside]
+    assert set(unmarked) <= {SECTION_BARS}
+
+
+def test_the_drummers_of_song_keep_a_beat():
+    """Each begins its bar with a kick and has hats or a ride; in styles of songs a backbeat. None
+    strikes crashes, which begin sections."""
+    card = read_config(models()["song"])["card"]["drummers"]
+    for style in [*drummers.style_names(card), drummers.USUAL]:
+        for one in card[style]:
+            rates = drummers.from_text(one)
+            assert rates[KICK, 0] > 0.4
+            assert rates[[HAT, RIDE]].sum() > 3
+            assert not rates[CRASH].any()
+            if style in (drummers.USUAL, "funk", "hiphop", "pop", "rock", "soul"):
+                assert rates[SNARE, [24, 72]].min() > 0.5

@@ -33,22 +33,10 @@ def test_what_stands_on_the_grid_keeps_time(tune, bpm):
     assert m.near_sixteenths(score) == 1.0
 
 
-def test_onsets_at_random_are_near_by_chance_alone():
-    times = np.random.default_rng(0).uniform(0, 400, 4000)
-    score = Score(notes=[(t, t + 0.1, 60, 64, 0, False, 0) for t in times], tempos=[(0.0, 100.0)])
-    assert m.near_sixteenths(score) == pytest.approx(2 * m.NEAR_SECONDS / 0.15, abs=0.03)
-
-
 @given(tunes, st.sampled_from([(4, 4), (3, 4), (2, 4), (5, 4)]))
 def test_places_of_the_bar(tune, meter):
     places = m.bar_places(played(tune, meter=meter))
     assert sorted(places) == sorted(n % (4 * meter[0]) for n, _, _ in tune)
-
-
-@pytest.mark.parametrize("start", [1.95, 1.99, 2.0, 2.05])
-def test_a_note_near_the_line_is_the_first_of_its_bar(start):
-    score = Score(notes=[(start, 2.4, 60, 64, 0, False, 0)], tempos=[(0.0, 120.0)])
-    assert m.bar_places(score).tolist() == [0]
 
 
 @given(tunes)
@@ -77,17 +65,6 @@ def test_likeness_of_bars(tune, bars, meter):
             values.append(product / sizes[0] / sizes[1])
     got = m.bar_likeness(played(tune, meter=meter), bars)
     assert got == pytest.approx(np.mean(values)) if values else math.isnan(got)
-
-
-@given(tunes, st.integers(2, 14))
-def test_the_nearest_of_the_other_bars(tune, first):
-    """Bars from ``first`` for two bars, each to the likest one outside of them."""
-    piece, start = played(tune), 2.0 * first
-    alike, bars = m.bars_alike(piece), {n // 16 for n, _, _ in tune}
-    inside = [bar for bar in (first, first + 1) if bar in bars]
-    others = [bar for bar in bars if bar not in inside]
-    wanted = [max(alike[bar, other] for other in others) for bar in inside] if others else []
-    assert m.nearest_bars(piece, start, start + 4.0).tolist() == pytest.approx(wanted)
 
 
 #: Notes as (start, length, pitch) in sixteenths, 120 beats a minute: a half bar is a second.
@@ -150,15 +127,6 @@ def test_chords_of_the_key_and_ends_of_phrases():
     assert m.phrase_ends(progression(C, G, C, D, F, G, D, G)) == 0.0
     assert m.phrase_ends(progression(*[C, F, C, D, F, D, G, C] * 2, melody=81)) == 1.0
     assert m.diatonic_chords(progression(C, F, G, C, (6, 4), C, G, C)) == 7 / 8
-
-
-@pytest.mark.parametrize("by", range(-6, 6))
-def test_the_key_makes_no_difference(by):
-    piece = progression(C, F, D, D, F, A, G, C)
-    moved = piece.notes.copy()
-    moved["pitch"] = moved["pitch"].astype(int) + by
-    for measure in (m.melody_on_triads, m.diatonic_chords, m.phrase_ends, m.clashes):
-        assert measure(piece.with_notes(moved)) == pytest.approx(measure(piece), nan_ok=True)
 
 
 @given(lines)

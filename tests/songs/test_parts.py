@@ -19,11 +19,12 @@ from tests.pieces import of_track, score
 from tests.untrained import saved
 
 ROWS = [[33, 2, 30, 50, 2.0], [48, 3, 50, 80, 2.0], [80, 3, 40, 90, 2.0], [128, 4, 22, 60, 6.0]]
-#: A kick on every beat, or a hat; of the others nothing.
+#: A kick on every beat, or a hat; of the others nothing. A fill is a tom on the last two beats.
 DRUMMERS = {
-    "usual": [" ".join(["0" * 24] * 4)],
-    "disco": [" ".join(["900000" * 4, *["0" * 24] * 3])],
-    "hush": [" ".join([*["0" * 24] * 2, "900000" * 4, "0" * 24])],
+    "usual": [" ".join(["0" * 24] * 6)],
+    "disco": [" ".join(["900000" * 4, *["0" * 24] * 5])],
+    "hush": [" ".join([*["0" * 24] * 2, "900000" * 4, *["0" * 24] * 3])],
+    "fills": [" ".join([*["0" * 24] * 3, "000000" * 2 + "900000" * 2, *["0" * 24] * 2])],
 }
 
 
@@ -176,6 +177,18 @@ def test_drums_are_played_in_the_style_that_is_asked_for(songs, band):
         at = np.round(drums["start"] * 90 / 60 * 24).astype(int) % 24
         beats = drums[(at == 0) & np.isin(drums["pitch"], some)]
         assert len(np.unique(beats["start"])) >= 12, "of 16 beats"
+
+
+def test_a_loop_ends_with_a_fill_and_begins_with_a_crash(songs, band):
+    """Of four bars; without the loop, a section is longer than that."""
+    for loop in (True, False):
+        made = musictx.accompany(band, songs, add="drums", style="disco", seed=2, loop=loop)
+        drums = of_track(made[0].score, "Drums")
+        bar, step = np.divmod(np.round(drums["start"] * 90 / 60 * 24).astype(int), 96)
+        toms = np.isin(drums["pitch"], KINDS["tom"])
+        crashes = np.isin(drums["pitch"], KINDS["crash"]) & (step == 0)
+        assert ({48, 72} <= set(step[toms & (bar == 3)].tolist())) == loop
+        assert set(bar[crashes].tolist()) == ({0} if loop else set())
 
 
 def test_a_style_that_cannot_be_kept_is_refused_in_a_sentence(songs, band, tmp_path):

@@ -14,7 +14,6 @@ from musictx.data.prepare import prepare
 from musictx.grid import grid_of, in_time, without_beats
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.songs.bars import nearest
-from musictx.songs.tracking import LONGEST, tracked
 from musictx.tokens.build import build
 from tests.untrained import saved
 
@@ -55,47 +54,20 @@ def played(score, bpm=90.0, sway=0.1, jitter=0.008, begin=3.0, seed=0):
     return Score(notes=notes), beats
 
 
-def found(score):
-    """Beats of the pulse of ``score``, and which of them begin bars, in seconds."""
-    pulse = score.pulse
-    return pulse.tempos["time"] + pulse.late, int(pulse.meters["numerator"][0])
-
-
 @settings(max_examples=6, deadline=None)
-@given(st.floats(70, 110), st.floats(0, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
+@given(st.floats(70, 110), st.floats(0.03, 0.1), st.integers(0, 9), st.sampled_from([3, 4]))
 def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     music, beats = played(song(seed, beats=in_a_bar), bpm, sway, seed=seed)
     assert grid_of(music).kind == "free"
     timed = in_time(music)
-    there, size = found(timed)
+    there, size = timed.pulse.tempos["time"] + timed.pulse.late, timed.pulse.meters["numerator"][0]
     inside = beats[(beats > music.notes["start"][0] + 1) & (beats < music.notes["start"].max())]
-    off = np.abs(inside[:, None] - there).min(axis=1)
-    assert (off < 0.05).mean() > 0.95
+    assert (np.abs(inside[:, None] - there).min(axis=1) < 0.05).mean() > 0.95
     assert len(there[(there > inside[0]) & (there < inside[-1])]) < 1.05 * len(inside)
-    lines, bars = there[::size], inside[::1]
     assert size == in_a_bar
     bars = beats[::in_a_bar]
     bars = bars[(bars > inside[0]) & (bars < inside[-1])]
-    assert (np.abs(bars[:, None] - lines).min(axis=1) < 0.05).mean() > 0.9
-
-
-def test_played_music_has_the_tokens_of_its_score():
-    """What was played freely is read as what is written, bars, places and lengths."""
-    written = song(3)
-    music, _ = played(written, 96.0, 0.06, jitter=0.004)
-    ids, real = NOTES.encode(in_time(music)), NOTES.encode(written)
-    rows = min(len(ids), len(real)) // 5 * 5
-    same = (ids[:rows].reshape(-1, 5) == real[:rows].reshape(-1, 5)).all(axis=1)
-    assert same.mean() > 0.9
-    assert (NOTES.encode(music)[:rows] != real[:rows]).mean() > 0.3
-
-
-def test_a_pulse_moves_with_its_music():
-    timed = in_time(played(song())[0])
-    later = timed.shifted(1.5)
-    np.testing.assert_allclose(
-        Beats(later).quarters(later.notes["start"]), Beats(timed).quarters(timed.notes["start"])
-    )
+    assert (np.abs(bars[:, None] - there[::size]).min(axis=1) < 0.05).mean() > 0.9
 
 
 @pytest.mark.parametrize("number", [16, 48, 200])
@@ -118,43 +90,25 @@ def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
     timed = in_time(late, tracking=False)
     assert timed.pulse.late == pytest.approx(0.04, abs=0.002)
     np.testing.assert_array_equal(NOTES.encode(timed), NOTES.encode(written))
+    thirds = np.arange(60) // 2 + np.where(np.arange(60) % 2, 2 / 3, 0)
+    triplets = Score([(t / 2, t / 2 + 0.1, 60, 80, 0, False, 0) for t in thirds])
+    assert grid_of(triplets) == grid_of(in_time(triplets)), "triplets are no swing"
 
 
 @pytest.mark.parametrize("swing", [0.57, 0.62])
-def test_music_that_swings_is_read_straight_and_new_notes_swing_too(swing, counting, tmp_path):
+def test_music_that_swings_is_read_straight(swing):
     written = song(3)
     notes = written.notes.copy()
     for name in ("start", "end"):
-        quarters = 2 * notes[name]
-        whole = np.floor(quarters + 1e-9)
-        bent = np.interp(quarters - whole, (0, 0.5, 1), (0, swing, 1))
-        notes[name] = (whole + bent) / 2 + np.random.default_rng(0).normal(0, 0.003, len(notes))
+        whole, rest = np.divmod(2 * notes[name] + 1e-9, 1.0)
+        bent = whole + np.interp(rest, (0, 0.5, 1), (0, swing, 1))
+        notes[name] = bent / 2 + np.random.default_rng(0).normal(0, 0.003, len(notes))
     notes["start"] = np.maximum(notes["start"], 0)
     swung = written.with_notes(notes)
     assert grid_of(swung).swing == pytest.approx(swing, abs=0.01)
     assert grid_of(swung).on_beats
     assert (NOTES.encode(in_time(swung)) == NOTES.encode(written)).all()
     assert grid_of(written).swing == 0.5
-    musictx.write(swung, tmp_path / "swung.mid")
-    made = musictx.generate(counting, primer=tmp_path / "swung.mid", tokens=100, seed=1)[0].score
-    new = made.notes[made.notes["start"] > swung.notes["start"].max() + 0.05]
-    assert on_found_beats(new, in_time(swung))
-
-
-def test_triplets_are_no_swing():
-    thirds = np.arange(60) // 2 + np.where(np.arange(60) % 2, 2 / 3, 0)
-    triplets = Score([(t / 2, t / 2 + 0.1, 60, 80, 0, False, 0) for t in thirds])
-    assert grid_of(triplets) == grid_of(in_time(triplets))
-    assert grid_of(triplets).kind == "grid"
-
-
-def test_too_little_and_too_much_music_is_left_as_it_is():
-    assert tracked(Score()) is None
-    assert tracked(played(song(bars=1))[0].with_notes([])) is None
-    notes = song().notes.copy()
-    notes["start"], notes["end"] = notes["start"] * 100, notes["end"] * 100
-    assert notes["start"].max() > LONGEST
-    assert tracked(Score(notes=notes)) is None
 
 
 @pytest.fixture(scope="module")

@@ -84,17 +84,6 @@ def test_unknown_names_and_options_are_refused_with_what_there_is(name, options,
 TABLE = Vocabulary.of(("note", 21, 108), ("shift", 1, 100))
 
 
-def test_ids_and_tokens_are_inverse_and_the_columns_agree():
-    for token_id in range(TABLE.size):
-        kind, value = TABLE.token(token_id)
-        assert TABLE.id(kind, value) == token_id
-        assert TABLE.kinds[TABLE.kind_of[token_id]] == kind
-        assert TABLE.value_of[token_id] == value
-    assert TABLE.kind_of.shape == TABLE.value_of.shape == (TABLE.size,)
-    with pytest.raises(ValueError, match="read-only"):
-        TABLE.value_of[0] = 1
-
-
 def test_the_fingerprint_changes_with_any_row():
     note, shift = ("note", 21, 108), ("shift", 1, 100)
     others = [(note, ("shift", 1, 101)), (("note", 20, 107), shift), (shift, note),

@@ -166,24 +166,3 @@ def test_they_find_what_loops_find(seed, look):
         for at in range(35, len(first) - 1, 41):
             part = feature.read(row[:, at : at + 1], row[:, :at], places[:, at : at + 1])
             assert all(torch.equal(whole[:, at : at + 1], one) for whole, one in zip(seen, part))
-
-
-def test_scores_move_with_the_key():
-    """Music and chords a fourth higher have the scores of roots and pitches a fourth higher."""
-    ids = window(2)
-    up = TOKENS.augment(np.array(ids), semitones=5).astype(np.int64).tolist()
-    feature = Harmony(TOKENS.size, 16, **Harmony.of_tokens(TOKENS))
-    for parameter in feature.parameters():
-        torch.nn.init.normal_(parameter)
-    x = torch.randn(1, len(ids), 16)
-    logits = torch.zeros(1, len(ids), TOKENS.size)
-    places = torch.arange(len(ids))[None]
-    low, high = (
-        feature.score(logits, x, feature.read(one, one[:, :0], places))[0]
-        for one in (torch.tensor([ids]), torch.tensor([up]))
-    )
-    roots, pitches, qualities = (slice(*TABLE.range(k)) for k in ("root", "pitch", "quality"))
-    torch.testing.assert_close(high[:, roots][:, :12].roll(-5, 1), low[:, roots][:, :12])
-    torch.testing.assert_close(high[:, pitches][:, 5:], low[:, pitches][:, :-5])
-    torch.testing.assert_close(high[:, qualities], low[:, qualities])
-    assert all((low[:, kind] != 0).any() for kind in (roots, pitches, qualities))

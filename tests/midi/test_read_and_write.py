@@ -1,0 +1,304 @@
+"""MIDI files are read to the last note, at the right time, in the right part, and written to the
+millisecond; other programs read what was written."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter, defaultdict, deque
+from dataclasses import replace
+
+import mido
+import numpy as np
+import pretty_midi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musictx import midi
+from musictx.errors import UserError
+from musictx.notes import NOTE, Score
+from tests.midi.midi_bytes import END, file, messages, raw, saved, table, tick
+from tests.pieces import of
+from tests.strategies import scores
+from tests.tokens.grids import TICKS, gridded, ticks
+
+
+def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
+    score = midi.read(
+        file(
+            f"""
+            00 FF 03 01 78  # a name of several parts is the name of none
+            00 C5 10        # channel 5: program 16
+            00 C0 07        # channel 0: program 7
+            00 95 30 40  00 85 30 00
+            10 90 31 40  00 80 31 00
+            10 C0 08        # channel 0: program 8
+            00 90 32 40
+            10 C0 07        # program 7 again while the note of program 8 sounds
+            00 80 32 00
+            10 99 33 40  00 89 33 00  # channel 9: drums
+            {END}""",
+            f"00 FF 03 01 79 00 90 35 40 00 80 35 00 {END}",  # another track: its own program
+        )
+    )
+    rows = score.notes[["pitch", "track", "program", "drum"]].tolist()
+    assert rows == [(0x30, 0, 16, False), (0x35, 3, 0, False), (0x31, 1, 7, False),
+                    (0x32, 1, 8, False), (0x33, 2, 0, True)]  # fmt: skip
+    assert table(score)[3][:2] == (tick(32), tick(48))
+    assert score.names == {3: "y"}
+
+
+@pytest.mark.parametrize(
+    ("message", "channel"),
+    [
+        ("41 10 42 12 40 1B 15 01 0F F7", 11),  # GS: part 12 for rhythm
+        ("41 10 42 12 40 1B 15 00 10 F7", None),  # not for rhythm
+        ("41 10 42 12 40", None),
+        ("43 10 4C 08 0B 07 02 F7", 11),  # XG: part mode
+        ("43 10 4C 08 7F 07 02 F7", None),  # no channel has this part
+    ],
+)
+def test_drums_are_where_messages_of_gs_and_xg_put_them(message: str, channel: int | None) -> None:
+    notes = "".join(f"00 9{c:X} 30 40  10 8{c:X} 30 00 " for c in range(16))
+    score = midi.read(file(f"00 F0 {(len(message) + 1) // 3:02X} {message} {notes} {END}"))
+    drums = {note["track"] for note in score.notes if note["drum"]}
+    assert drums == {9} | ({channel} - {None})
+    # More drums stay in the part, and a new part is on no channel of drums.
+    more = [(9.0, 9.5, 60, 80, 0, track in drums, track) for track in range(17)]
+    back = midi.read(
+        midi.to_bytes(score.with_notes(np.array([*score.notes.tolist(), *more], NOTE)))
+    )
+    assert {note["track"] for note in back.notes if note["drum"]} == drums
+    assert back.notes["pitch"].tolist().count(60) == 17
+
+
+def test_a_pedal_moves_the_part_on_its_channel_or_without_notes_that_of_every_track() -> None:
+    first = f"""
+        00 B0 40 7F  # pedal of channel 0, before any program
+        00 C0 05 00 90 3C 40 60 80 3C 00
+        00 91 40 40 00 81 40 00  # channel 1
+        00 B0 40 00
+        {END}"""
+    note = f"00 90 41 40 60 80 41 00 {END}"  # channel 0 of another track
+    assert midi.read(file(first, note)).pedals.tolist() == [(0.0, 127, 0), (tick(96), 0, 0)]
+    alone = midi.read(file(f"00 B0 40 7F 00 B1 40 50 {END}", note, note))
+    assert alone.pedals.tolist() == [(0.0, 127, 0), (0.0, 127, 1)]
+
+
+def _read_by_mido(data: bytes) -> list[tuple]:
+    """(start tick, end tick, pitch, velocity) by mido's parser and a queue for each pitch."""
+    rows = []
+    for track in messages(data, lambda message: message.type in ("note_on", "note_off")):
+        waiting = defaultdict(deque)
+        for now, message in track:
+            key = (message.channel, message.note)
+            if message.type == "note_on" and message.velocity:
+                waiting[key].append((now, message.velocity))
+            elif waiting[key]:
+                start, velocity = waiting[key].popleft()
+                rows.append((start, now, message.note, velocity))
+    return sorted(rows)
+
+
+@st.composite
+def _event_files(draw: st.DrawFn) -> bytes:
+    """Files of notes as they come: overlapping, with offs in vain, but none left open."""
+    tracks = []
+    for _ in range(draw(st.integers(1, 3))):
+        body = b""
+        sounding: list[tuple[int, int]] = []
+        pitches, channels = st.integers(60, 63), st.sampled_from([0, 1, 9])
+        for delta, pitch, channel, velocity in draw(
+            st.lists(st.tuples(st.integers(0, 127), pitches, channels, st.integers(0, 127)))
+        ):
+            body += bytes([delta, 0x90 | channel, pitch, velocity])
+            sounding += [(channel, pitch)] if velocity else []
+        for channel, pitch in draw(st.permutations(sounding)):
+            body += bytes([draw(st.integers(0, 3)), 0x80 | channel, pitch, 0])
+        tracks.append(body + raw(END))
+    return file(*tracks, division=500)
+
+
+@settings(deadline=None, max_examples=100)
+@given(_event_files())
+def test_notes_agree_with_mido(data: bytes) -> None:
+    ours = sorted(
+        (round(start * 1000), round(end * 1000), pitch, velocity)
+        for start, end, pitch, velocity in table(midi.read(data))
+    )
+    assert ours == _read_by_mido(data)
+
+
+def test_markers_are_read_from_any_track_and_written_again() -> None:
+    note = [(960, mido.Message("note_on", note=60)), (1920, mido.Message("note_off", note=60))]
+    marks = [
+        [(480 * n, mido.MetaMessage("marker", text=text)) for n, text in enumerate(texts, 1)]
+        for texts in (["B:maj", "N"], ["Coda"])
+    ]
+    score = midi.read(saved(*([*rows, *note] for rows in marks)))
+    assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
+    assert midi.read(midi.to_bytes(score)).markers == score.markers
+
+
+@settings(deadline=None, max_examples=60)
+@given(scores(overlaps=False, zero_lengths=False, meters=False))
+def test_pretty_midi_reads_what_was_given(score: Score) -> None:
+    """Start and end in whole milliseconds; drums have no program."""
+    pretty = pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(score)))
+    notes = score.notes.copy()
+    notes["program"] *= ~notes["drum"]
+    notes["start"], notes["end"] = np.round(notes["start"] * 1000), np.round(notes["end"] * 1000)
+    columns = ["start", "end", "pitch", "velocity", "program", "drum"]
+    assert Counter(notes[columns].tolist()) == Counter(
+        (round(note.start * 1000), round(note.end * 1000), note.pitch, note.velocity,
+         0 if part.is_drum else part.program, part.is_drum)
+        for part in pretty.instruments
+        for note in part.notes
+    )  # fmt: skip
+    moved = Counter(
+        (round(message.time * 1000), message.number, message.value)
+        for instrument in pretty.instruments
+        for message in instrument.control_changes
+    )
+    assert moved == Counter((round(t * 1000), 64, value) for t, value, _ in score.pedals.tolist())
+
+
+def _first_in_first_out(score: Score) -> Score:
+    """``score`` with the ends of overlapping notes of one pitch in the order of their starts: all
+    that MIDI can say. Notes by start, pitch, track, end; pedals by time, track."""
+    notes = score.notes.copy()
+    for key in {(n["track"], n["pitch"]) for n in notes}:
+        same = np.flatnonzero((notes["track"] == key[0]) & (notes["pitch"] == key[1]))
+        same = same[np.lexsort((notes["end"][same], notes["start"][same]))]
+        notes["end"][same] = np.sort(notes["end"][same])
+    order = np.lexsort([notes[k] for k in ("velocity", "end", "track", "pitch", "start")])
+    pedals = score.pedals[np.lexsort((score.pedals["track"], score.pedals["time"]))]
+    return Score(notes=notes[order], pedals=pedals, meters=score.meters)
+
+
+@settings(deadline=None, max_examples=150)
+@given(scores())
+def test_write_then_read_is_the_identity_on_the_millisecond_grid(score: Score) -> None:
+    back = midi.read(midi.to_bytes(score))
+    expected = _first_in_first_out(score)
+    assert _first_in_first_out(back) == expected
+    order = np.lexsort([back.notes[k] for k in ("track", "pitch", "start")])
+    assert np.array_equal(order, np.arange(len(back)))
+    assert np.array_equal(back.pedals, expected.pedals)
+    assert back.tempos.tolist() == [(0.0, 120.0)]
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    scores(grid=None, pedals=False), st.sampled_from([0, 1, 7, 480, 32767]), st.floats(20.0, 400.0)
+)
+def test_written_times_are_off_by_half_a_millisecond_at_most(score, ticks, bpm) -> None:
+    back = midi.read(midi.to_bytes(replace(score, ticks_per_quarter=ticks, tempos=[(0.0, bpm)])))
+    assert len(back) == len(score)
+    for key in ("start", "end"):
+        difference = np.sort(back.notes[key]) - np.sort(score.notes[key])
+        assert np.all(np.abs(difference) <= 0.0005 + 1e-5)
+
+
+@settings(deadline=None, max_examples=100)
+@given(gridded())
+def test_music_on_ticks_comes_back_on_its_ticks(piece: Score) -> None:
+    back = midi.read(midi.to_bytes(piece))
+    assert back.ticks_per_quarter == TICKS
+    for key in ("start", "end"):
+        assert sorted(ticks(back, back.notes[key])) == sorted(ticks(piece, piece.notes[key]))
+    for mine, its in ((piece.tempos, back.tempos), (piece.meters, back.meters)):
+        assert ticks(back, its["time"]) == ticks(piece, mine["time"])
+        for name in mine.dtype.names[1:]:
+            assert np.allclose(its[name], mine[name], rtol=1e-5)
+
+
+def test_written_file_has_note_offs_before_note_ons() -> None:
+    score = of((0.0, 1.0, 60), (1.0, 2.0, 60), (1.0, 1.0, 61))
+    _, rows = messages(midi.to_bytes(score), lambda message: message.type.startswith("note"))
+    assert [(at, message.type.removeprefix("note_"), message.note) for at, message in rows] == [
+        (0, "on", 60), (1000, "off", 60), (1000, "on", 60), (1000, "on", 61), (1000, "off", 61),
+        (2000, "off", 60),
+    ]  # fmt: skip
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+moments = st.integers(0, 5000).map(lambda n: n / 1000)
+said = st.lists(st.tuples(moments, words), max_size=5).map(lambda rows: tuple(sorted(rows)))
+
+
+@settings(deadline=None, max_examples=100)
+@given(words, said, said, st.lists(st.tuples(moments, st.integers(-7, 7), st.booleans())))
+def test_names_texts_and_keys_are_read_by_mido_as_they_were_given(name, markers, lyrics, keys):
+    notes = [(0.0, 1.0, 60, 80, 0, False, 0)]
+    score = Score(notes, keys=keys, names={0: name}, markers=markers, lyrics=lyrics)
+    file = mido.MidiFile(file=io.BytesIO(midi.to_bytes(score)), charset="utf-8")
+    assert file.tracks[1].name == name
+    now, seen = 0, {"marker": [], "lyrics": [], "key_signature": []}
+    for message in file.tracks[0]:
+        now += message.time
+        if message.type in seen:
+            text = message.key if message.type == "key_signature" else message.text
+            seen[message.type].append((now / 1000, text))
+    assert seen["marker"] == sorted(markers, key=lambda row: row[0])
+    assert seen["lyrics"] == sorted(lyrics, key=lambda row: row[0])
+    assert len(seen["key_signature"]) == len(keys)
+    assert midi.read(midi.to_bytes(score)).keys.tolist() == score.keys.tolist()
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    scores(grid=None, max_seconds=3000.0),
+    st.sampled_from([1, 7, 480, 32767]),
+    st.lists(st.tuples(st.floats(0, 3000), st.floats(3.6, 1e6)), max_size=6),
+)
+def test_any_tempos_are_written_in_order_of_time(score, ticks, tempos):
+    """mido refuses a message before the last one; notes come to their ticks or to milliseconds."""
+    score = replace(score, ticks_per_quarter=ticks, tempos=tempos)
+    back = midi.read(midi.to_bytes(score))
+    assert len(back) == len(score)
+    assert back.meters["numerator"].tolist() == score.meters["numerator"].tolist()
+    assert sorted(back.pedals["value"].tolist()) == sorted(score.pedals["value"].tolist())
+
+
+def _played(data: bytes) -> list[tuple[int, int, bool]]:
+    """(velocity, program, drum) of each note as a synthesiser plays the file, track after track
+    at one time, one program a channel."""
+    program, played = [0] * 16, []
+    for message in mido.merge_tracks(mido.MidiFile(file=io.BytesIO(data)).tracks):
+        if message.type == "program_change":
+            program[message.channel] = message.program
+        elif message.type == "note_on":
+            drum = message.channel == 9
+            played.append((message.velocity, program[message.channel], drum))
+    return sorted(played)
+
+
+@pytest.mark.parametrize(("tracks", "programs"), [(15, 15), (16, 12), (16, 16), (40, 16), (40, 40)])
+def test_any_number_of_parts_sounds_with_its_own_program(tracks: int, programs: int) -> None:
+    notes = [
+        (0.5 * beat, 0.5 * beat + 0.4, 60, track + 1, track % programs, track % 10 == 9, track)
+        for beat in range(3)
+        for track in range(tracks)
+    ]
+    score = Score(notes, pedals=[(0.1, 127, track) for track in range(tracks)])
+    data = midi.to_bytes(score)
+    assert _played(data) == sorted((row[3], row[4], bool(row[5])) for row in notes)
+    assert midi.read(data).notes.tolist() == score.notes.tolist()
+    assert midi.read(data).pedals.tolist() == score.pedals.tolist()
+
+
+def test_a_score_track_of_several_programs_becomes_a_track_for_each() -> None:
+    notes = [(0.0, 1.0, 60, 80, 5, 0, 0), (0.0, 1.0, 60, 81, 6, 0, 0), (0.0, 1.0, 36, 82, 0, 1, 0)]
+    data = midi.to_bytes(Score(notes))
+    assert _played(data) == [(80, 5, False), (81, 6, False), (82, 0, True)]
+    assert midi.read(data).content_hash() == Score(notes).content_hash()
+
+
+def test_what_midi_cannot_hold_is_left_out_or_refused() -> None:
+    score = Score(meters=[(0.0, 3, 4), (1.0, 4, 3), (2.0, 0, 4), (3.0, 7, 16)])
+    assert midi.read(midi.to_bytes(score)).meters.tolist() == [(0.0, 3, 4), (3.0, 7, 16)]
+    with pytest.raises(UserError, match="at most 86400"):
+        midi.to_bytes(of((0.0, 1e5, 60)))
+    with pytest.raises(UserError, match="32766"):
+        midi.to_bytes(Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)]))
