@@ -32,6 +32,8 @@ def test_a_piece_that_fits_is_read_whole_as_evaluate_reads_it(tmp_path):
     )
     assert it.total == pytest.approx(it.nats.sum())
     assert bundle.model.training, "the mode comes back"
+    with pytest.raises(UserError, match="score: none of its 0 notes"):
+        log_likelihood(bundle, Score())
 
 
 def test_a_longer_piece_has_half_a_context_before_every_token(tmp_path):
@@ -46,8 +48,3 @@ def test_a_longer_piece_has_half_a_context_before_every_token(tmp_path):
         with torch.no_grad():
             chance = model(read)[0, -1].double().log_softmax(-1)[ids[at]]
         assert it.nats[at] == pytest.approx(-float(chance), abs=1e-5)
-
-
-def test_a_piece_without_a_note_is_refused(tmp_path):
-    with pytest.raises(UserError, match="score: none of its 0 notes"):
-        log_likelihood(bundle_of(8, tmp_path), Score())

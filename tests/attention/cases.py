@@ -1,4 +1,4 @@
-"""Hand-made terms of every family, and the comparison that all attention tests share."""
+"""Terms, places and jobs of attention, and the comparisons that its tests share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from musictx.attention import api, reference
 from musictx.attention.setting import Job as Asked
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Blocks, Span, Terms
+from musictx.attention.terms import Axis, Span, Terms
 
 Named = dict[str, Tensor]
 
@@ -29,65 +29,7 @@ def huang(named: Named, heads: int, size: int) -> Terms:
     return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
 
 
-def huang_shared(named: Named, heads: int, size: int) -> Terms:
-    table = learned(named, "table", 1, 4, size)
-    return Terms(scale=size**-0.5, axes=(Axis(table=table, high=3),))
-
-
-def shaw(named: Named, heads: int, size: int) -> Terms:
-    table = learned(named, "table", 1, 6, size)
-    values = learned(named, "value_table", 1, 6, size)
-    return Terms(size**-0.5, (Axis(table=table, low=-2, high=3),), value_table=values)
-
-
-def transformer_xl(named: Named, heads: int, size: int) -> Terms:
-    table = learned(named, "table", heads, 15, size)
-    return Terms(
-        scale=size**-0.5,
-        axes=(Axis(table=table, low=-7, high=7),),
-        content_bias=learned(named, "u", heads, size),
-        position_bias=learned(named, "v_bias", heads, size),
-    )
-
-
-def t5(named: Named, heads: int, size: int) -> Terms:
-    return Terms(scale=1.0, axes=(Axis(bias=learned(named, "bias", heads, 5), low=-1, high=3),))
-
-
-def alibi(named: Named, heads: int, size: int) -> Terms:
-    slopes = 2.0 ** -torch.arange(1, heads + 1, dtype=torch.float64)
-    distances = torch.arange(10, dtype=torch.float64)
-    return Terms(scale=size**-0.5, axes=(Axis(bias=-slopes[:, None] * distances, high=9),))
-
-
-def table_and_bias(named: Named, heads: int, size: int) -> Terms:
-    axis = Axis(
-        table=learned(named, "table", heads, 4, size), bias=learned(named, "bias", 1, 4), high=3
-    )
-    return Terms(scale=0.7, axes=(axis,))
-
-
-def two_axes(named: Named, heads: int, size: int) -> Terms:
-    """Order by a table, a second coordinate (say, pitch) by a table and a bias, both ways."""
-    order = Axis(table=learned(named, "table", heads, 4, size), high=3)
-    pitch = Axis(
-        table=learned(named, "pitch_table", heads, 7, size),
-        bias=learned(named, "pitch_bias", heads, 7),
-        low=-3,
-        high=3,
-        coordinate=1,
-    )
-    return Terms(size**-0.5, (order, pitch), value_table=learned(named, "V", heads, 4, size))
-
-
 LABELS = torch.tensor([3, 0, 17, 9, 30])  # in no order, with gaps
-
-
-def labelled(named: Named, heads: int, size: int) -> Terms:
-    """Order, clipped; pitch by a table and a bias, both clipped; voice by a shared table."""
-    order = Axis(learned(named, "table", heads, 5, size), low=-1, high=3)
-    u, v = (learned(named, name, heads, size) for name in ("u", "v_bias"))
-    return Terms(0.6, (order, *label_axes(named, heads, size)), content_bias=u, position_bias=v)
 
 
 def label_axes(named: Named, heads: int, size: int) -> tuple[Axis, ...]:
@@ -111,59 +53,11 @@ def places(rows: int, start: int, count: int) -> tuple[Span, Tensor, Tensor]:
     )
 
 
-def local(named: Named, heads: int, size: int) -> Terms:
-    """Blocks of 3 tokens."""
-    table = learned(named, "table", heads, 6, size)
-    return Terms(size**-0.5, (Axis(table=table, high=5),), blocks=Blocks(3))
-
-
-def everything(named: Named, heads: int, size: int) -> Terms:
-    """All that one axis can have, tables shorter than the distances on both sides."""
-    axis = Axis(
-        table=learned(named, "table", heads, 5, size),
-        bias=learned(named, "bias", 1, 5),
-        low=-2,
-        high=2,
-    )
-    return Terms(
-        scale=0.7,
-        axes=(axis,),
-        content_bias=learned(named, "u", heads, size),
-        position_bias=learned(named, "v_bias", heads, size),
-        value_table=learned(named, "V", 1, 5, size),
-        blocks=Blocks(4),
-    )
-
-
-def plain(named: Named, heads: int, size: int) -> Terms:
-    return Terms(scale=size**-0.5)
-
-
-FAMILY: dict[str, Callable[[Named, int, int], Terms]] = {
-    f.__name__: f
-    for f in (
-        huang,
-        huang_shared,
-        shaw,
-        transformer_xl,
-        t5,
-        alibi,
-        table_and_bias,
-        two_axes,
-        labelled,
-        local,
-        everything,
-        plain,
-    )
-}
-
-
 def qkv(
-    named: Named, rows: int, heads: int, queries: int, keys: int, size: int, **options: object
+    named: Named, rows: int, heads: int, queries: int, keys: int, size: int, **dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    q = learned(named, "q", rows, heads, queries, size, **options)  # type: ignore[arg-type]
-    k = learned(named, "k", rows, heads, keys, size, **options)  # type: ignore[arg-type]
-    v = learned(named, "v", rows, heads, keys, size, **options)  # type: ignore[arg-type]
+    q = learned(named, "q", rows, heads, queries, size, **dtype)
+    k, v = (learned(named, name, rows, heads, keys, size, **dtype) for name in "kv")
     return q, k, v
 
 
@@ -194,17 +88,7 @@ dense = directly(reference)
 
 
 def weights(q: Tensor, k: Tensor, terms: Terms, **more: Any) -> Tensor:
-    """Its weights."""
     return reference.attention_weights(q, k, terms, setting(terms, q, k, **more))
-
-
-def textbook(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
-    """What plain low precision does: every operation in the dtype of its inputs."""
-    length = q.shape[2]
-    delta = torch.arange(length)[:, None] - torch.arange(length)
-    relative = (q @ table.transpose(-1, -2)).gather(-1, delta.clamp(0).expand(*q.shape[:3], length))
-    logits = (q @ k.transpose(-1, -2) + relative) * q.shape[-1] ** -0.5
-    return logits.masked_fill(delta < 0, float("-inf")).softmax(-1) @ v
 
 
 def why_not(
@@ -216,35 +100,9 @@ def why_not(
     return reason
 
 
-def reasons(*job: Any) -> dict[str, str | None]:
-    """The same for every implementation by name."""
-    return {n: why_not(m, *job) for n, m in api.MODULES.items() if n != "decode"}
-
-
 def gradients(out: Tensor, named: Named, upstream: Tensor) -> Named:
-    """The gradient of every named tensor."""
     found = torch.autograd.grad(out, list(named.values()), upstream, retain_graph=True)
     return dict(zip(named, found))
-
-
-def differences(got: Tensor, want: Tensor, named: Named, upstream: Tensor) -> dict[str, float]:
-    """Largest error of the output and of every gradient, each relative to the largest value.
-
-    Every gradient must be there and not be all zero: two zeros agree about nothing.
-    """
-    found, wanted = gradients(got, named, upstream), gradients(want, named, upstream)
-    errors = {"out": relative_error(got, want)}
-    for name in named:
-        assert wanted[name].abs().max() > 0, f"gradient of {name} is zero"
-        errors[name] = relative_error(found[name], wanted[name])
-    return errors
-
-
-def relative_error(got: Tensor, want: Tensor) -> float:
-    assert got.shape == want.shape
-    assert torch.isfinite(got).all()
-    size = want.detach().double().abs().max().clamp_min(1e-30)
-    return float((got.detach().double() - want.detach().double()).abs().max() / size)
 
 
 class Job(NamedTuple):
@@ -263,17 +121,14 @@ class Job(NamedTuple):
 
 
 def computed(name: str) -> Callable[..., Tensor]:
-    """The implementation itself."""
     return directly(api.MODULES[name])
 
 
 def precision(name: str) -> torch.dtype:
-    """In which the implementation is asked for its best."""
     return torch.float32 if name in ("native", "fused") else torch.float64
 
 
 def results(run: Callable[[Named], Tensor], named: Named, up: Tensor, dtype: Any) -> Named:
-    """Output and all gradients, computed in ``dtype``."""
     inputs = {n: x.detach().to(dtype).requires_grad_() for n, x in named.items()}
     out = run(inputs)
     wanted = list(inputs.values())
@@ -304,7 +159,8 @@ def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) ->
         assert got[which].dtype == dtype
         budget = 4 * float((plain[which] - truth).norm())
         parts = rows * heads * queries if which not in ("out", "q", "k", "v") else 1
-        unit = max(torch.finfo(torch.float32).eps / 2 if dtype != torch.float64 else 0, 2**-46)
+        # Products of bfloat16 pairs round the weights too.
+        unit = {torch.float64: 2**-46, torch.bfloat16: 2**-9}.get(dtype, 2**-24)
         budget += 4 * unit * scale * math.sqrt(truth.numel() * parts)
         error = float((got[which] - truth).norm())
         shares[which] = error / budget if math.isfinite(error) else math.inf
@@ -312,7 +168,6 @@ def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) ->
 
 
 def table_job(queries: int, keys: int, distances: int, size: int = 8, rows: int = 2) -> Job:
-    """The last queries of the keys, with a table and a bias for the distances from 0 on."""
     named: Named = {}
     qkv(named, rows, 2, queries, keys, size)
     learned(named, "table", 2, distances, size)

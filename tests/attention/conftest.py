@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from musictx.speed.chunked import plan
 from musictx.speed.native import library
 from tests import compiler
-
-
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of 8 queries and one batch row at a time: many blocks at little cost."""
-    monkeypatch.setattr(plan, "BLOCK", 8)
-    monkeypatch.setattr(plan, "BUDGET", 1)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,64 +17,28 @@ from musictx.speed import chunked, fused, kernels, native
 from tests.attention import cases
 
 
-def inputs(scheme: str = "huang", queries: int = 5, keys: int = 5):
+def inputs():
     named: cases.Named = {}
-    q, k, v = cases.qkv(named, 2, 2, queries, keys, 4)
-    where = {"query_positions": Span(keys - queries, queries), "key_positions": Span(0, keys)}
-    return (q, k, v, cases.FAMILY[scheme](named, 2, 4)), where, named
-
-
-PACKED = {name: torch.zeros(2, 5, dtype=torch.long) for name in ("query_pieces", "key_pieces")}
-ROWS = {"query_positions": torch.arange(5)}
+    where = {"query_positions": Span(0, 5), "key_positions": Span(0, 5)}
+    return (*cases.qkv(named, 2, 2, 5, 5, 4), cases.huang(named, 2, 4)), where
 
 
 @pytest.mark.parametrize(
-    ("scheme", "queries", "more", "wanted"),
+    ("implementation", "change", "more"),
     [
-        *((name, 5, {}, "chunked") for name in ("huang", "t5", "shaw", "transformer_xl", "local")),
-        ("huang", 5, {"dropout": 0.1}, "chunked"),
-        ("huang", 3, {"causal": False}, "chunked"),
-        ("huang", 1, {}, "decode"),
-        ("local", 5, ROWS, "reference"),
-        ("labelled", 5, {}, "chunked"),
-        ("two_axes", 5, {}, "reference"),
-        ("plain", 5, {}, "sdpa"),
-        ("plain", 3, {}, "chunked"),
-        ("plain", 5, PACKED, "chunked"),
+        ("chunked", {}, {"query_positions": torch.arange(5)}),
+        ("skew", {}, {"causal": False}),
+        ("skew", {}, {"query_positions": Span(9, 5)}),
+        ("skew", {"value_table": torch.zeros(1, 4, 4)}, {}),
+        ("sdpa", {}, {}),
+        ("sdpa", {"axes": ()}, {"query_positions": Span(1, 5)}),
+        ("flash", {}, {}),
     ],
 )
-def test_auto_takes_the_fastest_that_can_do_the_job(scheme, queries, more, wanted):
-    """Coordinates that nobody measures change nothing: the model hands over all it has."""
-    (q, k, _, terms), _, _ = inputs(scheme, queries)
-    where = {
-        "query_positions": cases.places(2, 5 - queries, queries),
-        "key_positions": cases.places(2, 0, 5),
-    }
-    if "query_positions" in more:
-        more = {name: (more["query_positions"], *where[name][1:]) for name in where}
-    job = Job.of(terms, cases.setting(terms, q, k, **(where | more)), q)
-    assert api.chosen("auto", job) == wanted
-
-
-@pytest.mark.parametrize(
-    ("implementation", "scheme", "more"),
-    [
-        ("chunked", "two_axes", {}),
-        ("chunked", "huang", ROWS),
-        ("skew", "huang", {"causal": False}),
-        *(("skew", scheme, {}) for scheme in ("t5", "plain", "shaw", "transformer_xl", "local")),
-        ("skew", "huang", {"query_positions": Span(9, 5)}),
-        ("sdpa", "huang", {}),
-        ("sdpa", "plain", {"query_positions": Span(1, 5)}),
-        ("flash", "plain", {}),
-    ],
-)
-def test_a_named_implementation_that_cannot_is_an_error(implementation, scheme, more):
-    args, where, _ = inputs(scheme)
-    if scheme == "two_axes":
-        where = {name: (span, span) for name, span in where.items()}
+def test_a_named_implementation_that_cannot_is_an_error(implementation, change, more):
+    (q, k, v, terms), where = inputs()
     with pytest.raises(ValueError, match=f"^implementation={implementation}: "):
-        attend(*args, **(where | more), implementation=implementation)
+        attend(q, k, v, replace(terms, **change), **where | more, implementation=implementation)
 
 
 def _change(place: int, value: object):
@@ -98,14 +63,14 @@ def _where(**more: object):
         (_where(query_pieces=torch.zeros(2, 5).long()), "query_pieces and key_pieces"),
         (_where(query_pieces=torch.zeros(2, 5), key_pieces=torch.zeros(2, 4)), "key_pieces"),
         (_change(3, cases.huang({}, 3, 4)), "table of axis 0"),
-        (_change(3, cases.t5({}, 3, 4)), "bias of axis 0"),
+        (_change(3, Terms(1.0, (Axis(bias=torch.zeros(3, 4), high=3),))), "bias of axis 0"),
         (_change(3, Terms(1.0, content_bias=torch.zeros(2, 5))), "content_bias"),
-        (_change(3, cases.two_axes({}, 2, 4)), "the terms measure 2"),
+        (_change(3, Terms(1.0, (Axis(high=3, coordinate=1),))), "the terms measure 2"),
         (_where(hidden=torch.zeros(5, 5)), "hidden"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(change, name):
-    args, where, _ = inputs()
+    args, where = inputs()
     args, where = change(args, where)
     with pytest.raises(ValueError, match=f"attend: .*{name}"):
         attend(*args, **where)
@@ -138,6 +103,9 @@ def test_terms_that_do_not_fit_are_named(make, name):
         ("cpu", None, {"extras": ("value_table",)}, "chunked"),
         ("cpu", None, {"axes": 2}, "reference"),
         ("cpu", None, {"single_query": True}, "decode"),
+        ("cpu", None, {"layout": "any"}, "reference"),
+        ("cpu", None, {"axes": 0, "table": False}, "sdpa"),
+        ("cpu", None, {"axes": 0, "table": False, "packed": True}, "native"),
         ("cuda", None, {}, "fused"),
         ("cuda", None, {"labels": 48}, "fused"),
         ("cuda", None, {"extras": ("value_table",)}, "chunked"),
@@ -146,7 +114,7 @@ def test_terms_that_do_not_fit_are_named(make, name):
         ("mps", None, {}, "reference"),
     ],
 )
-def test_auto_takes_the_fastest_of_this_machine(device, lacking, change, wanted, monkeypatch):
+def test_auto_takes_the_fastest_that_can(device, lacking, change, wanted, monkeypatch):
     monkeypatch.setattr(api, "_CHOSEN", {})
     for module in (native, fused, chunked):
         monkeypatch.setattr(module, "runs", lambda *_: True)
@@ -166,8 +134,6 @@ def broken(*arguments: object) -> torch.Tensor:
 
 
 class Backward(torch.autograd.Function):
-    """Right forward, an error backward."""
-
     @staticmethod
     def forward(ctx, q, k, v):
         return v.clone()

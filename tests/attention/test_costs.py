@@ -14,9 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from musictx.attention import attend
-from musictx.attention.terms import Axis, Blocks, Span, Terms
-from musictx.speed import chunked, decode
-from musictx.speed.chunked import plan
+from musictx.attention.terms import Axis, Blocks, Terms
 from tests.attention import cases
 
 
@@ -40,7 +38,6 @@ class Work(TorchDispatchMode):
 
 
 def work(length: int, kind: str = "huang", **more: Any) -> Work:
-    """Forward and backward, by blocks."""
     torch.manual_seed(0)
     named: cases.Named = {}
     q, k, v = cases.qkv(named, 1, 2, length, length, 8, dtype=torch.float32)
@@ -63,7 +60,6 @@ def work(length: int, kind: str = "huang", **more: Any) -> Work:
     [("huang", True), ("shaw", False), ("shaw", True), ("local", False), ("labels", True)],
 )
 def test_memory_is_linear_in_length(kind, causal):
-    """No tensor of length x length anywhere, forward or backward; the reference has them."""
     half, whole = (work(length, kind, causal=causal).largest for length in (512, 1024))
     assert whole < 2 * 1024 * 1024 / 4
     assert whole <= 2.03 * half
@@ -82,51 +78,3 @@ def test_what_blocks_and_pieces_hide_is_not_computed(causal):
             )
         assert costs[1] <= 2.1 * costs[0]
     assert work(2048, causal=causal).numbers > 3 * work(1024, causal=causal).numbers
-
-
-def test_a_step_of_decoding_copies_no_keys():
-    q, k, v = cases.qkv({}, 1, 4, 1, 500, 32, dtype=torch.float32)
-    pitch = Axis(torch.randn(4, 9, 32), low=-4, high=4, coordinate=1, labels=torch.arange(60))
-    at, over = (Span(499, 1), torch.tensor([[5]])), (Span(0, 500), torch.randint(60, (1, 500)))
-    with torch.no_grad(), Work() as seen:
-        cases.directly(decode)(
-            q, k, v, Terms(0.2, (pitch,)), query_positions=at, key_positions=over
-        )
-    assert seen.largest <= k.numel()
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_heads_taken_in_tiles_change_nothing_and_drop_different_weights(monkeypatch, shared):
-    """Six heads of three rows at once against two heads of one row at a time."""
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    torch.manual_seed(5)
-    q, k, v, up = torch.randn(4, 3, 6, 21, 6, dtype=torch.float64)
-    table = torch.randn(1 if shared else 6, 9, 6, dtype=torch.float64)
-    found = []
-    for budget in (plan.BUDGET, 1):
-        monkeypatch.setattr(plan, "BUDGET", budget)
-        leaves = [x.clone().requires_grad_() for x in (q, k, v, table)]
-        out = cases.directly(chunked)(*leaves[:3], Terms(0.4, (Axis(table=leaves[3], high=8),)))
-        found.append([out, *torch.autograd.grad(out, leaves, up)])
-    for one, other in zip(*found):
-        assert one.abs().max() > 0
-        torch.testing.assert_close(one, other)
-    same = q[:1, :1].expand(1, 6, 21, 6)
-    heads = cases.directly(chunked)(same, same, same, Terms(0.4), dropout=0.5)[0]
-    assert len({tuple(head.flatten().tolist()) for head in heads}) == 6
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_torch_compile_leaves_it_as_it_is():
-    torch.manual_seed(0)
-    inputs = [torch.randn(1, 2, 20, 4, requires_grad=True) for _ in range(3)]
-    inputs += [torch.randn(2, 9, 4, requires_grad=True) for _ in range(2)]
-
-    def run(q, k, v, table, values):
-        terms = Terms(0.5, (Axis(table, high=8),), value_table=values)
-        return cases.directly(chunked)(q, k, v, terms) * 2
-
-    outs = [f(*inputs) for f in (run, torch.compile(run, backend="aot_eager"))]
-    assert torch.equal(*outs)
-    grads = [torch.autograd.grad(out.square().sum(), inputs) for out in outs]
-    assert all(torch.equal(a, b) for a, b in zip(*grads))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 
 from musictx import midi
 from musictx.config import CorpusConfig
+from musictx.data.corpora import Item
 from musictx.data.prepare import Report, prepare
 from musictx.data.shards import new_shards
 from musictx.notes import NOTE, Score
@@ -58,11 +60,32 @@ def write_shards(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Name -> bytes of every file in ``folder``."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **options) -> Report:
-    """Prepare the folder ``path`` with these options of the corpus, in this process."""
     config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
     return prepare(config, tokenizer, out, progress=False)
+
+
+class Given:
+    """A corpus of one's own: ``corpus.path`` is JSON, a list of (content, published split)."""
+
+    label = "given"
+    published = False
+
+    def __init__(self, path):
+        self.pieces = json.loads(path or "[[6, null], [7, null]]")
+
+    def __len__(self):
+        return len(self.pieces)
+
+    def identity(self):
+        return str(self.pieces)
+
+    def items(self):
+        return (Item(str(i), content, 0, s) for i, (content, s) in enumerate(self.pieces))
+
+    @staticmethod
+    def read(content, tokenizer, repairs, limits):
+        return song(content, notes=6), None

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.config import CorpusConfig
-from musictx.data.corpora import Item
 from musictx.data.prepare import by_content, divide, prepare
 from musictx.data.shards import Shards
-from tests.data.helpers import TOKENIZER, run, song, write_songs
+from tests.data.helpers import TOKENIZER, Given, run, song, write_songs
 
 SHARES = [(0.1, 0.0), (0.1, 0.1), (0.3, 0.2), (0.02, 0.0), (0.9, 0.05), (0, 0)]
 shares = st.sampled_from(SHARES)
@@ -31,29 +30,6 @@ def split(contents, share, published=None) -> list[str]:
     return divide(hashed(contents), published, validation=share[0], test=share[1])[0]
 
 
-class Given:
-    """A corpus of one's own: ``corpus.path`` is JSON, a list of (content, published split)."""
-
-    label = "given"
-    published = False
-
-    def __init__(self, path):
-        self.pieces = json.loads(path or "[[6, null], [7, null]]")
-
-    def __len__(self):
-        return len(self.pieces)
-
-    def identity(self):
-        return str(self.pieces)
-
-    def items(self):
-        return (Item(str(i), content, 0, s) for i, (content, s) in enumerate(self.pieces))
-
-    @staticmethod
-    def read(content, tokenizer, repairs, limits):
-        return song(content, notes=6), None
-
-
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 12), official), min_size=2, max_size=20), shares)
 def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
@@ -61,7 +37,7 @@ def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
 ):
     out = tmp_path_factory.mktemp("out") / "shards"
     config = CorpusConfig(
-        name="tests.data.test_splits:Given", path=json.dumps(pieces), workers=1,
+        name="tests.data.helpers:Given", path=json.dumps(pieces), workers=1,
         validation=share[0], test=share[1],
     )  # fmt: skip
     report = prepare(config, TOKENIZER, out, progress=False)
@@ -93,14 +69,11 @@ def test_each_content_is_kept_once_where_it_measures_and_first_in_the_list(
 def test_pieces_of_a_published_corpus_are_never_taken_for_duplicates(tmp_path, monkeypatch):
     monkeypatch.setattr(Given, "published", True)
     pieces = [(1, "train"), (1, "test"), (2, "validation"), (1, "train")]
-    config = CorpusConfig(name="tests.data.test_splits:Given", path=json.dumps(pieces), workers=1)
+    config = CorpusConfig(name="tests.data.helpers:Given", path=json.dumps(pieces), workers=1)
     prepare(config, TOKENIZER, tmp_path / "out", progress=False)
     rows = Shards(tmp_path / "out").pieces()
     assert [row.split for row in rows] == [s for _, s in pieces]
     assert len({row.hash for row in rows}) == 4
-
-
-# --------------------------------------------------------------------------------------- by content
 
 
 @settings(deadline=None, max_examples=80)
@@ -124,6 +97,10 @@ def test_the_shares_are_as_asked():
     splits = Counter(split(range(10000), (0.1, 0.05)))
     assert abs(splits["validation"] - 1000) < 5 * 30
     assert abs(splits["test"] - 500) < 5 * 22
+    # so too where no official validation file is there
+    splits, remarks = divide(hashed(range(100)), ["train"] * 100, validation=0.2, test=0.0)
+    assert 5 < splits.count("validation") < 40
+    assert len(remarks) == 1
 
 
 def test_the_rule_stays_as_it_is():
@@ -132,18 +109,6 @@ def test_the_rule_stays_as_it_is():
     digits = ["0" * 13, "1999999999999", "199999999999a", "3333333333333", "f" * 13]
     splits = [by_content(d + "0" * 19, 0.1, 0.1) for d in digits]
     assert splits == ["validation", "validation", "test", "test", "train"]
-
-
-# --------------------------------------------------------------------------------- published splits
-
-
-def test_where_no_official_validation_file_is_there_content_decides():
-    splits, remarks = divide(hashed(range(100)), ["train"] * 100, validation=0.2, test=0.0)
-    assert 5 < splits.count("validation") < 40
-    assert len(remarks) == 1
-
-
-# --------------------------------------------------------------------------------------- one piece
 
 
 def test_one_piece_is_cut_near_its_end(tmp_path):
@@ -158,9 +123,6 @@ def test_one_piece_is_cut_near_its_end(tmp_path):
     assert tail.tokens == round(len(whole) * 0.1)
     assert head.notes + tail.notes == 50
     assert len(report.remarks) == 1
-
-
-def test_one_piece_without_validation_stays_whole(tmp_path):
-    run(write_songs(tmp_path / "c", [7]), tmp_path / "out", validation=0.0)
-    (piece,) = Shards(tmp_path / "out").pieces()
+    run(root, tmp_path / "whole", validation=0.0)
+    (piece,) = Shards(tmp_path / "whole").pieces()
     assert (piece.split, piece.begins, piece.ends) == ("train", True, True)

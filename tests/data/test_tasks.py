@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.config import AugmentConfig, DataConfig
+from musictx.config import AugmentConfig
 from musictx.data.draw import TrainingRows
 from musictx.data.module import MusicDataModule
 from musictx.data.shards import Shards
 from musictx.data.tasks import EventTasks
 from musictx.data.windows import UNSCORED, Row
-from musictx.errors import ConfigError, UserError
+from musictx.errors import UserError
 from musictx.tokens import events as ev
 from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, MARKS
 from musictx.tokens.performance import PerformanceTokenizer
@@ -31,8 +31,6 @@ tasks = st.sampled_from(["infill", "accompany", "steer"])
 
 
 class Read(NamedTuple):
-    """A row taken apart by its marks."""
-
     levels: list[int]
     known: np.ndarray | None
     past: np.ndarray
@@ -210,19 +208,6 @@ def test_shards_of_events_serve_both_and_tasks_want_controls(tmp_path):
         MusicDataModule(shards, PLAIN, tasks={"steer": 0.5}, **options)
     with pytest.raises(UserError, match=r"data\.tasks=.*vary is for music in bars"):
         MusicDataModule(shards, STEERED, tasks={"vary": 0.5}, **options)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("tasks", {"infil": 0.1}),
-        ("tasks", {"infill": 0.8, "steer": 0.3}),
-        ("melody", "flute"),
-    ],
-)
-def test_wrong_options_are_named(option, value):
-    with pytest.raises(ConfigError, match=rf"data\.{option}"):
-        DataConfig(**{option: value})
 
 
 def test_the_program_that_is_named_is_what_is_known():

@@ -47,7 +47,6 @@ def position_of(name: str, vocab: int, **more: Any) -> dict[str, Any]:
 def build(
     scheme: str | dict[str, Any] = "huang", seed: int = 0, shared: bool = False, **more: Any
 ) -> MusicTransformer:
-    """A model with this position scheme, by name or with its options."""
     torch.manual_seed(seed)
     named = isinstance(scheme, str)
     position = position_of(scheme, VOCAB, shared=shared) if named else scheme
@@ -57,6 +56,17 @@ def build(
         for p in model.parameters():
             p.mul_(2.5) if p.dim() > 1 else p.add_(0.1 * torch.randn_like(p))
     return model.eval()
+
+
+def with_feature(vocab: int, name: str, **options: Any) -> MusicTransformer:
+    torch.manual_seed(1)
+    model = MusicTransformer(
+        vocab, layers=2, width=16, heads=2, feedforward=16, context=64,
+        features=[{"name": name} | options],
+    )  # fmt: skip
+    for parameter in getattr(model, name).parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model.double().eval()
 
 
 def random_ids(rows: int, count: int, seed: int = 1) -> Tensor:

@@ -1,5 +1,6 @@
 """Laws of every network, with each position scheme, each feature, and groups of ids as one step:
-nothing looks ahead or into another piece, the cache goes on, everything learned is saved."""
+nothing looks ahead or into another piece, the cache goes on, everything learned is saved. Then what
+the cache refuses."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from musictx.attention.positions import SCHEMES
 from musictx.attention.terms import Span
 from musictx.errors import ConfigError
+from musictx.model.cache import KVCache
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens import build as tokens
@@ -28,16 +30,24 @@ from tests.model.models import (
     every_scheme,
     in_parts,
     random_ids,
+    with_feature,
 )
 from tests.songs import test_grouped
 
+SOUNDING = {"recent": 3, "chords": 2, **test_sounding.EVENTS}
 #: Of each feature: a model, and a piece of 60 ids for a seed.
 FEATURES: dict[str, tuple[Callable[[], MusicTransformer], Callable[[int], Tensor]]] = {
-    "sounding": (test_sounding.model, lambda seed: test_sounding.music(1, 60, seed)),
-    "echoes": (test_motif_memory.model, lambda seed: test_motif_memory.music(1, 60, seed)),
+    "sounding": (
+        lambda: with_feature(test_sounding.VOCAB, "sounding", **SOUNDING),
+        lambda seed: test_sounding.music(1, 60, seed),
+    ),
+    "echoes": (
+        lambda: with_feature(test_motif_memory.VOCAB, "echoes", **test_motif_memory.GIVEN),
+        lambda seed: test_motif_memory.music(1, 60, seed),
+    ),
     "intervals": (test_intervals.model, lambda seed: test_sounding.music(1, 60, seed) % 16),
     "conditions": (
-        test_conditions.model,
+        lambda: with_feature(test_conditions.VOCAB, "conditions", **test_conditions.GIVEN),
         lambda seed: torch.tensor([test_conditions.window(seed)[:60]]),
     ),
     "grid": (test_grid.model, lambda seed: test_grid.music(1, seed)[:, :60]),
@@ -104,15 +114,18 @@ def test_a_cache_gives_the_same_for_any_split(name, cuts):
 
 @every_scheme
 @torch.no_grad()
-def test_a_cache_that_slides_keeps_all_distances(scheme):
+def test_a_cache_that_forks_and_slides_keeps_all_distances(scheme):
     """In one layer keys know nothing of other tokens, so sliding is exactly a shorter input."""
     model, ids = build(scheme, layers=1), random_ids(2, 40)
-    cache = model.new_cache(2, 12)
-    model(ids[:, :12], cache=cache)
+    ids[1, :16] = ids[0, :16]
+    cache = model.new_cache(1, 12)
+    model(ids[:1, :12], cache=cache)
     for t in range(12, 40):
         cache.slide(1)
-        got = model(ids[:, t : t + 1], cache=cache)
-        alone = model(ids[:, t - 11 : t + 1], positions=Span(t - 11, 12))
+        cache = cache.fork(2) if t == 16 else cache
+        rows = ids[: cache.rows]
+        got = model(rows[:, t : t + 1], cache=cache)
+        alone = model(rows[:, t - 11 : t + 1], positions=Span(t - 11, 12))
         close(got[:, 0], alone[:, -1])
 
 
@@ -130,7 +143,6 @@ def test_config_and_state_dict_give_bit_equal_logits(name):
 
 
 def begun(name: str, **more: Any) -> MusicTransformer:
-    """The model of a feature as a new one begins, in float64."""
     return MusicTransformer(**network(name)[0].config.plain() | more).double().eval()
 
 
@@ -160,3 +172,62 @@ def test_scores_begin_without_effect(name):
 def test_a_feature_asks_for_tokens_that_can_say_it(name, tokenizer):
     with pytest.raises(ConfigError, match="tokenizer"):
         with_tokens([{"name": name}], tokens.build(tokenizer))
+
+
+def make_cache(capacity: int = 10) -> KVCache:
+    return KVCache(layers=2, rows=2, heads=2, capacity=capacity, head_dim=3, coordinates=2)
+
+
+def fresh(count: int, rows: int = 2) -> Tensor:
+    return torch.randn(rows, 2, count, 3)
+
+
+def put(cache: KVCache, count: int) -> None:
+    for layer in range(2):
+        cache.append(layer, fresh(count), fresh(count))
+
+
+def test_length_grows_once_a_pass_and_a_broken_pass_leaves_nothing():
+    cache = make_cache()
+    cache.append(0, fresh(4), fresh(4))
+    assert cache.length == 0
+    put(cache, 3)  # the pass above broke off; this one starts again
+    assert cache.length == 3
+
+
+def test_gradients_flow_to_the_tokens_of_this_pass_and_not_to_earlier_ones():
+    cache = make_cache()
+    put(cache, 2)
+    k, v = fresh(3).requires_grad_(), fresh(3).requires_grad_()
+    keys, values = cache.append(0, k, v)
+    (keys.sum() + 2 * values.sum()).backward()
+    assert (k.grad == 1).all()
+    assert (v.grad == 2).all()
+    with torch.no_grad():
+        cache.append(1, k, v)
+    assert not cache.append(0, fresh(1), fresh(1))[0].requires_grad
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda c: c.append(1, fresh(1), fresh(1)),  # a layer before the first
+        lambda c: [c.append(layer, *[fresh(1 + layer)] * 2) for layer in (0, 1)],
+        lambda c: c.append(0, fresh(1, rows=3), fresh(1, rows=3)),
+        lambda c: c.append(0, fresh(1), fresh(2)),
+        lambda c: put(c, 3),  # more than fit
+        lambda c: c.note(torch.zeros(2, 1).long(), torch.zeros(2, 3, 1).long()),
+        lambda c: c.slide(3),
+        lambda c: c.fork(2),
+        lambda c: make_cache(capacity=0),
+    ],
+)
+def test_misuse_is_refused_and_changes_nothing(wrong):
+    cache = make_cache(capacity=4)
+    put(cache, 2)
+    with pytest.raises(ValueError, match=r"expected|fit a capacity of 4"):
+        wrong(cache)
+    assert cache.length == 2
+    cache.slide(1)
+    put(cache, 3)
+    assert (cache.start, cache.length, cache.next_position) == (1, 4, 5)

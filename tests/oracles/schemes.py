@@ -53,7 +53,6 @@ def run(
     (the last two as the scheme's own code hands them on).
     """
     at, over = query_positions, key_positions
-    layer = 0
 
     def seen(a: int, c: int) -> bool:
         if causal and over[0][c] > at[0][a]:
@@ -65,39 +64,20 @@ def run(
             return abs(at[1][a] // n - over[1][c] // n) <= 1
         return True
 
-    root = math.sqrt(q.shape[-1])
-
-    def plain(h: int, q_i: Tensor, k_j: Tensor, a: int, c: int) -> Tensor:
-        return q_i.dot(k_j) / root
-
-    def as_it_is(h: int, v_j: Tensor, a: int, c: int) -> Tensor:
-        return v_j
-
-    logits: dict[str, Logit] = {
-        "huang": huang,
-        "huang_local": huang,
-        "shaw": shaw,
-        "transformer_xl": transformer_xl,
-        "t5": t5,
-        "alibi": alibi,
-        "rotary": rotary,
-        "two_d": two_d,
-        "two_d by labels": two_d_by_labels,
-    }
-    article = logits.get(name)
-
     def logit(h: int, q_i: Tensor, k_j: Tensor, a: int, c: int) -> Tensor:
-        if article is None:
-            return plain(h, q_i, k_j, a, c)
         i, j = ([x[n] for x in where] for where, n in ((at, a), (over, c)))
-        return article(scheme, layer, h, q_i, k_j, i, j)
+        return ARTICLES.get(name, plain)(scheme, 0, h, q_i, k_j, i, j)
 
     def value(h: int, v_j: Tensor, a: int, c: int) -> Tensor:
         if name != "shaw":
-            return as_it_is(h, v_j, a, c)
-        return v_j + of_head(scheme.value_tables[layer], h)[shaw_row(scheme, at[0][a], over[0][c])]
+            return v_j
+        return v_j + of_head(scheme.value_tables[0], h)[shaw_row(scheme, at[0][a], over[0][c])]
 
     return attention(q, k, v, logit, value, seen)
+
+
+def plain(scheme, layer, h, q_i, k_j, i, j) -> Tensor:
+    return q_i.dot(k_j) / math.sqrt(len(q_i))
 
 
 def of_head(table: Tensor, h: int) -> Tensor:
@@ -208,3 +188,16 @@ def pitch_term(scheme, layer, h, q_i, i: int, j: int) -> Tensor:
     pitch = of_head(scheme.pitch_tables[layer], h)
     row = min(max(i - j + len(pitch) // 2, 0), len(pitch) - 1)
     return q_i.dot(pitch[row]) / math.sqrt(len(q_i))
+
+
+ARTICLES = {
+    "huang": huang,
+    "huang_local": huang,
+    "shaw": shaw,
+    "transformer_xl": transformer_xl,
+    "t5": t5,
+    "alibi": alibi,
+    "rotary": rotary,
+    "two_d": two_d,
+    "two_d by labels": two_d_by_labels,
+}

@@ -67,15 +67,6 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
-def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
-    note = "<note>{}<pitch><step>C</step><octave>4</octave></pitch><duration>4</duration></note>"
-    parts = "<part-list/><part id='P1'><measure>{}</measure></part>"
-    music = parts.format(note.format("") + note.format("<cue/>"))
-    (tmp_path / "x.musicxml").write_text(f"<score-partwise>{music}</score-partwise>")
-    run(files=[str(tmp_path / "x.musicxml")], png=False)
-    assert "cue notes" in capsys.readouterr().out.splitlines()[0]
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [

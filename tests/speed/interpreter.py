@@ -29,34 +29,16 @@ def cut(patch: pytest.MonkeyPatch, side: int) -> None:
 
 
 def _of_today() -> None:
-    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone. And it
-    patches the language anew at every call of a device function, which takes a third of the time:
-    once for each module and launch is enough.
-    """
+    """Triton 3.6's interpreter under numpy 2.4: int() of an array of one element is gone."""
     from triton.runtime import interpreter
 
     patch = interpreter._patch_lang_tensor
-    launch = interpreter.GridExecutor.__call__
-    done: set[int] = set()
 
     def patched(tensor: Any, scope: Any) -> None:
         patch(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: np.asarray(self.handle.data).item())
 
-    def launched(self: Any, *args: Any, **kwargs: Any) -> None:
-        done.clear()
-        launch(self, *args, **kwargs)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        module = id(self.fn.__globals__)
-        if module not in done:
-            interpreter._patch_lang(self.fn)
-            done.add(module)
-        return self.rewrite()(*args, **kwargs)
-
     interpreter._patch_lang_tensor = patched
-    interpreter.GridExecutor.__call__ = launched
-    interpreter.InterpretedFunction.__call__ = call
 
 
 if HERE:

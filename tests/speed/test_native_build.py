@@ -103,20 +103,16 @@ def test_the_step_of_a_wheel_has_the_features_of_every_included_model(name):
 
 def test_a_mac_without_tools_is_not_asked_to_compile(monkeypatch, tmp_path):
     """There /usr/bin/c++ opens a window; a compiler from elsewhere is taken."""
-    answers = {"xcode-select": 2}
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(build.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(
-        build, "_run", lambda words: subprocess.CompletedProcess(words, answers[words[0]])
-    )
+    for folder, tools in (("/usr/bin", 0), ("/opt/homebrew/bin", 2), ("/usr/bin", 2)):
+        done = subprocess.CompletedProcess("xcode-select", tools)
+        monkeypatch.setattr(build, "_run", lambda words, it=done: it)
+        monkeypatch.setattr(build.shutil, "which", lambda name, at=folder: f"{at}/{name}")
+        if (folder, tools) != ("/usr/bin", 2):
+            assert build.compiler() == ["c++"]
     with pytest.raises(UserError, match="no C\\+\\+ compiler"):
         build.compiler()
-    answers["xcode-select"] = 0
-    assert build.compiler() == ["c++"]
-    answers["xcode-select"] = 2
-    monkeypatch.setattr(build.shutil, "which", lambda name: f"/opt/homebrew/bin/{name}")
-    assert build.compiler() == ["c++"]
 
 
 def test_what_is_built_is_kept_for_this_source_compiler_and_cpu_only(

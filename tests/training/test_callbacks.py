@@ -100,29 +100,21 @@ def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
 
 
 def test_a_sample_leaves_the_training_as_it_was(tmp_path):
-    def weights_after(extra):
-        trainer = fit(fake_training(), folder=tmp_path, callbacks=[Ema(0.9), *extra])
-        return weights(trainer)
-
     def sample(seconds, seed):
-        assert not samples.module.training
+        assert not training.training
         torch.rand(100)
         return Score()
 
     said: list[str] = []
     samples = Samples(seconds=1.0)
     samples.hooks = Hooks(sample=sample, draw=lambda score, path: path.touch(), say=said.append)
-
-    class Module(callbacks.pl.Callback):
-        def on_fit_start(self, trainer, module):
-            samples.module = module
-
-    with_samples, without = weights_after([Module(), samples]), weights_after([])
-    assert all(torch.equal(with_samples[n], without[n]) for n in without)
-    assert sorted(p.name for p in (tmp_path / "samples").iterdir())[:2] == [
-        "step-000005.mid",
-        "step-000005.png",
-    ]
+    found = []
+    for extra in ([samples], []):
+        training = fake_training()
+        found.append(weights(fit(training, folder=tmp_path, callbacks=[Ema(0.9), *extra])))
+    assert all(torch.equal(found[0][n], found[1][n]) for n in found[1])
+    files = sorted(p.name for p in (tmp_path / "samples").iterdir())
+    assert files[:2] == ["step-000005.mid", "step-000005.png"]
     assert len(said) == 3
 
 
@@ -132,12 +124,6 @@ STATE = {"state_dict": {"w": torch.arange(3.0)}, "loops": {}, "global_step": 7}
 def write(path, state=STATE):
     AtomicCheckpoints().save_checkpoint(state, path)
     return path
-
-
-def test_a_checkpoint_comes_back_as_it_was(tmp_path):
-    state = checkpoint.read(write(tmp_path / "last.ckpt"))
-    assert torch.equal(state.pop("state_dict")["w"], STATE["state_dict"]["w"])
-    assert state == {k: v for k, v in STATE.items() if k != "state_dict"}
 
 
 FULL = OSError(28, "No space left on device")
@@ -169,31 +155,21 @@ class Trojan:
         return print, ("I ran",)
 
 
-def test_a_file_that_would_run_something_is_refused(tmp_path, capsys):
-    path = tmp_path / "last.ckpt"
-    torch.save({"format": 1, "model": Trojan()}, path)
-    refused(path)
-    path.write_bytes(pickle.dumps(Trojan()))
-    refused(path)
-    assert capsys.readouterr().out == ""
-
-
-def refused(path):
-    with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
-        checkpoint.read(path)
-
-
-def test_a_damaged_or_missing_file_or_another_of_torch_s_is_one_sentence(tmp_path):
+def test_what_is_no_checkpoint_is_refused_in_one_sentence_and_never_run(tmp_path, capsys):
     path = tmp_path / "last.ckpt"
     whole = write(path).read_bytes()
-    for content in (b"", b"not a checkpoint at all", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        refused(path)
-    for other in (5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}):
-        torch.save(other, path)
-        refused(path)
-    path.unlink()
-    refused(path)
+    files = [b"", b"not a checkpoint", whole[: len(whole) // 2], pickle.dumps(Trojan()), None]
+    states = [5, {}, {"state_dict": [1], "global_step": 1}, {"state_dict": {}}]
+    for content in (*files, *states, {"format": 1, "model": Trojan()}):
+        if content is None:
+            path.unlink()
+        elif isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            torch.save(content, path)
+        with pytest.raises(UserError, match=r"last\.ckpt: not a checkpoint"):
+            checkpoint.read(path)
+    assert capsys.readouterr().out == ""
 
 
 def rows(folder) -> list[dict[str, str]]:
@@ -201,37 +177,20 @@ def rows(folder) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_what_is_logged_at_one_step_is_one_row(tmp_path):
-    table = MetricsTable(tmp_path)
-    table.log_metrics({"train/loss": 2.0, "epoch": 0}, 0)
-    table.log_metrics({"train/loss": 1.5, "epoch": 0}, 1)
-    table.log_metrics({"val/loss": 1.75}, 1)
-    table.save()
-    assert rows(tmp_path) == [
-        {"step": "1", "train/loss": "2", "val/loss": ""},
-        {"step": "2", "train/loss": "1.5", "val/loss": "1.75"},
-    ]
-
-
-def test_rows_of_steps_that_were_lost_are_replaced(tmp_path):
-    killed = MetricsTable(tmp_path)
-    for step in range(5):
-        killed.log_metrics({"loss": float(step)}, step)
-    killed.save()
+def test_each_step_is_one_row_and_rows_of_steps_that_were_lost_are_replaced(tmp_path):
+    killed = MetricsTable(tmp_path, flush_logs_every_n_steps=4)
+    for step in range(7):
+        killed.log_metrics({"loss": float(step), "epoch": 0}, step)
+    assert [r["step"] for r in rows(tmp_path)] == ["1", "2", "3", "4"]  # those since are lost
     resumed = MetricsTable(tmp_path)
     resumed.log_metrics({"loss": 9.0}, 2)
     resumed.log_metrics({"lr": 0.5}, 2)
     resumed.finalize("success")
-    assert [(r["step"], r["loss"], r["lr"]) for r in rows(tmp_path)] == [
-        ("1", "0", ""), ("2", "1", ""), ("3", "9", "0.5"),
-    ]  # fmt: skip
-
-
-def test_a_kill_loses_only_the_rows_since_the_last_flush(tmp_path):
-    table = MetricsTable(tmp_path, flush_logs_every_n_steps=4)
-    for step in range(7):
-        table.log_metrics({"loss": float(step)}, step)
-    assert [r["step"] for r in rows(tmp_path)] == ["1", "2", "3", "4"]
+    assert rows(tmp_path) == [
+        {"step": "1", "loss": "0", "lr": ""},
+        {"step": "2", "loss": "1", "lr": ""},
+        {"step": "3", "loss": "9", "lr": "0.5"},
+    ]
 
 
 def test_a_garbled_table_is_no_harm(tmp_path):

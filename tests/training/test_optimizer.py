@@ -22,29 +22,30 @@ from musictx.training.optimizer import build_optimizer, parameter_groups, set_fu
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 
-class Everything(nn.Module):
-    def __init__(self, tied: bool) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(5, 4)
-        self.table = nn.Parameter(torch.zeros(2, 3, 4))  # as relative positions are
-        self.linear = nn.Linear(4, 4)
-        self.norm = nn.LayerNorm(4)
-        self.output = nn.Linear(4, 5, bias=False)
-        if tied:
-            self.output.weight = self.embedding.weight
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_only_matrices_of_linear_layers_decay_and_each_parameter_is_in_one_group(tied):
-    model = Everything(tied)
-    decaying, fixed = parameter_groups(model, 0.1)
-    matrices = [model.linear.weight] + ([] if tied else [model.output.weight])
-    assert [id(p) for p in decaying["params"]] == [id(p) for p in matrices]
-    assert (decaying["weight_decay"], fixed["weight_decay"]) == (0.1, 0.0)
-    everything = [id(p) for p in decaying["params"] + fixed["params"]]
-    assert sorted(everything) == sorted(id(p) for p in model.parameters())
-    model.table.requires_grad_(False)  # what is frozen rests
-    assert all(p is not model.table for g in parameter_groups(model, 0.1) for p in g["params"])
+@pytest.mark.parametrize(("muon", "tied"), [(False, True), (True, False), (True, True)])
+def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
+    intervals = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
+    net = MusicTransformer(
+        12, layers=2, width=8, heads=2, feedforward=8, context=8, tied=tied, features=[intervals],
+        position={"name": "huang", "concat_sinusoids": 4, "periods": [4]},
+    )  # fmt: skip
+    net.blocks[1].attention.out.weight.requires_grad_(False)  # what is frozen rests
+    groups = parameter_groups(net, 0.1, muon=muon, adamw_lr=0.5, table_lr=4.0)
+    found = [(id(p), group) for group in groups for p in group["params"]]
+    group_of = dict(found)
+    assert len(group_of) == len(found)
+    maps = {f"{name}.weight" for name, m in net.named_modules() if isinstance(m, nn.Linear)}
+    for name, p in net.named_parameters():
+        if p.requires_grad:
+            group = group_of.pop(id(p))
+            table = name.startswith(("position.tables", "intervals.inputs", "intervals.outputs"))
+            is_muons = muon and name in maps and name != "output.weight"
+            assert group["weight_decay"] == (0.1 if name in maps else 0.0), name
+            assert (group["muon"], bool(group["split"])) == (is_muons, is_muons), name
+            assert group["split"] in (0, 3 if name.endswith("qkv.weight") else 1), name
+            assert group["lr_multiplier"] == (1.0 if is_muons else 2.0 if table else 0.5), name
+    assert not group_of
+    assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"
 
 
 @pytest.mark.parametrize("kind", [torch.optim.AdamW, Muon])
@@ -57,48 +58,6 @@ def test_steps_of_a_state_made_elsewhere_are_counted_where_the_fused_kernel_look
     assert optimizer.param_groups[0]["fused"]
 
 
-def test_tables_of_positions_and_intervals_can_learn_at_a_rate_of_their_own():
-    position = {"name": "huang", "concat_sinusoids": 4, "periods": [4]}
-    intervals = {"name": "intervals", "inputs": [1, 4], "outputs": [1, 4], "pitches": [[4, 12, 60]]}
-    net = MusicTransformer(
-        12, layers=2, width=8, heads=2, feedforward=8, context=8, position=position,
-        features=[intervals],
-    )  # fmt: skip
-    names = {id(p): name for name, p in net.named_parameters()}
-    apart = [g for g in parameter_groups(net, 0.1, table_lr=4.0) if g["lr_multiplier"] != 1.0]
-    assert [g["lr_multiplier"] for g in apart] == [4.0]
-    assert [names[id(p)] for p in apart[0]["params"]] == [
-        "position.tables.0", "position.tables.1", "intervals.inputs.0", "intervals.inputs.1",
-        "intervals.outputs.0", "intervals.outputs.1",
-    ]  # fmt: skip
-    assert apart[0]["weight_decay"] == 0.0
-    everything = [id(p) for g in parameter_groups(net, 0.1, table_lr=4.0) for p in g["params"]]
-    assert sorted(everything) == sorted(names)
-    assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"
-
-
-def test_every_parameter_is_in_one_group_and_only_hidden_maps_are_muons():
-    net = model()
-    found = parameter_groups(net, 0.1, muon=True)
-    everything = [id(p) for group in found for p in group["params"]]
-    assert sorted(everything) == sorted(id(p) for p in net.parameters())
-    taken = {id(p): g["split"] for g in found if g["muon"] for p in g["params"]}
-    for name, p in net.named_parameters():
-        inside = name.startswith("blocks.") and p.dim() == 2
-        assert (id(p) in taken) == inside, name
-        assert taken.get(id(p), 1) == (3 if name.endswith("qkv.weight") else 1), name
-
-
-def test_tables_of_distances_learn_at_a_share_of_the_share():
-    net = model()
-    tables = {id(p) for p in net.position.parameters()}
-    assert tables
-    for group in parameter_groups(net, 0.1, muon=True, adamw_lr=0.5, table_lr=4.0):
-        inside = {id(p) in tables for p in group["params"]}
-        assert group["lr_multiplier"] == (1.0 if group["muon"] else 2.0 if True in inside else 0.5)
-        assert len(inside) == 1
-
-
 class NoOptimizer:
     def __init__(self, groups, lr):
         self.groups = groups
@@ -106,37 +65,25 @@ class NoOptimizer:
 
 def weights(optim, steps=5):
     """Of a small network after some steps with a rate that changes, by the options ``optim``."""
-    torch.manual_seed(0)
-    net = Everything(tied=False)
+    net = model()
     optimizer = build_optimizer(net, dataclasses.asdict(optim), fused=False)
     set_fused(optimizer, False)
-    for step in range(steps):
+    for _ in range(steps):
         for group in optimizer.param_groups:
             group["lr"] *= 0.9
-        optimizer.zero_grad()
-        (
-            net.output(net.norm(net.linear(net.embedding.weight))) * (step + 1)
-        ).square().sum().backward()
-        optimizer.step()
+        losses(net, optimizer, 1)
     return {name: p.detach().clone() for name, p in net.named_parameters()}
 
 
 def test_the_same_optimizer_as_a_class_of_ones_own_takes_the_same_steps():
     ours = OptimConfig(lr=0.1, weight_decay=0.2, table_lr=1.0)
-    theirs = {"betas": [0.9, 0.98], "eps": 1e-8}
-    own = replace(ours, name="torch.optim:AdamW", params=theirs)
-    other = replace(own, params=theirs | {"eps": 0.1})
-    for name, value in weights(ours).items():
-        assert torch.equal(value, weights(own)[name])
-        assert name == "table" or not torch.equal(value, weights(other)[name])
-
-
-def test_an_optimizer_of_ones_own_is_named_on_the_command_line():
-    """A file of one is read as trainer=mine in test_trainer.py."""
-    words = ["optim._target_=torch.optim.SGD", "optim.momentum=0.9", "optim.lr=0.5"]
-    made = compose(words).optim
-    assert made == OptimConfig(name="torch.optim:SGD", lr=0.5, params={"momentum": 0.9})
-    assert weights(made).keys() == weights(OptimConfig(lr=0.5)).keys()
+    own = compose(["optim._target_=torch.optim.AdamW", "optim.eps=1e-8"]).optim
+    assert own == OptimConfig(name="torch.optim:AdamW", params={"eps": 1e-8})
+    own = replace(ours, name=own.name, params=own.params | {"betas": [0.9, 0.98]})
+    other = weights(replace(own, params=own.params | {"eps": 0.1}))
+    for (name, value), same in zip(weights(ours).items(), weights(own).values(), strict=True):
+        assert torch.equal(value, same)
+        assert not torch.equal(value, other[name])
 
 
 @pytest.mark.parametrize(
@@ -250,16 +197,11 @@ def test_the_rate_rises_then_never_rises_again_and_stays_between_0_and_1(run):
     total, warmup, kind = run
     rates = [multiplier(s, total=total, warmup=warmup, kind=kind) for s in range(total + 5)]
     peak = max(warmup, 1) - 1
+    assert rates[0] == 1 / max(warmup, 1)
+    assert peak >= len(rates) or rates[peak] == 1.0
     assert all(0 <= r <= 1 for r in rates)
     assert all(a < b for a, b in pairwise(rates[: peak + 1]))
     assert all(a >= b for a, b in pairwise(rates[peak:]))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_first_step_is_not_wasted_and_the_peak_is_where_the_warmup_ends(kind):
-    rates = [multiplier(step, total=100, warmup=10, kind=kind) for step in (0, 8, 9)]
-    assert rates == pytest.approx([0.1, 0.9, 1.0])
-    assert multiplier(0, total=100, warmup=0, kind=kind) == 1.0
 
 
 def test_after_the_peak_the_rate_follows_its_formula():

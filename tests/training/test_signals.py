@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from musictx.training.signals import Stopped, StopSignal
-from tests.training.fakes import fake_training, fit
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -28,38 +27,20 @@ def test_the_first_signal_asks_and_the_second_is_as_before(number, capfd):
     assert capfd.readouterr().err.count("stopping after this step") == 1
 
 
-def test_training_stops_between_two_steps_whoever_else_listens():
-    """Without a checkpoint callback too; Lightning has a handler of its own for SIGTERM."""
-    stop = StopSignal(report=False)
-
-    class Signalled(type(fake_training())):
-        def training_step(self, batch, batch_idx):
-            if batch_idx == 2:  # the first of two batches of the second step
-                os.kill(os.getpid(), signal.SIGTERM)
-            return super().training_step(batch, batch_idx)
-
-    training = fake_training(kind=Signalled)
-    with pytest.raises(Stopped), stop:
-        fit(training, callbacks=[stop], accumulate_grad_batches=2)
-    assert stop.agreed == signal.SIGTERM
-    assert training.trainer.global_step == stop.steps == 2
+def trainer_of(reduce, count):
+    strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
+    return SimpleNamespace(world_size=count, strategy=strategy)
 
 
 @pytest.mark.parametrize("asked", range(3))
 def test_a_signal_to_any_rank_stops_all_and_is_the_end_of_each(asked):
     ranks = [StopSignal(report=False) for _ in range(3)]
 
-    def trainer_of(others):
-        def reduce(mine, reduce_op):
-            return {"max": max}[reduce_op](mine, *(torch.tensor(one) for one in others))
-
-        strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
-        return SimpleNamespace(world_size=3, strategy=strategy)
-
     def round_of_all():
-        sent = [float(one.received) for one in ranks]  # at once, as a collective does
+        sent = [torch.tensor(float(one.received)) for one in ranks]  # at once, as a collective does
         for one in ranks:
-            one.on_validation_end(trainer_of(sent), None)
+            highest = trainer_of(lambda mine, reduce_op: {"max": max}[reduce_op](mine, *sent), 3)
+            one.on_validation_end(highest, None)
         return [one.agreed for one in ranks]
 
     assert round_of_all() == [0] * 3
@@ -78,9 +59,6 @@ def test_a_signal_while_the_ranks_agree_counts_at_the_next_agreement():
             stop._receive(signal.SIGTERM, None)  # after this rank has sent its 0
         return mine
 
-    strategy = SimpleNamespace(root_device="cpu", reduce=reduce)
-    trainer = SimpleNamespace(world_size=2, strategy=strategy)
-    stop.on_validation_end(trainer, None)
-    assert (stop.agreed, stop.received) == (0, signal.SIGTERM)
-    stop.on_validation_end(trainer, None)
-    assert stop.agreed == signal.SIGTERM
+    for agreed in (0, signal.SIGTERM):
+        stop.on_validation_end(trainer_of(reduce, 2), None)
+        assert (stop.agreed, stop.received) == (agreed, signal.SIGTERM)

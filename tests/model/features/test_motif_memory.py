@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from musictx.model.features.motif_memory import FARTHEST, LENGTHS, MOST_NOTES, MotifMemory
-from musictx.model.transformer import MusicTransformer
 from tests.model.features.test_sounding import EVENTS, VOCAB
 
 GIVEN = {name: EVENTS[name] for name in ("steps", "starts", "loudness")}
@@ -74,41 +73,3 @@ def test_it_finds_what_a_loop_finds(seed):
     for at in (3, 59, 60, 61, 120, 159):
         part = FEATURE.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
         assert all(torch.equal(whole[:, at : at + 1], one) for whole, one in zip(seen, part))
-
-
-def test_what_followed_is_likelier_by_a_number_of_its_own():
-    ids = music(1, 160, 1)
-    places = torch.arange(160)[None]
-    x, logits = torch.randn(1, 160, 8).double(), torch.randn(1, 160, VOCAB).double()
-    seen = FEATURE.read(ids, ids[:, :0], places)
-    embedded, scored = FEATURE.embed(x, seen) - x, FEATURE.score(logits, x, seen) - logits
-    for at in range(160):
-        kind, pitch, steps, level = expected(ids[0, : at + 1].tolist())
-        want = torch.zeros(VOCAB).double()
-        if not kind:
-            assert not embedded[0, at].any()
-            assert not scored[0, at].any()
-            continue
-        worth = (FEATURE.scores @ x[0, at]).reshape(3, -1)[:, kind]
-        want[4 + pitch] = worth[0]
-        if steps:
-            want[19 + min(steps, 40)] = worth[1]
-        if level:
-            want[59 + level] = worth[2]
-        torch.testing.assert_close(scored[0, at], want, rtol=1e-6, atol=1e-6)
-        vector = FEATURE.in_length[kind] + FEATURE.in_pitch[pitch] + FEATURE.in_level[level]
-        vector = (
-            vector + FEATURE.in_steps[FEATURE.time_class[min(steps, len(FEATURE.time_class) - 1)]]
-        )
-        torch.testing.assert_close(embedded[0, at], vector)
-
-
-def model(name="huang", **more):
-    torch.manual_seed(1)
-    found = MusicTransformer(
-        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
-        features=[{"name": "echoes", **GIVEN} | more],
-    )  # fmt: skip
-    for parameter in found.echoes.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return found.double().eval()

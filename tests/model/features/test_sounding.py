@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from musictx.model.features.pitches import NEVER, TIMES
-from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, INTERVAL_KINDS, STATES, Sounding
-from musictx.model.transformer import MusicTransformer
+from musictx.model.features.sounding import AFTER_STEPS, AGE_STEPS, Sounding
 
 #: 0..3 nothing; 4..11 start pitches 60..67, 12..19 end them; 20..59 take 1..40 steps; 60..63: loud
 VOCAB, PITCHES, LEVELS = 64, 8, 5
@@ -29,17 +28,6 @@ def sounding(width: int = 8, **more) -> Sounding:
     for p in found.parameters():  # they begin without effect
         torch.nn.init.normal_(p)
     return found.double()
-
-
-def model(name: str = "huang", **more) -> MusicTransformer:
-    torch.manual_seed(1)
-    found = MusicTransformer(
-        VOCAB, layers=2, width=16, heads=2, feedforward=16, context=64, position={"name": name},
-        features=[{"name": "sounding", "recent": RECENT, "chords": CHORDS} | EVENTS | more],
-    )  # fmt: skip
-    for p in found.sounding.parameters():
-        torch.nn.init.normal_(p, std=0.3)
-    return found.double().eval()
 
 
 def music(rows: int, count: int, seed: int = 2) -> torch.Tensor:
@@ -117,56 +105,14 @@ def test_it_reads_what_a_loop_over_events_finds(known):
                 assert seen.rows[row, at - known].tolist() == loop.rows()
 
 
-def test_both_are_the_sums_written_out():
-    found, ids = sounding(), music(1, 60)
-    seen = found.read(ids, ids[:, :0], torch.arange(60)[None])
-    x = torch.randn(1, 60, 8, dtype=torch.float64)
-    embedded, scored = found.embed(x, seen)[0], found.score(torch.zeros(1, 60, VOCAB), x, seen)[0]
-    for at in range(60):
-        states = seen.pitches[0, at].tolist()
-        expected = x[0, at] + sum(found.context[row] for row in seen.rows[0, at].tolist())
-        logits = torch.zeros(VOCAB, dtype=torch.float64)
-        for pitch, state in enumerate(states):
-            if state:
-                expected = expected + found.states[pitch * STATES + state - 1]
-                logits[4 + pitch] += x[0, at] @ found.state_scores[state - 1]
-                logits[12 + pitch] += x[0, at] @ found.state_scores[STATES + state - 1]
-            for other, its in enumerate(states):
-                if its:
-                    row = found.interval_maps[
-                        INTERVAL_KINDS[its - 1], :, pitch - other + PITCHES - 1
-                    ]
-                    logits[4 + pitch] += (x[0, at] @ found.interval_scores.T) @ row
-        torch.testing.assert_close(embedded[at], expected)
-        torch.testing.assert_close(scored[at].double(), logits, rtol=1e-4, atol=1e-4)
-
-
-def test_after_the_window_slid_only_what_it_holds_is_known():
-    found, ids = model(), music(2, 51)
-    cache = found.new_cache(2, 64)
-    with torch.no_grad():
-        found(ids[:, :50], cache=cache)
-    cache.slide(30)
-    last = torch.full((2, 1), 50)
-    slid = found.sounding.read(ids[:, 50:], cache.earlier(64), last)
-    alone = found.sounding.read(ids[:, 30:], ids[:, :0], torch.arange(21).expand(2, -1))
-    assert slid.pitches.equal(alone.pitches[:, -1:])
-    assert slid.rows.equal(alone.rows[:, -1:])
-
-
 def test_after_a_reset_nothing_is_known_of_what_was_before_it():
-    reset = 3
-    feature = sounding(resets=[[reset, reset + 1, 0]])
-    ids = music(2, 40)
-    ids[:, 17] = reset
+    feature, ids, reset = sounding(resets=[[3, 4, 0]]), music(2, 40), 17
+    ids[:, reset] = 3
     places = torch.arange(40).expand(2, 40)
     seen = feature.read(ids, ids[:, :0], places)
-    alone = feature.read(ids[:, 17:], ids[:, :0], places[:, :23])
-    for both, part in zip(seen, alone):
-        assert torch.equal(both[:, 17:], part)
-    for at in (16, 17, 18, 30):  # one by one, as while decoding
-        one = feature.read(ids[:, at : at + 1], ids[:, :at], places[:, at : at + 1])
-        for both, part in zip(seen, one):
-            assert torch.equal(both[:, at : at + 1], part)
-    plain = sounding().read(ids[:, :17], ids[:, :0], places[:, :17])
-    assert all(torch.equal(a[:, :17], b) for a, b in zip(seen, plain))
+    before = sounding().read(ids[:, :reset], ids[:, :0], places[:, :reset])
+    after = feature.read(ids[:, reset:], ids[:, :0], places[:, reset:])
+    late = feature.read(ids[:, 30:], ids[:, :30], places[:, 30:])  # as while decoding
+    for whole, *parts in zip(seen, before, after, late):
+        for found, part in zip(parts, (slice(0, reset), slice(reset, 40), slice(30, 40))):
+            assert torch.equal(whole[:, part], found)

@@ -40,28 +40,20 @@ def library(text: str, entry: str, defines: Sequence[str]) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-def launcher(
-    late: int = 0,
-    order: int = 0,
-    more: Sequence[str] = (),
-    fault: tuple[str, str] | None = None,
-) -> Launch:
+def launcher(late: int = 0, order: int = 0, change: tuple[str, str] = ("", "")) -> Launch:
     """What takes the place of ``driver.launch``.
 
     late          1: copies land when they are waited for, 2: products of warpgroups do, 3: both
     order         the order of warps (emulate.cpp)
-    more          further macros
-    fault         (text, other text): a change of the source
+    change        (text, other text): a change of the source
     """
 
     def launch(
         kernel: str, defines: list[str], grid: tuple[int, int], threads: int, shared: int,
         argument: Any, device: Any,
     ) -> None:  # fmt: skip
-        text = compile.source(kernel)
-        if fault is not None and text.count(fault[0]) == 1:
-            text = text.replace(*fault)
-        built = library(text, f"relative_{kernel}", [*defines, *more])
+        text = compile.source(kernel).replace(*change) if change[0] else compile.source(kernel)
+        built = library(text, f"relative_{kernel}", defines)
         assert threads == 256
         assert built.shared_bytes_needed() == shared
         size = int(next(x for x in defines if x.startswith("HEAD=")).partition("=")[2])
