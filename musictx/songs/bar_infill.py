@@ -23,7 +23,7 @@ from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
@@ -134,6 +134,13 @@ class BarInfill(Infill):
         return int(self.lines[self.bar])
 
     @property
+    def varied(self) -> np.ndarray | None:
+        if not self.varies:
+            return None
+        old = NoteStream(self.bars, self.ahead[self._inside(self.ahead)])
+        return self.placed(self.tokenizer.score(old).notes)
+
+    @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         if CHORD not in self.parts:
             return ()
@@ -219,10 +226,7 @@ class BarInfill(Infill):
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` notes outside of the harmony of the given notes are penalised."""
         given, bars = rows[0].given, dict[int, int]()
-        if self.varies:
-            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
-            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-        elif sampling.habits:
+        if sampling.habits and not self.varies:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
