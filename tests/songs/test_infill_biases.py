@@ -97,6 +97,30 @@ def test_a_bass_begins_with_each_chord_on_its_root():
     assert all(on_root)
 
 
+@pytest.mark.parametrize("has_bass", [True, False])
+def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
+    """From the lowest usual pitch of a bass to the highest."""
+    monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
+    rows = [(BAR * n, BAR * (n + 1), 71, 64, 0, False, 73) for n in range(4)]
+    rows += [(BAR * n, BAR * (n + 1), 50, 64, 0, False, 33) for n in range(4 * has_bass)]
+    roots = (0, 9, 5, 7)
+    music = Score(
+        notes=[(*row[:4], row[6], False, row[6]) for row in rows],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=tuple((BAR * n, f"{'CxxxxFxGxA'[root]}:maj") for n, root in enumerate(roots)),
+    )
+    options = {"parts": (0,), "habits": {0: Habit(4, 36, 87, 4.0)}, "bass": (48, 59)}
+    part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, closes=False, **options)
+    low = []
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
+        for bar, root in enumerate(roots):
+            there = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
+            low += [there.min() == 48 + root] if len(there) else []
+    assert low
+    assert all(low) != has_bass
+
+
 @pytest.mark.parametrize("habits", [True, False])
 def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
