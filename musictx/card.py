@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -42,6 +42,7 @@ ENTRIES: dict[str, Any] = {
         "polyphony": Number,
         "instruments": list[Program],
         "parts": list[tuple[Program, Number, Pitch, Pitch, Number]],
+        "ensembles": list[tuple[Number, list[Program]]],
     },
     "drummers": dict[str, list[Drummer]],
 }
@@ -74,6 +75,7 @@ class CorpusStats:
     instruments  programs that occur, 128 for drums
     polyphony  notes that sound, on average over the time in which any does
     parts     program, 128 for drums -> its habit
+    ensembles  sets of several programs that play together, and the number of pieces of each
     """
 
     most: int | None = None
@@ -82,6 +84,7 @@ class CorpusStats:
     instruments: frozenset[int] | None = None
     polyphony: float | None = None
     parts: Mapping[int, Habit] = field(default_factory=dict)
+    ensembles: Sequence[tuple[float, Sequence[int]]] = ()
 
     @classmethod
     def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
@@ -96,6 +99,7 @@ class CorpusStats:
                 int(part): Habit(int(voices), int(low), int(high), rate)
                 for part, voices, low, high, rate in limits.get("parts") or []
             },
+            ensembles=[(count, some) for count, some in limits.get("ensembles") or [] if count],
         )
         programs = limits.get("instruments")
         return stats if programs is None else replace(stats, instruments=frozenset(programs))

@@ -67,11 +67,7 @@ def test_a_model_goes_there_and_back(server, folder, tmp_path, monkeypatch):
     model.push_to_hub("anna/waltz")
     stored = server.folder / "anna" / "waltz"
     assert {path.name for path in stored.iterdir()} == {*FILES, hub.PAGE}
-    page = (stored / hub.PAGE).read_text()
-    front = yaml.safe_load(page.split("---")[1])
-    assert front["license"] == "mit"
-    assert front["library_name"] == "musictx"
-    assert "model=hf:USER/NAME" in page
+    assert "model=hf:USER/NAME" in (stored / hub.PAGE).read_text()
     (stored / "model.pkl").write_bytes(b"evil")
     back = musictx.load("hf:anna/waltz@v1")
     for name, weight in model.model.state_dict().items():

@@ -6,6 +6,7 @@ keeps to these limits by default (:mod:`musictx.sampling.note_limits`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -30,10 +31,26 @@ PIECES = 100
 
 def of_corpus(shards: Shards, tokenizer: Tokenizer) -> dict[str, Any]:
     """:func:`note_limits` of the training split of a corpus; of a large one, those of about
-    :data:`PIECES` pieces that are spread evenly over it."""
+    :data:`PIECES` pieces that are spread evenly over it; and the :func:`ensembles` of all."""
     pieces = shards.pieces("train")
     some = pieces[:: max(1, len(pieces) // PIECES)]
-    return note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
+    limits = note_limits(tokenizer.decode(shards.tokens(piece.number)) for piece in some)
+    sets = (np.unique(tokenizer.program_of[shards.tokens(piece.number)]) for piece in pieces)
+    together = ensembles(one[one >= 0].tolist() for one in sets)
+    return {**limits, "ensembles": together} if limits and together else limits
+
+
+def ensembles(pieces: Iterable[Sequence[int]]) -> list[list[Any]]:
+    """[[number of pieces, [program, ...]], ...]: of ``pieces``, the programs that each has, those
+    sets of several that occur most, so many that :data:`SHARE_WITHIN` of these pieces have one."""
+    sets = Counter(tuple(one) for one in pieces if len(one) > 1)
+    rows, left = list[list[Any]](), SHARE_WITHIN * sum(sets.values())
+    for some, count in sorted(sets.items(), key=lambda one: (-one[1], one[0])):
+        if left <= 0:
+            break
+        rows.append([count, [*some]])
+        left -= count
+    return rows
 
 
 def note_limits(scores: Iterable[Score]) -> dict[str, Any]:

@@ -82,7 +82,9 @@ def continuations(
     if not primers or len(seeds) != len(primers):
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
-    sampling = idiom.of(bundle.tokenizer).sampling(request.sampling)
+    its, stats = idiom.of(bundle.tokenizer), bundle.stats
+    sampling = its.sampling(request.sampling)
+    primers = [its.cast(one, stats, sampling, seed) for one, seed in zip(primers, seeds)]
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
@@ -94,7 +96,7 @@ def continuations(
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
         more: dict[str, Any] = {"penalties": constraints, "processors": processors}
-        steps = write([*regions.values()], sampling, bundle.stats, **more)
+        steps = write([*regions.values()], sampling, stats, **more)
         numbers, left = [*regions], dict(regions)
         with closing(steps):
             try:
@@ -145,8 +147,8 @@ def versions(
     The first segments of all versions are composed at once, as rows of one batch; further segments
     are composed for one version after the other. A row is drawn with its own seed, so it does not
     depend on the others. There is one exception: a version in bars that shares more than
-    :data:`MOST_ALIKE` of its notes with an earlier one is composed anew, with a penalty on these
-    notes that grows with each try.
+    :data:`MOST_ALIKE` of its notes with an earlier one, or with the notes that it varies, is
+    composed anew, with a penalty on its notes that grows with each try.
 
     stats     statistics of the corpus, the targets of options of ``sampling`` without a value;
               their density is that of all notes, including given ones
@@ -157,7 +159,7 @@ def versions(
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
-    earlier: list[set[tuple[float, ...]]] = []
+    earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         before = region.length * first
@@ -170,8 +172,8 @@ def versions(
                 one.end_segment()
 
         for number, one in enumerate(some, first):
-            # If versions may be composed anew, only the first is certain to be final.
-            if on_event is not None and (number == 0 or not region.anew):
+            # If versions may be composed anew, only one that is compared with none is final.
+            if on_event is not None and not (region.anew and (earlier or number)):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
             segment(some)

@@ -34,8 +34,6 @@ class Idiom:
 
     #: Whether strokes of drums are composed around given notes.
     drums = False
-    #: Of a part that may open a piece, so many notes come before other parts.
-    opening_notes = 1
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -49,6 +47,12 @@ class Idiom:
         for name, value in wanted.items():
             raise UserError(f"{name}={value}: {counts_no_bars(self.tokenizer)}")
         return Plan()
+
+    def cast(
+        self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
+    ) -> Primer:
+        """``primer``, or for a new piece one whose plan has the parts that play."""
+        return primer
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
         """``sampling`` with what it leaves open for pieces and continuations."""
@@ -109,21 +113,22 @@ class Idiom:
     ) -> list[Penalty]:
         """The penalties on programs. Continuations keep to the programs and drums of their primers.
         New pieces begin with a part of :data:`FULL_PART` notes at once or more, or with any pitched
-        one if the corpus has no such part, so that they are not drums or a melody alone; not with
-        ``habits=false``, nor for tokens without programs."""
+        one if the corpus has no such part, so that they are not drums or a melody alone; not where
+        their parts are planned, with ``habits=false``, nor for tokens without programs."""
         if all(len(primer.ids) for primer in primers):
             return self.same_programs(primers)
-        program = note_limits.programs(self.tokenizer)
+        program = self.tokenizer.program_of
         full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= FULL_PART]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
         if not (sampling.habits and is_pitched and (program == DRUMS).any()):
             return []
-        return [EachRow([note_limits.Opening(program, may, self.opening_notes) for _ in primers])]
+        opening = note_limits.Opening
+        return [EachRow([None if p.plan.parts else opening(program, may) for p in primers])]
 
     def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
         """No programs but those of the primers."""
-        some = (note_limits.programs(self.tokenizer) >= 0).any()
+        some = (self.tokenizer.program_of >= 0).any()
         return [note_limits.instruments(self.tokenizer, frozenset(), primers)] if some else []
 
     def feedback(

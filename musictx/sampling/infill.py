@@ -95,6 +95,11 @@ class Infill(Region):
         return self.placed(notes[np.array(self.is_new, bool)])
 
     @property
+    def varied(self) -> np.ndarray | None:
+        """If the new notes are a variation: the notes that they vary, on the same clock."""
+        return None
+
+    @property
     def chords(self) -> tuple[tuple[float, str], ...]:
         """Seconds of the score and names of the chords that were composed."""
         return ()

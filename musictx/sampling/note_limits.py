@@ -117,7 +117,7 @@ class Silence:
 def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
     """Only programs and drums of the corpus (``usual``) or the primer of a row: a model also gives
     ids that never occurred in training a little probability."""
-    program = programs(tokenizer)
+    program = tokenizer.program_of
     different = {id(primer): primer for primer in primers}
     rules = {}
     for number, primer in different.items():
@@ -128,30 +128,15 @@ def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[P
 
 
 class Opening:
-    """Only programs whose ids ``may`` (vocab, bool) open a piece, until ``notes`` such ids are
-    written.
+    """Only programs whose ids ``may`` (vocab, bool) open a piece.
 
-    ``program`` (vocab,) is that of :func:`programs`. Each row needs its own object, which counts
-    those notes."""
+    ``program`` (vocab,) is :attr:`.Tokenizer.program_of`. Each row needs its own object, which
+    remembers whether the piece is open."""
 
-    def __init__(self, program: np.ndarray, may: np.ndarray, notes: int) -> None:
-        self.may, self.notes, self.over = may, notes, False
+    def __init__(self, program: np.ndarray, may: np.ndarray) -> None:
+        self.may, self.over = may, False
         self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        self.over = self.over or self.may[ids].sum() >= self.notes
+        self.over = self.over or bool(self.may[ids].any())
         return None if self.over else self.nats
-
-
-def programs(tokenizer: Tokenizer) -> np.ndarray:
-    """(vocab,) the program that each id names, 128 for ids of drums, -1 for others."""
-    events, table = tokenizer.note_events, tokenizer.vocabulary
-    if events is not None:
-        program = events.program.copy()
-    elif "program" in table.kinds:
-        program = table.values("program").copy()
-    else:
-        return np.full(tokenizer.size, -1)
-    for kind in {"drum", "drums"} & set(tokenizer.kinds):
-        program[tokenizer.kind_of == tokenizer.kinds.index(kind)] = DRUMS
-    return program

@@ -23,14 +23,14 @@ from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
-from musictx.songs.infill_biases import HarmonicFit
-from musictx.tokens.stream import CHORD, NoteStream
+from musictx.songs.infill_biases import BASS, HarmonicFit
+from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
 
@@ -41,6 +41,7 @@ class BarInfill(Infill):
 
     drummers  one of them leads new drums, another one in each version of the same seed
     varied    if the new notes are a variation: the score with the notes that they vary
+    bass      the lowest and the highest pitch that are usual in a bass
 
     clock     from seconds of the ids to those of the score
     bars      (:data:`musictx.tokens.stream.BAR`)
@@ -65,11 +66,13 @@ class BarInfill(Infill):
         *,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
+        bass: tuple[int, int] = (0, -1),
         **options: Any,
     ) -> None:
         super().__init__(model, tokenizer, music, **options)
         self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
         grid = tokenizer.grid(music, begin, end)
+        self.bass = bass
         self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
@@ -129,6 +132,13 @@ class BarInfill(Infill):
     @property
     def here(self) -> int:  # type: ignore[override]
         return int(self.lines[self.bar])
+
+    @property
+    def varied(self) -> np.ndarray | None:
+        if not self.varies:
+            return None
+        old = NoteStream(self.bars, self.ahead[self._inside(self.ahead)])
+        return self.placed(self.tokenizer.score(old).notes)
 
     @property
     def chords(self) -> tuple[tuple[float, str], ...]:
@@ -216,12 +226,11 @@ class BarInfill(Infill):
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` notes outside of the harmony of the given notes are penalised."""
         given, bars = rows[0].given, dict[int, int]()
-        if self.varies:
-            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
-            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-        elif sampling.habits:
+        if sampling.habits and not self.varies:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
+        if (part := self._lowest_part()) is not None:
+            every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
         if sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.in_harmony, fit=fit))
@@ -245,6 +254,19 @@ class BarInfill(Infill):
             of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
             pulls.append(infill_biases.InfillBias(row, of_row))
         return [EachRow(pulls)]
+
+    def _lowest_part(self) -> int | None:
+        """The lowest part of several voices of an accompaniment that has no bass, nor a given part
+        in its register; ``None`` also where a register is asked for."""
+        notes = self.given[(self.given["part"] >= 0) & (self.given["part"] < DRUM_PART)]
+        parts = np.unique(notes["part"])
+        heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
+        has_bass = BASS in self.habits or min(heights, default=128) <= self.bass[1]
+        if self.closes or has_bass or "register" in self.steering.values:
+            return None
+        chordal = [part for part in self.habits if self.habits[part].voices > 1]
+        chordal = [part for part in chordal if part != DRUM_PART]
+        return min(chordal, key=lambda part: self.habits[part].low, default=None)
 
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE

@@ -28,7 +28,7 @@ from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.songs.strengths import BARS_TOP_P, OPENING_NOTES, PART_SECONDS, PART_SHARE
+from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import Vocabulary
@@ -40,7 +40,7 @@ WHOLE, TICKS_PER_QUARTER = 4 * STEPS, 480
 class BarIdiom(Idiom):
     """How music is composed in notes in bars."""
 
-    drums, opening_notes, marks = True, OPENING_NOTES, []
+    drums, marks = True, []
     tokenizer: BarTokenizer
 
     def plan(self, bundle: Bundle, wanted: Mapping[str, Any]) -> Plan:
@@ -60,12 +60,26 @@ class BarIdiom(Idiom):
             blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
         if "instruments" in wanted:
             names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
-            usual = parts.habits(bundle, parts.by_name(bundle, names, "instruments"))
-            least = {part: PART_SHARE * PART_SECONDS * usual[part].density for part in usual}
+            least = _least(parts.habits(bundle, parts.by_name(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
+    def cast(
+        self, primer: Primer, stats: CorpusStats, sampling: SamplingConfig, seed: Sequence[int]
+    ) -> Primer:
+        """With habits, a new piece of no given instruments is for an ensemble of the corpus, drawn
+        as often as it occurs there."""
+        plan, ensembles = primer.plan, stats.ensembles
+        if len(primer.ids) or plan.parts is not None or not ensembles or not sampling.habits:
+            return primer
+        counts = np.array([count for count, _ in ensembles], float)
+        number = np.random.default_rng([*seed]).choice(len(counts), p=counts / counts.sum())
+        least = _least({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
+        return replace(primer, plan=replace(plan, parts=least))
+
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        return sampling if sampling.top_p is not None else replace(sampling, top_p=BARS_TOP_P)
+        temperatures = {"pitch": sampling.temperatures.get("note_on", 1.0), **sampling.temperatures}
+        top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
+        return replace(sampling, top_p=top_p, temperatures=temperatures)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)
@@ -148,7 +162,8 @@ class BarIdiom(Idiom):
         if any(meters):
             penalties.append(EachRow(meters))
         if any(plan.parts for plan in plans):
-            penalties.append(EachRow([PartDensity(of, plan.parts or {}, True) for plan in plans]))
+            least = [_within(plan.parts or {}, target) for plan, target in zip(plans, targets)]
+            penalties.append(EachRow([PartDensity(of, one, True) for one in least]))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         if sampling.habits:
             kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
@@ -186,6 +201,18 @@ class BarIdiom(Idiom):
         if not sampling.habits or not any(least):
             return []
         return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
+
+
+def _least(usual: Mapping[int, Habit]) -> dict[int, float]:
+    """Part -> the fewest notes of it in :data:`PART_SECONDS`."""
+    return {part: PART_SHARE * PART_SECONDS * one.density for part, one in usual.items()}
+
+
+def _within(least: Mapping[int, float], target: Mapping[str, float]) -> dict[int, float]:
+    """``least``, or fewer notes where a lower ``density`` is asked for than parts usually have."""
+    usual = sum(least.values()) / PART_SHARE / PART_SECONDS
+    share = min(target.get("density", usual) / usual, 1.0) if usual else 0.0
+    return {part: share * notes for part, notes in least.items()}
 
 
 def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:

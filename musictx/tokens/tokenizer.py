@@ -13,7 +13,7 @@ import numpy as np
 
 from musictx.beats import NEAR, Beats
 from musictx.grid import in_time
-from musictx.notes import Score
+from musictx.notes import DRUMS, Score
 from musictx.tokens.grammar import GrammarState, Penalty
 from musictx.tokens.vocab import Vocabulary
 
@@ -212,6 +212,19 @@ class Tokenizer:
     def kind_of(self) -> np.ndarray:
         """(size,) int64: for each id the index of its kind in :attr:`kinds`."""
         return self.vocabulary.kind_of
+
+    @cached_property
+    def program_of(self) -> np.ndarray:
+        """(size,) the program that each id names, 128 for ids of drums, -1 for others."""
+        if self.note_events is not None:
+            program = self.note_events.program.copy()
+        elif "program" in self.vocabulary.kinds:
+            program = self.vocabulary.values("program").copy()
+        else:
+            return np.full(self.size, -1)
+        for kind in {"drum", "drums"} & set(self.kinds):
+            program[self.kind_of == self.kinds.index(kind)] = DRUMS
+        return program
 
     @cached_property
     def pitch_of(self) -> np.ndarray:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import time
+import shutil
+import subprocess
+import tarfile
+import tempfile
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +19,29 @@ from playwright.sync_api import Locator, Page
 
 from musictx.studio.document import EARLY
 from tests.browser.conftest import COMPOSED, SOON
+from tests.browser.served import wait_for
 
 #: (id, start, end, pitch, velocity, track), as the server has it.
 Note = list[Any]
+#: What finds barriers, from npm: it is no part of the repository. And what it looks for.
+AXE = "axe-core@4.10.3"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@cache
+def axe() -> str | None:
+    """The program, as npm has it; ``AXE=FILE`` is one that is there already."""
+    if given := os.environ.get("AXE"):
+        return Path(given).read_text(encoding="utf-8")
+    npm = shutil.which("npm")
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [str(npm), "pack", AXE, "--silent", "--pack-destination", folder]
+        if npm is None or subprocess.run(asked, capture_output=True, timeout=300).returncode:
+            return None
+        with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
+            file = archive.extractfile("package/axe.min.js")
+            assert file is not None
+            return file.read().decode()
 
 
 class Desk:
@@ -24,8 +49,6 @@ class Desk:
 
     def __init__(self, page: Page, url: str) -> None:
         self.page, self.url = page, url
-
-    # ------------------------------------------------------------------------------- opening
 
     def button(self, name: str, *, exact: bool = False) -> Locator:
         return self.page.get_by_role("button", name=name, exact=exact)
@@ -46,8 +69,6 @@ class Desk:
 
     def _opened(self) -> None:
         self.until("window.musictx?.piece")
-
-    # ------------------------------------------------------------------------------- reading
 
     @property
     def id(self) -> str:
@@ -80,8 +101,6 @@ class Desk:
         """Where a bar begins."""
         return next(time for time, bar, beat in self.beats() if (bar, beat) == (number, 1))
 
-    # ----------------------------------------------------------------------------- selecting
-
     def _x(self, seconds: float) -> float:
         return float(self.page.evaluate("s => musictx.roll.view.x(s)", seconds))
 
@@ -113,8 +132,6 @@ class Desk:
     def select_all(self) -> None:
         self.page.locator("#roll").focus()
         self.page.keyboard.press("Control+a")
-
-    # ----------------------------------------------------------------------------- composing
 
     def task(self, name: str) -> None:
         self.until("musictx.models.length > 0")
@@ -186,8 +203,6 @@ class Desk:
         self.until("musictx.shown.take === null")
         self.settle()
 
-    # ------------------------------------------------------------------------------- leaving
-
     def export(self, label: str) -> tuple[str, bytes]:
         """The name and the bytes of a file out of the menu Export."""
         self.page.locator("summary[aria-label=Export]").click()
@@ -195,6 +210,24 @@ class Desk:
             self.page.locator(".menu[open] a").filter(has_text=label).first.click()
         path = download.value.path()
         return download.value.suggested_filename, path.read_bytes()
+
+    def accessible(self) -> None:
+        """No barrier that axe-core knows, in the light and in the dark."""
+        source = axe()
+        if source is None:  # test_axe_is_there is skipped then
+            return
+        self.page.evaluate(source)  # the inspector's way: the page's own rules let no script in
+        for theme in ("dark", "light"):
+            self.page.emulate_media(color_scheme=theme)
+            self.page.wait_for_timeout(300)  # colours fade
+            result = self.page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
+            assert result["passes"]
+            faults = [
+                (theme, one["id"], node["target"], node["failureSummary"])
+                for one in result["violations"]
+                for node in one["nodes"]
+            ]
+            assert not faults
 
     def until(self, condition: str, argument: Any = None, seconds: float = SOON / 1000) -> None:
         """Wait for a condition in the page's language, which may call ``argument`` x."""
@@ -217,12 +250,3 @@ def same_but(before: Iterable[Note], after: Iterable[Note], left: float, right: 
         )
 
     return outside(before) == outside(after)
-
-
-def wait_for(check: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
-    """What ``check`` gives as soon as that is true."""
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)
-    return found

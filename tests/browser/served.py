@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds until the address must be printed, and a stopped one must be gone.
@@ -18,9 +20,11 @@ START, LEAVE = 120.0, 30.0
 class Served:
     """``musictx studio`` on a free port; ``url`` is its address, without a slash at the end."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self, folder: Path, *options: str, program: Sequence[str] = ("-m", "musictx", "studio")
+    ) -> None:
         self.folder = folder
-        self._options = options
+        self._options, self._program = options, program
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
         self.lines: list[str] = []
@@ -31,7 +35,7 @@ class Served:
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         words = [f"folder={self.folder}", f"port={port}", "browser=false", *self._options]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "musictx", "studio", *words],
+            [sys.executable, *self._program, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -39,11 +43,8 @@ class Served:
         )
         self.url = ""
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
-        end = time.monotonic() + START
-        while not self.url:
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"the studio did not start: {self.lines}")
-            time.sleep(0.05)
+        wait_for(lambda: self.url or self._process.poll() is not None, START, "its address")
+        assert self.url, f"the studio did not start: {self.lines}"
         return self
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
@@ -55,17 +56,11 @@ class Served:
                 if found := re.search(r"http://\S+", line):
                     self.url = found[0].rstrip("/")
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
     def megabytes(self) -> float:
         """Resident memory of the process."""
-        told = subprocess.run(
-            ["ps", "-o", "rss=", "-p", str(self.pid)], capture_output=True, text=True, check=True
-        )
-        return int(told.stdout) / 1024
+        assert self._process is not None
+        words = ["ps", "-o", "rss=", "-p", str(self._process.pid)]
+        return int(subprocess.check_output(words)) / 1024
 
     def kill(self) -> None:
         """SIGKILL, as a power cut would."""
@@ -83,3 +78,12 @@ class Served:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+
+
+def wait_for(check: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
+    """What ``check`` gives as soon as that is true."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.05)
+    return found

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import urllib.request
-
 import pytest
 
-from musictx import midi, shipped
-from tests.browser.desk import Desk, wait_for
-from tests.pieces import score
+from musictx import shipped
+from tests.browser.desk import AXE, Desk, axe
+from tests.browser.served import wait_for
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
+
+
+def test_axe_is_there():
+    if axe() is None:
+        pytest.skip(
+            f"npm has no {AXE} for this machine (or AXE=axe.min.js): no barriers looked for"
+        )
 
 
 def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
@@ -28,6 +33,7 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
             press("Tab")
         raise AssertionError(f"Tab never comes to {name}")
 
+    desk.accessible()
     tab_to("Start from nothing")
     press("Enter")
     desk.until("window.musictx?.piece && document.activeElement.id === 'roll'")
@@ -39,6 +45,11 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
             press("ArrowUp" if step > 0 else "ArrowDown")
     assert len(desk.notes()) == 4
     assert page.locator("#announcer").inner_text()  # where one is, for those who do not see it
+    press("n")
+    page.locator("dialog tbody tr").first.wait_for()
+    desk.accessible()
+    press("Escape")
+    page.locator("#roll").focus()
     press("Control+a")
     press("Alt+Shift+ArrowRight")
     press("l")
@@ -71,19 +82,12 @@ def test_by_keys_alone_from_an_empty_page_to_an_exported_file(desk):
     assert download.value.path().read_bytes()[:4] == b"MThd"
 
 
-def test_wrong_files_get_a_sentence_in_the_page(desk, tmp_path):
+def test_a_wrong_file_gets_a_sentence_in_the_page(desk, tmp_path):
     desk.page.context.watched.expected += [r"status of (400|413|408)", "ERR_CONNECTION"]
-    for content, sentence in (
-        (b"this is no MIDI file", "MIDI"),
-        (ODE[:40], "truncated"),
-        (bytes(100 * 2**20), "16 MB"),
-    ):
+    for content, sentence in ((ODE[:40], "truncated"), (bytes(100 * 2**20), "16 MB")):
         (tmp_path / "song.mid").write_bytes(content)
         desk.open_file(tmp_path / "song.mid")
-        message = desk.page.get_by_role("alert").filter(has_text=sentence).first
-        message.wait_for(timeout=60_000)
-        assert len(message.inner_text()) < 300
-        assert "/tmp" not in message.inner_text()
+        desk.page.get_by_role("alert").filter(has_text=sentence).first.wait_for(timeout=60_000)
         assert desk.page.evaluate("!musictx.piece")
 
 
@@ -148,21 +152,6 @@ def test_a_take_stops_at_once_and_another_is_found_by_a_page_that_was_closed(des
     assert len(desk.notes()) == 50 + len(made["proposals"][2]["notes"])
 
 
-def test_midi_is_dragged_out_of_the_page(desk):
-    desk.open_example("Ode to joy")
-    desk.page.locator("summary[aria-label=Export]").click()
-    link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
-    dragged = link.evaluate(
-        "e => {const data = new DataTransfer();"
-        " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"
-        " return data.getData('DownloadURL')}"
-    )
-    kind, name, address = dragged.split(":", 2)
-    assert (kind, name) == ("audio/midi", "Ode to joy.mid")
-    with urllib.request.urlopen(address, timeout=30) as answer:
-        assert answer.read(4) == b"MThd"
-
-
 #: Names of the buttons and fields of the bars whose edges are cut off or lie below something else;
 #: of a bar that scrolls, but for what is scrolled away.
 CUT = """() => {
@@ -186,37 +175,25 @@ CUT = """() => {
   });
   return cut.map((e) => e.getAttribute("aria-label") ?? e.textContent);
 }"""
-SIZES = [(1920, 1080), (1440, 850), (1366, 768), (1280, 800), (1100, 700), (1024, 768)]
-SIZES += [(640, 400), (400, 800), (390, 667)]  # one at 200 %, two phones
+SIZES = [(1440, 850), (1100, 700), (1024, 768), (640, 400), (390, 667)]  # one at 200 %, a phone
 
 
 def test_no_button_is_cut_off_or_covered_at_any_size(desk):
     page = desk.page
-
-    def look(what):
-        for width, height in SIZES:
-            page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(100)
-            desk.until("document.getAnimations().length === 0")  # panels have glided away
-            assert page.evaluate(CUT) == [], (what, width, height)
-            assert page.locator("#transport .where").is_visible(), (what, width)
-            if width >= 1024:
-                for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
-                    button = page.locator("#tools").get_by_role("button", name=name)
-                    assert button.is_visible() or what == "nothing", (what, name, width)
-
     desk.open_example("Ode to joy")
-    look("nothing")
-    page.set_viewport_size({"width": 1440, "height": 850})
     desk.select_all()
-    look("notes")
-    page.set_viewport_size({"width": 1440, "height": 850})
-    desk.task("Continue")
-    desk.set_slider("Length", 1)
-    desk.composed(desk.compose())
+    desk.continued(1, 2)
     for _ in range(2):  # two were looked at, which can be mixed
         page.keyboard.press("Alt+n")
-    look("proposals")
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(100)
+        desk.until("document.getAnimations().length === 0")  # panels have glided away
+        assert page.evaluate(CUT) == [], (width, height)
+        assert page.locator("#transport .where").is_visible(), width
+        if width >= 1024:
+            for name in ("Zoom out", "Zoom in", "Zoom to fit", "Lock (L)", "Delete ("):
+                assert page.locator("#tools").get_by_role("button", name=name).is_visible()
 
 
 def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_to_paste(desk):
@@ -224,69 +201,21 @@ def test_a_click_draws_a_note_as_long_as_the_last_one_and_the_playhead_is_where_
     desk.open_empty()
     page.locator("#roll").focus()
     page.keyboard.press("d")
-
-    def drawn(at: float, pitch: int, to: float | None = None) -> float:
-        desk.drag(*(desk.spot(time, pitch) for time in (at, to) if time is not None))
+    for time, pitch, to, length in (
+        (0.01, 72, None, 0.125),  # a line of the grid: a sixteenth at 120
+        (0.51, 70, 1.26, 0.75),
+        (1.51, 67, None, 0.75),
+    ):
+        desk.drag(*(desk.spot(at, pitch) for at in (time, to) if at is not None))
         newest = max(desk.notes())
-        return round(newest[2] - newest[1], 4)
-
-    assert drawn(0.01, 72) == 0.125  # a line of the grid: a sixteenth at 120
-    assert drawn(0.51, 70, to=1.26) == drawn(1.51, 67) == 0.75
-    page.get_by_label("Grid", exact=True).select_option("2")
-    assert drawn(2.51, 65) == 0.25
+        assert round(newest[2] - newest[1], 4) == length
     page.keyboard.press("d")
-    before = desk.notes()
     desk.select_bars(1, 1)
     page.locator("#roll").focus()
     page.keyboard.press("Control+c")
     box = page.locator("canvas.ruler").bounding_box()
     page.mouse.click(box["x"] + desk._x(desk.bar(3)) + 1, box["y"] + 10)
     page.keyboard.press("Control+v")
-    new = desk.notes()[len(before) :]
+    new = desk.notes()[3:]
     assert len(new) == 3
     assert min(note[1] for note in new) == pytest.approx(desk.bar(3), abs=1e-3)
-
-
-#: How many notes are in sight, how many shapes one frame draws, and how many of the notes have no
-#: colour in the middle (the grid is grey).
-FRAME = """async () => {
-  const { roll } = musictx;
-  const context = CanvasRenderingContext2D.prototype;
-  const names = ["fillRect", "rect", "roundRect"];
-  const usual = names.map((name) => context[name]);
-  let shapes = 0;
-  names.forEach((name, i) => {
-    context[name] = function (...box) { shapes++; return usual[i].apply(this, box); };
-  });
-  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  roll.invalidate();
-  await frame();
-  names.forEach((name, i) => { context[name] = usual[i]; });
-  const { view, canvases: { back } } = roll;
-  const { data, width } = back.getContext("2d").getImageData(0, 0, back.width, back.height);
-  const notes = roll.index.between(view.left, view.right - 3 / view.scale);
-  const grey = notes.filter((note) => {
-    const [x, y] = [view.x(note.start) + 1, view.y(note.pitch) + view.row / 2].map(Math.floor);
-    const colour = data.slice(4 * (y * width + x), 4 * (y * width + x) + 3);
-    return Math.max(...colour) - Math.min(...colour) < 25;
-  });
-  return [notes.length, shapes, grey.length];
-}"""
-
-
-def test_many_notes_take_no_more_shapes_than_few(desk, tmp_path):
-    """A canvas takes microseconds for each, so that a long piece would scroll in jerks."""
-    rows = [(n / 10, n / 10 + 0.08, 48 + n % 24, 40 + n % 80, 0, False, 0) for n in range(9000)]
-    midi.write(score(rows), tmp_path / "long.mid")
-    desk.open_file(tmp_path / "long.mid")
-    desk.until("window.musictx?.piece")
-    desk.page.evaluate("musictx.roll.fitAll()")
-    desk.select_all()
-    desk.page.keyboard.press("l")
-    assert len(desk.server()["locked"]) == 9000
-    if not desk.page.evaluate("musictx.roll.lane.shown"):
-        desk.page.keyboard.press("e")
-    notes, shapes, grey = desk.page.evaluate(FRAME)
-    assert notes > 8000
-    assert shapes < 1500
-    assert grey == 0

@@ -22,8 +22,8 @@ from PIL import Image
 import musictx
 from musictx import shipped
 from tests.browser.conftest import COMPOSED
-from tests.browser.desk import Desk, Note, same_but, wait_for
-from tests.browser.served import ROOT, Served
+from tests.browser.desk import Desk, Note, same_but
+from tests.browser.served import ROOT, Served, wait_for
 
 PAGE = (ROOT / "docs" / "studio.md").read_text(encoding="utf-8")
 JOURNEYS = re.findall(r"^(\d+)\. \*\*(.+?)\*\*", PAGE, flags=re.MULTILINE)
@@ -59,17 +59,19 @@ def test_01_open_a_file_and_continue_it(desk, tmp_path):
     assert name == "Sonata first bars.mid"
     made = musictx.read(content)
     assert len(made) == len(after)
-    assert made.ticks_per_quarter == score.ticks_per_quarter
     assert made.tempos.tolist() == score.tempos.tolist()
 
 
 def test_02_draw_a_melody_and_accompany_it(desk):
     desk.open_empty()
     desk.button("Draw notes").click()
+    roll = desk.page.locator("canvas.back")
+    empty = roll.evaluate("e => e.toDataURL()")
     for step, pitch in enumerate((60, 62, 64, 65, 67, 65, 64, 62)):
         start = 0.5 * step
         desk.drag(desk.spot(start + 0.02, pitch), desk.spot(start + 0.45, pitch))
     melody = desk.notes()
+    assert roll.evaluate("e => e.toDataURL()") != empty  # they are seen
     assert [note[3] for note in melody] == [60, 62, 64, 65, 67, 65, 64, 62]
     assert [note[1] for note in melody] == pytest.approx([0.5 * step for step in range(8)])
     desk.task("Accompany")
@@ -195,9 +197,11 @@ def test_07_undo_redo_and_history(desk):
     for _ in range(3):
         desk.page.keyboard.press("Control+z")
     first = desk.continued(1)
+    desk.accessible()
     desk.button("Set aside").click()
     assert desk.page.locator("li.take").count() == 0  # made when it is seen
     desk.page.get_by_role("tab", name="History").click()
+    desk.accessible()
     desk.button("As asked").first.click()
     desk.page.get_by_role("tab", name="Compose").click()
     second = desk.composed(desk.compose())
@@ -232,7 +236,6 @@ def test_08_record_by_computer_keys(desk):
     desk.button("All pieces").click()  # a piece that is left is no longer recorded
     desk.open_example("Ode to joy")
     assert desk.button("Record").get_attribute("aria-pressed") == "false"
-    assert desk.page.evaluate("musictx.roll.painters.size") == 0
 
 
 def test_09_loop_with_a_metronome(desk):
@@ -250,10 +253,6 @@ def test_09_loop_with_a_metronome(desk):
         desk.page.wait_for_timeout(100)
     assert all(begin - 0.1 <= moment <= end + 0.1 for moment in seen), seen
     assert np.sum(np.diff(seen) < -0.5) >= 2, seen
-    # The synthesiser of the page itself plays, not the server's file.
-    assert desk.page.locator("#transport").get_attribute("data-state") == "playing"
-    desk.page.keyboard.press("Space")
-    desk.until("!musictx.player.playing")
 
 
 def test_10_take_again_from_the_command_line(desk, studio, tmp_path):
@@ -303,6 +302,14 @@ def test_11_export_in_four_formats(desk):
     desk.select_bars(1, 2)
     _, content = desk.export("Selected bars as MIDI")
     assert 0 < len(musictx.read(content)) < count
+    desk.page.locator("summary[aria-label=Export]").click()
+    link = desk.page.locator(".menu[open] a").filter(has_text="MIDI").first
+    dragged = link.evaluate(
+        "e => {const data = new DataTransfer();"
+        " e.dispatchEvent(new DragEvent('dragstart', {dataTransfer: data, bubbles: true}));"
+        " return data.getData('DownloadURL')}"
+    )
+    assert re.match(r"audio/midi:[^:]+\.mid:http://", dragged)
 
 
 def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
@@ -329,8 +336,6 @@ def test_12_recover_after_a_killed_server(chromium, tmp_path, context, studio):
         page.locator("#roll").focus()
         page.keyboard.press("Control+a")
         page.keyboard.press("Alt+ArrowDown")  # is sent when the server is back
-        page.wait_for_timeout(300)
-        assert not page.get_by_text("The studio is back").count()
         served.start()
         page.get_by_text("The studio is back").wait_for(timeout=30_000)
         wait_for(lambda: desk.server()["revision"] > 0)
@@ -365,6 +370,7 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     folder.fill(str(tmp_path))
     look.click()
     dialog.get_by_text(f"{len(shipped.examples())} pieces, about").wait_for(timeout=COMPOSED)
+    desk.accessible()
     command = shlex.split(dialog.locator(".command code").inner_text())
     assert command[:3] == ["musictx", "train", f"corpus.path={tmp_path}"]
     train.click()
@@ -378,16 +384,10 @@ def test_13_train_a_model_on_a_folder(desk, studio, tmp_path):
     dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
     run = Path(command[3].removeprefix("out=")).name
     assert (studio.folder / "training" / run / "last.ckpt").is_file()
-    told = dialog.locator(".sentence").inner_text()
     dialog.get_by_role("button", name="Go on").click()
     dialog.get_by_text("It ends by itself").wait_for(timeout=COMPOSED)
     dialog.get_by_role("button", name="Stop").click()
     dialog.get_by_text("It can go on from there.").wait_for(timeout=COMPOSED)
-    before, after = (
-        int(re.search(r"after (\d+) steps", said)[1])
-        for said in (told, dialog.locator(".sentence").inner_text())
-    )
-    assert after >= before > 0
     dialog.get_by_role("button", name="Use this model").click()
     desk.until("musictx.models.some(m => m.name === x)", run)
     desk.open_example("Ode to joy")

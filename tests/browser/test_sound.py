@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.browser.desk import Desk, wait_for
+from tests.browser.desk import Desk
+from tests.browser.served import wait_for
 
 pytest.importorskip("playwright.sync_api")
 

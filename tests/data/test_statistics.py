@@ -5,9 +5,12 @@ from statistics import median
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from musictx.data import statistics as h
+from musictx.data.shards import Shards, new_shards
 from musictx.tokens import controls
+from musictx.tokens.build import build
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -63,3 +66,30 @@ def test_several_pieces_are_one_corpus_and_drums_do_not_count():
     drums = of(*[(0, 99, p, 80, 0, True) for p in range(30, 60)])
     both = h.note_limits([chord, line, drums])
     assert (both["most_notes"], both["density"]) == (1, median([3 / 2, 1.0]))
+
+
+@given(st.lists(st.lists(st.integers(0, 3), unique=True).map(sorted), max_size=30))
+def test_ensembles_are_the_commonest_sets_of_several_parts(pieces):
+    rows = h.ensembles(pieces)
+    several = [one for one in pieces if len(one) > 1]
+    assert all(several.count(some) == count for count, some in rows)
+    left = [several.count(one) for one in several if one not in [some for _, some in rows]]
+    counts = [count for count, _ in rows]
+    assert counts == sorted(counts, reverse=True)
+    assert max(left, default=0) <= min(counts, default=0)
+    assert sum(counts) >= h.SHARE_WITHIN * len(several)
+    assert not rows or sum(counts[:-1]) < h.SHARE_WITHIN * len(several)
+
+
+def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
+    """Not of a sample, and of its training split."""
+    tokens = build("notes", chords=False)
+    duo = tokens.encode(of((0, 1, 60, 64, 0), (0, 1, 60, 64, 73), (1, 2, 40, 64, 0, True)))
+    solo = tokens.encode(of((0, 1, 60)))
+    names = {"fingerprint": "f", "tokenizer_config": {}, "corpus": {}}
+    with new_shards(tmp_path / "shards", **names) as shards:
+        for n in range(250):
+            split = "train" if n < 240 else "validation"
+            shards.add(duo if n % 50 == 7 else solo, name=f"{n:03}", split=split)
+    limits = h.of_corpus(Shards(tmp_path / "shards"), tokens)
+    assert limits["ensembles"] == [[5, [0, 73, 128]]]

@@ -118,7 +118,6 @@ def test_rests_beyond_the_meter_do_not_lengthen_the_bar():
 
 
 def test_a_bar_s_rest_in_a_pick_up_is_as_short_as_the_other_parts():
-    """So Finale writes the pick-up of a part that is silent there."""
     silent = [HEAD.format(1) + note(REST, 4), note(E, 4)]
     for parts, starts in (
         ([[HEAD.format(1) + note(C, 1), note(D, 4)], silent], [0, 1, 1]),
@@ -192,25 +191,9 @@ def test_the_file_s_tempo_is_followed_unless_one_is_given():
     tempo, slower = (f'<sound tempo="{bpm}"/>' for bpm in (120, 60))
     one = HEAD.format(1) + tempo + note(C, 2) + slower + note(D, 1)
     data = document([one, note(E, 1)])
-    assert musicxml.read(data).notes["start"].tolist() == [0, 1, 2]
-    assert musicxml.read(data).tempos.tolist() == [(0.0, 120.0), (1.0, 60.0)]
-    assert musicxml.read(data, bpm=30).notes["start"].tolist() == [0, 4, 6]
-    assert musicxml.read(data, bpm=30).tempos.tolist() == [(0.0, 30.0)]
-    unmarked = document([HEAD.format(1) + note(C, 1)])
-    assert musicxml.read(unmarked).notes["end"].tolist() == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("mark", "second"),
-    [
-        ('<direction><offset sound="yes">1</offset><sound tempo="60"/></direction>', 0.5),
-        ('<direction><offset>1</offset><sound tempo="60"/></direction>', 0.0),
-        ('<sound tempo="60"><offset>1</offset></sound>', 0.5),
-    ],
-)
-def test_the_offset_of_a_tempo_counts_where_it_is_one_of_sound(mark, second):
-    data = document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)])
-    assert musicxml.read(data).tempos[-1].tolist() == (second, 60.0)
+    for bpm, starts, tempos in ((None, [0, 1, 2], [(0, 120), (1, 60)]), (30, [0, 4, 6], [(0, 30)])):
+        score = musicxml.read(data, bpm=bpm)
+        assert (score.notes["start"].tolist(), score.tempos.tolist()) == (starts, tempos)
 
 
 def metronome(unit, number, more="", sound=""):
@@ -219,28 +202,27 @@ def metronome(unit, number, more="", sound=""):
     return f"<direction>{mark}{sound}</direction>"
 
 
-DOT = "<beat-unit-dot/>"
-EQUAL = (
-    "<direction><direction-type><metronome><beat-unit>eighth</beat-unit>"
-    "<beat-unit>quarter</beat-unit></metronome></direction-type></direction>"
-)
+DOT, SOUND = "<beat-unit-dot/>", '<sound tempo="90"/>'
+EQUAL = metronome("eighth", 1).replace("<per-minute>1</per-minute>", "<beat-unit>half</beat-unit>")
+#: A mark of the tempo -> (the second from which it holds, its tempo), beside 120 before it.
+TEMPOS = [
+    ('<direction><offset sound="yes">1</offset><sound tempo="60"/></direction>', (0.5, 60)),
+    ('<direction><offset>1</offset><sound tempo="60"/></direction>', (0, 60)),
+    ('<sound tempo="60"><offset>1</offset></sound>', (0.5, 60)),
+    (metronome("quarter", 60, DOT), (0, 90)),
+    (metronome("eighth", 100, DOT), (0, 75)),
+    (metronome("quarter", "c. 72-76"), (0, 72)),
+    (metronome("quarter", 60, sound=SOUND), (0, 90)),
+    (metronome("quarter", 60) + SOUND, (0, 90)),
+    (EQUAL, (0, 120)),
+    (metronome("quarter", 0), (0, 120)),
+]
 
 
-@pytest.mark.parametrize(
-    ("mark", "bpm"),
-    [
-        (metronome("quarter", 60, DOT), 90),
-        (metronome("eighth", 100, DOT), 75),
-        (metronome("quarter", "c. 72-76"), 72),
-        (metronome("quarter", 60, sound='<sound tempo="90"/>'), 90),
-        (metronome("quarter", 60) + '<sound tempo="90"/>', 90),
-        (EQUAL, 120),
-        (metronome("quarter", 0), 120),
-    ],
-)
-def test_metronome_marks_count_where_programs_get_no_tempo(mark, bpm):
-    score = musicxml.read(document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)]))
-    assert score.notes["start"].tolist() == [0.0, 60 / bpm]
+@pytest.mark.parametrize(("mark", "tempo"), TEMPOS)
+def test_marks_of_the_tempo_count_from_where_they_sound_and_for_programs_first(mark, tempo):
+    data = document([HEAD.format(1) + mark + note(C, 1) + note(D, 1)])
+    assert musicxml.read(data).tempos[-1].tolist() == tempo
 
 
 def test_meters_are_marked():
@@ -269,18 +251,6 @@ def test_the_meter_is_said_again_where_a_measure_is_no_whole_bar():
     assert lines == [(number, 0.0) for number in range(1, len(lengths) + 1)]
     again = musicxml.read(musicxml.to_bytes(score))
     assert again.meters.tolist() == score.meters.tolist()
-
-
-def test_of_marks_at_one_moment_the_first_part_s_count_and_of_those_the_last():
-    def marks(bpm, fifths):
-        key = f"<attributes><key><fifths>{fifths}</fifths></key></attributes>"
-        return f'<sound tempo="{bpm}"/>{key}'
-
-    one = [HEAD.format(1) + note(C, 1) + marks(30, 1), marks(90, 2) + note(D, 1)]
-    two = [HEAD.format(1) + note(C, 1), marks(60, -1) + note(D, 1)]
-    score = musicxml.read(document(one, two))
-    assert score.tempos.tolist() == [(0.0, 120.0), (0.5, 90.0)]
-    assert score.keys.tolist() == [(0.5, 2, False)]
 
 
 def test_a_mark_that_says_no_number_is_passed_over():

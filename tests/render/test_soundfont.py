@@ -121,31 +121,18 @@ def test_a_compressed_font_sounds_as_the_plain_one(tmp_path):
 
 def test_recordings_that_are_damaged_or_too_long_are_left_out(tmp_path):
     whole = f.ogg(np.stack((f.sine().frames, np.zeros(2205)), 1))  # the first channel counts
-    assert not len(decode(whole, 2204))
     assert np.abs(decode(whole, 2205) - 32768 * f.sine().frames).max() < 3000
-    assert not len(decode(b"OggS" + bytes(100), 10000))
-    assert not len(decode(b"", 10000))
     opus = io.BytesIO()
     soundfile.write(opus, f.sine().frames, 24000, format="OGG", subtype="OPUS")
-    assert not len(decode(opus.getvalue(), 10000))
-    path = f.build(
-        tmp_path / "x.sf3", [f.sine(), f.sine()], [[{f.SAMPLE: 0}, {f.SAMPLE: 1}]], vorbis=True
-    )
-    data = bytearray(path.read_bytes())
-    at = data.index(b"OggS")
-    data[at : at + 4] = b"Oggs"
-    path.write_bytes(data)
-    assert [zone.sample.recording for zone in SoundFont(path).zones(0)] == [1]
-
-
-def test_recordings_decode_to_no_more_than_a_font_may_hold(tmp_path):
-    """Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read."""
-    silence = f.Sound(np.zeros(300_000))
+    for spoilt, most in ((whole, 2204), (b"OggS" + bytes(100), 9999), (opus.getvalue(), 9999)):
+        assert not len(decode(spoilt, most))
+    # Silence of a minute takes a few hundred bytes: what grows is bounded, not what is read.
     zones = [{f.SAMPLE: n} for n in range(4)]
-    path = f.build(tmp_path / "x.sf3", [silence] * 4, [zones], vorbis=True)
+    path = f.build(tmp_path / "x.sf3", [f.Sound(np.zeros(300_000))] * 4, [zones], vorbis=True)
     assert path.stat().st_size < 100_000
-    assert len(SoundFont(path).zones(0)) == 4
     assert len(SoundFont(path, Limits(font_mb=1)).zones(0)) == 1
+    path.write_bytes(path.read_bytes().replace(b"OggS", b"Oggs", 1))
+    assert [zone.sample.recording for zone in SoundFont(path).zones(0)] == [1, 2, 3]
 
 
 def test_the_included_font_is_small_and_plays_every_program_on_every_key():
@@ -163,20 +150,15 @@ def test_the_included_font_is_small_and_plays_every_program_on_every_key():
     assert font.zones(40) != font.zones(0)
 
 
-def test_zones_are_bounded_for_a_preset_and_for_a_key(tmp_path):
-    """A preset that names an instrument a thousand times, which names a sample as often."""
+def test_zones_are_bounded_for_a_preset_and_for_a_key_and_may_not_cross(tmp_path):
+    """A preset that names an instrument a thousand times, which names a sample as often; bags that
+    point back into the list of generators would make each zone hold all of them."""
     instrument = [{f.LOOP: 1, f.SAMPLE: 0}] * 1000
-    path = f.build(
-        tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
-    )
+    preset = {(0, 0): [{f.INSTRUMENT: 0}] * 1000}
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], preset)
     font = SoundFont(path)
     assert len(font.zones(0)) == 4096
     assert len(font.sounding(0, False, 60, 80)) == 16
-
-
-def test_ranges_that_cross_are_refused(tmp_path):
-    """Bags that point back into the list of generators would make each zone hold all of them."""
-    path = f.build(tmp_path / "x.sf2", [f.sine()], [[{f.LOOP: 1, f.SAMPLE: 0}] * 3])
     data = bytearray(path.read_bytes())
     at = data.index(b"ibag") + 8
     data[at : at + 2] = (5).to_bytes(2, "little")

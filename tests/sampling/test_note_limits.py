@@ -13,8 +13,7 @@ from musictx.notes import Score
 from musictx.sampling import engine, idiom, note_limits, penalties
 from musictx.sampling.constraints import EachRow, GrammarConstraint
 from musictx.sampling.note_limits import Silence, Sustain
-from musictx.sampling.primer import NOTHING, Primer, encode_primer
-from musictx.songs.strengths import OPENING_NOTES
+from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
 from musictx.tokens.performance import PerformanceTokenizer
@@ -80,10 +79,9 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
     (rule,) = idiom.of(tokens).programs([NOTHING, NOTHING], PLAIN, limits)
-    opening = [(i, i + 1, 60, 64, 5, drum, 0) for drum in (0, 1) for i in range(OPENING_NOTES)]
     played = [
-        tokens.encode(Score(notes=some)).astype(np.int64)
-        for some in (opening[:OPENING_NOTES], opening[OPENING_NOTES:])
+        tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
+        for drum in (False, True)
     ]
     past = np.stack([one[: min(map(len, played))] for one in played])
     pitched, drums = rule([None] * 2, past)
@@ -91,6 +89,9 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert not pitched.any()
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
+    planned = Primer(plan=Plan(parts={128: 1.0}))
+    (rule,) = idiom.of(tokens).programs([planned, NOTHING], PLAIN, limits)
+    assert not rule([None] * 2, past)[0].any()
     drummed = CorpusStats.of({"instruments": [128]})
     assert idiom.of(tokens).programs([NOTHING], PLAIN, drummed) == []
     assert idiom.of(tokens).programs([NOTHING], SamplingConfig(habits=False), limits) == []

@@ -115,6 +115,26 @@ def test_versions_differ_where_each_would_come_out_the_same():
         assert begun_and_ended(events) == listed(one.new, "program")
 
 
+def test_a_variation_shares_no_more_with_what_it_varies_than_versions_do(monkeypatch):
+    """The likeliest notes, which come again, were it not for that."""
+    was = TOKENS.quantise(song())
+    kept, part = gap(song(), 3.0, 6.0, varied=was)
+    assert as_counts(part.varied) == as_counts(was.notes) - as_counts(kept.notes)
+    _, part = gap(song(), 3.0, 6.0)
+    assert part.varied is None
+    likeliest = SamplingConfig(temperature=0.0)
+    (first,) = versions(part, sampling=likeliest)
+    monkeypatch.setattr(BarInfill, "varied", first.new)
+    told: list = []
+    asked = {"sampling": likeliest, "stats": CorpusStats()}
+    (made,) = composer.versions(part, [(0,)], on_event=lambda _, e: told.append(e), **asked)
+    one, other = as_counts(first.new), as_counts(made.new)
+    assert one
+    assert other
+    assert 2 * (one & other).total() <= MOST_ALIKE * (one.total() + other.total())
+    assert begun_and_ended(told) == listed(made.new, "program")
+
+
 def test_what_does_not_fit_is_composed_in_segments():
     """New notes are told as they are written; known ones, written again or ahead, are not."""
     score = song(bars=24)

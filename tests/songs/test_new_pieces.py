@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import mido
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import cli
 from musictx.apps.tasks import gap
-from musictx.config import GenerateConfig, InfillConfig
+from musictx.config import GenerateConfig, InfillConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, NOTE, Score
+from musictx.sampling import idiom, processors
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.primer import NOTHING, Plan, Primer
+from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
 from musictx.songs import form
+from musictx.songs.bar_feedback import PartDensity
 from musictx.songs.loops import LOOP_END, Loop
 from musictx.songs.sections import sections
+from musictx.songs.strengths import PART_SECONDS
 from musictx.tokens.stream import STEPS
 from tests.pieces import score
 
@@ -54,12 +61,77 @@ def test_a_tempo_changes_nothing_but_the_tempo(song, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
+)
+def test_pitches_have_the_temperature_of_strikes_unless_one_is_given(song, values):
+    tokenizer = song.tokenizer
+    sampling = idiom.of(tokenizer).sampling(SamplingConfig(top_p=1.0, temperatures=values))
+    logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
+    drawn = logits
+    for rule in processors.build(sampling, tokenizer):
+        drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
+    before, after = (one.double().softmax(-1)[0].numpy() for one in (logits, drawn))
+    pitches = slice(*tokenizer.vocabulary.range("pitch"))
+    squares = before[pitches] ** 2
+    expected = before.copy()
+    expected[pitches] = squares / squares.sum() * before[pitches].sum()
+    assert after == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
     ("names", "programs"),
     [("bass", {33}), ("piano,bass,drums", {0, 33, DRUMS}), ("strings, piano", {48, 0})],
 )
 def test_these_instruments_play_and_no_others(song, tmp_path, names, programs):
     notes = written(song, tmp_path, bars=8, instruments=names).notes
     assert set(np.where(notes["drum"], DRUMS, notes["program"]).tolist()) == programs
+
+
+def playing(notes):
+    return sorted(set(np.where(notes["drum"], DRUMS, notes["program"]).tolist()))
+
+
+def test_new_pieces_are_for_ensembles_of_the_corpus(song):
+    """None of whose parts is silent: no lone instrument, no stray notes of others."""
+    made = musictx.generate(song, bars=8, samples=4, seed=100)
+    (whole,) = musictx.generate(song, form="AB", bars=4, seed=101)
+    ensembles = [[*some] for _, some in song.stats.ensembles]
+    for one in [*made, whole]:
+        assert playing(one.score.notes) in ensembles
+
+
+def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
+    its, stats = idiom.of(song.tokenizer), song.stats
+    drawn = Counter(
+        tuple(its.cast(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
+        for seed in range(900, 1900)
+    )
+    total = sum(count for count, _ in stats.ensembles)
+    assert set(drawn) <= {tuple(some) for _, some in stats.ensembles}
+    for count, some in stats.ensembles:
+        share = count / total
+        assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
+    free = its.cast(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
+    asked = Primer(plan=Plan(parts={33: 1.0}))
+    assert free is NOTHING
+    assert its.cast(asked, stats, SamplingConfig(), [0, 0]) is asked
+
+
+@pytest.mark.parametrize("density", [1.0, 100.0])
+def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(song, density):
+    its, sampling = idiom.of(song.tokenizer), SamplingConfig()
+    primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
+    every = its.penalties(
+        [primer], [song.tokenizer.grammar()], sampling, song.stats, [{"density": density}], []
+    )
+    rows = [one.rows[0] for one in every if isinstance(one, EachRow)]
+    (least,) = [one.least for one in rows if isinstance(one, PartDensity)]
+    usual = primer.plan.parts
+    assert least.keys() == usual.keys()
+    assert sum(least.values()) <= density * PART_SECONDS
+    ratios = {part: least[part] / usual[part] for part in usual}
+    assert max(ratios.values()) == pytest.approx(min(ratios.values()))
+    assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +348,7 @@ def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate("ABA")]
     first, new, again = (bars_of(piece, at, 4) for at in (2, 6, 10))
     assert any(new)
-    assert alike(strikes(first[:3]), strikes(again[:3])) > 0.6
+    assert alike(strikes(first[:3]), strikes(again[:3])) > 0.2
     assert again[3] == first[3], "the end of the piece is that of its section"
     assert piece.duration <= 42 * BEAT + 1e-3
     assert set(piece.notes["program"][piece.notes["track"] == 0].tolist()) == {6}
@@ -315,7 +387,7 @@ def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_it
         for begin in (0.5, 12.5)
     )
     assert first
-    assert alike({*first}, {*again}) > 0.6
+    assert alike({*first}, {*again}) > 0.2
 
 
 def test_a_new_section_is_held_against_a_first_one_that_begins_with_a_rest(song):
@@ -339,15 +411,13 @@ def test_the_seed_is_all_and_notes_are_told(song, verse, made):
 
 
 @pytest.mark.slow
-def test_returns_are_recognised(song, verse, tmp_path):
-    out = tmp_path / "x.mid"
-    words = ["generate", f"primer={verse}", "form=AABA", "seed=3", f"out={out}"]
-    assert cli.main(words) == 0
-    score = musictx.read(out)
-    assert [one.name for one in sections(score)] == [*"AABA"]
-    heard = sections(replace(score, markers=()))
+def test_returns_are_recognised(song):
+    (piece,) = musictx.generate(song, form="AABA", seed=100)
+    assert [one.name for one in sections(piece.score)] == [*"AABA"]
+    heard = sections(replace(piece.score, markers=()))
     names = {bar: one.name for one in heard for bar in range(one.begin, one.stop)}
-    assert [names[bar] for bar in (2, 6, 14)] == ["A"] * 3  # B may resemble A: scripts/LOG.md
+    first = int(piece.score.beats.pickup)
+    assert len({names[first + bar] for bar in (0, 8, 24)}) == 1  # B may resemble A: scripts/LOG.md
 
 
 @pytest.mark.parametrize(
@@ -365,3 +435,23 @@ def test_returns_are_recognised(song, verse, tmp_path):
 def test_what_cannot_be_is_refused_in_a_sentence(song, options, sentence):
     with pytest.raises(UserError, match=sentence):
         musictx.generate(**({"model": song} | options))
+
+
+@pytest.mark.parametrize("seed", [100, 102])
+def test_a_section_that_returns_is_no_copy(song, seed):
+    """Of what is composed, all but its first and its last bar, a fifth at least is new."""
+    (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
+    clock, notes = piece.score.beats, piece.score.notes
+    at = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
+    lines = [round(clock.bar_line(0.0, int(clock.pickup) + bar) * STEPS) for bar in (1, 3, 5, 7)]
+    one, other = (
+        {
+            (step - begin, int(note["pitch"]), int(note["program"]), bool(note["drum"]))
+            for step, note in zip(at.tolist(), notes)
+            if begin <= step < stop
+        }
+        for begin, stop in (lines[:2], lines[2:])
+    )
+    assert one
+    assert other
+    assert 0.1 < 2 * len(one & other) / (len(one) + len(other)) <= MOST_ALIKE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import Counter
 
 import numpy as np
@@ -55,7 +54,6 @@ class Published:
 
     def __init__(self) -> None:
         self.all: list[tuple[str, str, dict]] = []
-        self.when: list[float] = []
         self.changed = threading.Condition()
         self.look = None
 
@@ -64,7 +62,6 @@ class Published:
             self.look(session, kind, data)
         with self.changed:
             self.all.append((session, kind, data))
-            self.when.append(time.monotonic())
             self.changed.notify_all()
 
     def wait(self, session, number, states=OVER) -> dict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 
 from aiohttp.test_utils import TestClient, TestServer
@@ -67,16 +66,6 @@ async def opened(folder, **options):
         app[STUDIO].begin()
         client.composer = composers[0]
         yield client
-
-
-def with_studio(folder, script, **options):
-    """Run the coroutine function ``script(client)`` and return its result."""
-
-    async def run():
-        async with opened(folder, **options) as client:
-            return await script(client)
-
-    return asyncio.run(run())
 
 
 async def made(client, data=b"", **query) -> dict:

@@ -27,24 +27,17 @@ def moving_controllers() -> bytes:
     )
 
 
-def test_controllers_are_those_of_the_parts_that_they_move():
+def test_controllers_are_those_of_the_parts_that_they_move_and_the_first_can_be_set():
     """Volume of the second part stands in another track; seconds at 120 quarters a minute."""
-    assert controllers(moving_controllers()) == {
+    data = moving_controllers()
+    expected = {
         (0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)],
         (0, 1): [(pytest.approx(10 / 960), 5)],
         (1, 7): [(0.0, 90), (1.0, 50)],
     }
-
-
-def test_controllers_at_the_beginning_take_the_place_of_what_stood_there():
-    data = moving_controllers()
-    score = midi.read(data)
+    assert controllers(data) == expected
     again = beginning(data, {0: {7: 33, 91: 60}})
-    found = controllers(again)
-    assert [value for _, value in found[0, 7]] == [33, 99]  # what comes later stays
-    assert found[0, 7][0][0] == 0
-    assert found[0, 91] == [(0.0, 60)]
-    assert found[0, 1] == controllers(data)[0, 1]
-    assert found[1, 7] == controllers(data)[1, 7]
-    assert midi.read(again) == score
+    set_anew = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
+    assert controllers(again) == expected | set_anew  # what comes later stays
+    assert midi.read(again) == midi.read(data)
     assert beginning(data, {}) == data

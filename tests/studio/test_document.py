@@ -20,14 +20,32 @@ def two_notes() -> Document:
     return document
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(st.data())
-def test_undo_after_do_is_identity_and_redo_after_undo_is_do(data):
+def test_a_change_does_what_its_parts_say_and_undo_and_redo_take_it_back_and_do_it_again(data):
+    """Beside the parts done one after the other in plain loops; changes and documents through
+    JSON, as in a journal."""
     document = two_notes()
-    for _ in range(data.draw(st.integers(1, 5))):
+    for _ in range(data.draw(st.integers(1, 4))):
         change = document.check(data.draw(changes(document)), LIMITS)
-        before, numbers = copy.deepcopy(document), set(document.notes)
-        back = document.apply(change)
+        assert parse(json.loads(json.dumps(change.json()))) == change
+        notes, locked = dict(document.notes), set(document.locked)
+        for number in change.remove:
+            notes.pop(number)
+            locked.discard(number)
+        for row in change.add + change.change:
+            notes[row[0]] = row[1:]
+        locked = (locked | set(change.lock)) - set(change.unlock)
+        expected = {"notes": notes, "locked": locked}
+        for name in WHOLE:
+            new = getattr(change, name)
+            expected[name] = getattr(document, name) if new is None else new
+        before = copy.deepcopy(document)
+        back = document.apply(recorded(json.loads(json.dumps(change.json()))))
+        assert {name: getattr(document, name) for name in expected} == expected
+        assert Document.restored(json.loads(json.dumps(document.state()))) == document
+        tracks = {track.id for track in document.tracks}
+        assert {note[4] for note in notes.values()} | {row[2] for row in document.pedals} <= tracks
         after = copy.deepcopy(document)
         assert after.revision == before.revision + 1
         forth = document.apply(back)
@@ -35,45 +53,6 @@ def test_undo_after_do_is_identity_and_redo_after_undo_is_do(data):
         assert document.next_id == before.next_id + len(change.add)  # a number is given once
         document.apply(forth)
         assert music(document) == music(after)
-        assert numbers - set(document.notes) == set(change.remove)
-
-
-@settings(max_examples=40)
-@given(st.data())
-def test_a_change_does_what_each_part_says(data):
-    """Beside the parts done one after the other in plain loops."""
-    document = two_notes()
-    document.apply(data.draw(changes(document)))
-    change = document.check(data.draw(changes(document)), LIMITS)
-    notes, locked = dict(document.notes), set(document.locked)
-    for number in change.remove:
-        notes.pop(number)
-        locked.discard(number)
-    for row in change.add + change.change:
-        notes[row[0]] = row[1:]
-    for number in change.lock:
-        locked.add(number)
-    for number in change.unlock:
-        locked.discard(number)
-    expected = {"notes": notes, "locked": locked}
-    for name in WHOLE:
-        new = getattr(change, name)
-        expected[name] = getattr(document, name) if new is None else new
-    document.apply(change)
-    assert {name: getattr(document, name) for name in expected} == expected
-    tracks = {track.id for track in document.tracks}
-    assert {note[4] for note in notes.values()} | {row[2] for row in document.pedals} <= tracks
-
-
-@settings(max_examples=40)
-@given(st.data())
-def test_changes_and_documents_come_back_from_json(data):
-    document = two_notes()
-    change = document.check(data.draw(changes(document)), LIMITS)
-    assert recorded(json.loads(json.dumps(change.json()))) == change
-    assert parse(json.loads(json.dumps(change.json()))) == change
-    document.apply(change)
-    assert Document.restored(json.loads(json.dumps(document.state()))) == document
 
 
 NOTE = [2, 0.5, 1.0, 60, 80, 0]
@@ -85,33 +64,24 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
     [
         ([], "expected a JSON object"),
         ({"notes": []}, "notes: there is no such part"),
-        ({"accept": [[1, 1, 0, 0]]}, "accept: "),
         ({"remove": 3}, "remove=3: "),
         ({"remove": [7]}, "remove: there is no note 7"),
         ({"remove": [0, 0]}, "remove: a number is given twice"),
-        ({"remove": [0.5]}, "remove.0=0.5: "),
         ({"remove": [0], "change": [[0, *NOTE[1:]]]}, "changed and removed at once"),
         ({"change": [NOTE]}, "change: there is no note 2"),
         ({"add": [[5, *NOTE[1:]]]}, "numbered from 2 on without gaps"),
         ({"add": [NOTE[:5]]}, "add.0.5: it is missing"),
         ({"add": [[2, 1.0, 0.5, 60, 80, 0]]}, "ends at 0.5 s, before it begins at 1 s"),
         ({"add": [[2, 0, float("nan"), 60, 80, 0]]}, "add.0.2=nan: "),
-        ({"add": [[2, 10**400, 1, 60, 80, 0]]}, "add.0.1=1000"),
         ({"add": [[2, 0, 7201, 60, 80, 0]]}, "a piece lasts at most 7200 s"),
         ({"add": [[2, 0, 1, 128, 80, 0]]}, "add.0.3=128: expected less than or equal to 127"),
-        ({"add": [[2, 0, 1, 60, 0, 0]]}, "add.0.4=0: expected greater than or equal to 1"),
         ({"add": [[2, 0, 1, 60, 80, 4]]}, "there are notes on track 4, which is missing"),
-        ({"lock": [9]}, "lock: there is no note 9"),
         ({"remove": [0], "lock": [0]}, "lock: there is no note 0"),
         ({"lock": [0], "unlock": [0]}, "locked and unlocked at once"),
         ({"tracks": []}, "there are notes on track 0, which is missing"),
         ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
-        ({"tracks": [{}]}, "tracks.0.id: it is missing"),
-        ({"tracks": [TRACK | {"program": 128}]}, "tracks.0.program=128: "),
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),
-        ({"tempos": [[0, 0]]}, "tempos.0.1=0: "),
         ({"tempos": [[0, 3.5]]}, "tempos: at 0 s 3.5, expected 3.6 to 6e+07"),
-        ({"meters": [[0, 300, 4]]}, "meters.0.1=300: "),
         ({"pedals": [[0, 128, 0]]}, "pedals.0.1=128: "),
         ({"name": "\n\t"}, "name: expected at least a letter"),
     ],
@@ -122,12 +92,6 @@ def test_what_cannot_be_is_refused_in_a_sentence_that_names_it(data, sentence):
         document.check(parse(data), LIMITS)
     assert sentence in str(refused.value)
     assert document == two_notes()
-
-
-def test_numbers_may_be_written_in_other_ways():
-    written = {"add": [["2", 0, "0.5", 60.0, 80, 0]], "tracks": [{"id": 0}]}
-    plain = {"add": [[2, 0.0, 0.5, 60, 80, 0]], "tracks": [TRACK]}
-    assert repr(parse(written)) == repr(parse(plain))
 
 
 def test_the_number_of_notes_is_bounded_but_a_full_piece_can_still_be_changed():
@@ -166,14 +130,13 @@ def test_a_proposal_is_accepted_as_one_operation():
     assert {values[4] for values in document.notes.values()} == {0, 8}
     with pytest.raises(Refused, match="a track that is no longer there"):
         document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
-    # A track that new ones leave empty goes, and comes back; without new ones it stays.
+    # A track that new ones leave empty goes, and comes back.
     document = two_notes()
-    proposal = {"number": 1, "notes": [[0, 1, 60, 80, 1]], "removes": [0, 1]}
-    back = document.apply(document.accepting(4, proposal | {"tracks": [brought | {"id": 1}]}, "x"))
+    new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [brought | {"id": 1}]}
+    back = document.apply(document.accepting(4, new | {"number": 1}, "x"))
     assert [track.id for track in document.tracks] == [1]
     document.apply(back)
-    document.apply(document.accepting(5, proposal | {"notes": [], "tracks": []}, "x"))
-    assert (document.tracks, document.notes) == (before.tracks, {})
+    assert [track.id for track in document.tracks] == [0]
 
 
 def sounding(document: Document) -> list[tuple]:
@@ -245,9 +208,3 @@ def test_names_are_one_short_line_without_tricks(text):
     assert len(name) <= 80
     assert name == clean_name(name)
     assert name.isprintable()
-
-
-def test_an_empty_change_says_nothing_and_a_whole_list_that_is_empty_does():
-    assert Change().json() == {}
-    assert Change(keys=()).json() == {"keys": ()}
-    assert Change(tracks=()).json() == {"tracks": ()}

@@ -7,7 +7,7 @@ import pytest
 
 from musictx import shipped
 from musictx.studio import app as routes
-from tests.studio.studios import asked, made, opened, take
+from tests.studio.studios import asked, made, take
 
 ODE = shipped.examples()["ode_to_joy"].read_bytes()
 
@@ -61,19 +61,12 @@ async def test_a_page_that_reads_nothing_is_let_go_and_others_are_served(client,
         assert (await events(again, 1))[0][0] == "takes"
 
 
-def test_streams_show_life_and_end_with_the_studio(tmp_path, monkeypatch):
+async def test_streams_show_life_and_end_with_the_studio(client, monkeypatch):
     monkeypatch.setattr(routes, "ALIVE_SECONDS", 0.05)
-
-    async def run():
-        async with opened(tmp_path) as client:
-            session = (await made(client, ODE))["id"]
-            stream = await client.get(f"/api/sessions/{session}/events")
-            await events(stream, 1)
-            async with asyncio.timeout(5):
-                assert (await stream.content.readline()).strip() in (b"", b": alive")
-                server = client.server
-                await server.close()
-            composer = client.composer
-        assert composer.closed
-
-    asyncio.run(asyncio.wait_for(run(), 10))
+    session = (await made(client, ODE))["id"]
+    stream = await client.get(f"/api/sessions/{session}/events")
+    await events(stream, 1)
+    async with asyncio.timeout(10):
+        assert (await stream.content.readline()).strip() in (b"", b": alive")
+        await client.server.close()
+    assert client.composer.closed

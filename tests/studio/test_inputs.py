@@ -16,15 +16,13 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx import shipped
-from musictx.beats import Beats
 from musictx.chorale import app as harmonise
 from musictx.chorale.tune import Gap
 from musictx.chords import annotated, named
 from musictx.config import ModelFolder
-from musictx.notes import METER, NOTE, TEMPO, Score
-from musictx.songs import chord_sheet
-from musictx.studio import exchange, performing
-from musictx.studio.change import Track, parse
+from musictx.notes import NOTE, Score
+from musictx.studio import exchange, performing, uploads
+from musictx.studio.change import Track
 from musictx.studio.config import StudioConfig, StudioLimits
 from musictx.studio.document import EARLY
 from musictx.studio.errors import Refused
@@ -101,16 +99,10 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     )
     assert len(result.removes) == len(source.score) - len(kept) + len(cut)
     assert not set(result.removes) & document.locked
-    inside = [
-        number
-        for number, (start, _, _, _, track) in document.notes.items()
-        if track in chosen
-        and request.begin + NEAR < start < request.end - EARLY - NEAR
-        and number not in document.locked
-    ]
     gone = set(result.removes) - cut
     if task == "replace":
-        assert set(inside) <= gone
+        inside = {n for n in selected if document.notes[n][0] > request.begin + NEAR}
+        assert inside - document.locked <= gone
     for number in gone:
         start, track = document.notes[number][0], document.notes[number][4]
         assert request.begin - EARLY - NEAR < start < request.end + NEAR
@@ -153,7 +145,7 @@ def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_fol
 
 
 @pytest.mark.parametrize("task", ["replace", "vary"])
-@pytest.mark.parametrize("tracks", [None, (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("tracks", [None, (1,)])
 def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
     """Not on a track of which all notes there are locked, and not at all if there is no other."""
     document = exchange.document_of(song())
@@ -167,15 +159,11 @@ def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
         document.locked = {number for number, of in inside.items() if of != track}
         source = prepare(document, request, piano, 0)
         assert source.config.tracks == str(track + 1)
-        assert task == "vary" or "locked" not in source.score.names.values()
-    some = next(number for number, of in inside.items() if of in chosen)
-    document.locked = {number for number, of in inside.items() if of in chosen} - {some}
-    if task == "replace":
-        assert prepare(document, request, piano, 0).config.tracks == str(inside[some] + 1)
-    else:  # 0.6 of one note, to the next whole one, are all
-        more = Request(task, 3.75, 7.5, tracks, keep=0.6)
+    if task == "vary":  # 0.6 of one note, to the next whole one, are all
+        some = next(number for number, of in inside.items() if of in chosen)
+        document.locked = {number for number, of in inside.items() if of in chosen} - {some}
         with pytest.raises(Refused, match="the one note that is not locked in bars 3 to 4 would"):
-            prepare(document, more, piano, 0)
+            prepare(document, replace(request, keep=0.6), piano, 0)
 
 
 def test_a_voice_that_is_locked_stays_and_the_others_are_written_to_it():
@@ -207,14 +195,6 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     source = prepare(document, request, model, 0)
     assert source.config.phrase_ends == [2, 3]
     assert harmonise.tune_of(source.score, source.config).ends == (2, 3)
-    page = exchange.view(document)  # which makes it twice as fast, as document/timing.js does
-    faster = {"tempos": [[0, 240]], "fermatas": [time / 2 for time in page["fermatas"]]}
-    faster["change"] = [[n, a / 2, b / 2, *rest] for n, a, b, *rest in page["notes"]]
-    back = document.apply(document.check(parse(faster), StudioLimits()))
-    half = Request("harmonise", 0.0, beat * 6)
-    assert prepare(document, half, model, 0).config.phrase_ends == [2, 3]
-    document.apply(back)
-    assert document.fermatas == marks
     document.fermatas = ()
     assert prepare(document, request, model, 0).config.phrase_ends == []
 
@@ -226,34 +206,28 @@ def test_music_has_the_model_that_suits_it(tmp_path, monkeypatch):
     """One of one's own, the newest, where the music is what it is for."""
     models = Models(StudioConfig())
     for music, task, name in (
-        *((music, "continue", name) for music, name in SUITED.items() if music != "chorale"),
+        ("free", "continue", "piano"),
+        ("beats", "continue", "song"),
         ("beats", "new", "song"),
         ("chorale", "replace", "chorale"),
-        ("chorale", "accompany", "song"),
         ("chorale", "vary", "song"),
         ("free", "harmonise", "chorale"),
     ):
         assert models.chosen(None, task, music).name == name
         assert models.chosen("piano", "new", music).name == "piano"
-    for like, kind in (("piano", "free"), ("song", "beats")):
-        (tmp_path / like).mkdir()
-        monkeypatch.chdir(tmp_path / like)
-        mine = shutil.copytree(shipped.models()[like], Path("runs/mine/model").absolute())
-        models = Models(StudioConfig())
-        for music, name in SUITED.items():
-            proposed = models.chosen(None, "continue", music).name
-            assert proposed == ("mine" if music == kind else name)
-        named_ = Models(StudioConfig(model=ModelFolder(str(mine))))  # whoever names one wants it
-        assert {named_.chosen(None, "continue", music).name for music in SUITED} == {"mine"}
+    monkeypatch.chdir(tmp_path)
+    mine = shutil.copytree(shipped.models()["song"], Path("runs/mine/model").absolute())
+    of_ones_own, named_ = Models(StudioConfig()), Models(StudioConfig(model=ModelFolder(str(mine))))
+    for music, name in SUITED.items():
+        proposed = of_ones_own.chosen(None, "continue", music).name
+        assert proposed == ("mine" if music == "beats" else name)
+        assert named_.chosen(None, "continue", music).name == "mine"  # whoever names one wants it
 
 
 def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_path):
     for name in ("piano", "song"):
         model = Models(StudioConfig()).chosen(name, "new")
         assert set(model.steering) == set(CONTROLS)  # the card of a model that comes along says it
-    for entry in Models(StudioConfig()).json():  # in a line what it is for, not what it is made of
-        assert 20 < len(entry["sentence"]) < 200
-        assert re.search(r"chorale|piano|song", entry["sentence"])
     shutil.copytree(model.folder, tmp_path / "mine")
     card = tmp_path / "mine" / "CARD.md"
     plain = re.sub(r"## Steering\n.*?(?=\n## )", "", card.read_text(), flags=re.S)
@@ -261,12 +235,9 @@ def test_a_control_that_a_model_was_measured_not_to_follow_is_not_offered(tmp_pa
     of = partial(Model.of, "mine", "mine", tmp_path / "mine", ())
     assert of().steers == tuple(CONTROLS)  # nobody has measured it
     assert not of().json()["ignores"]
-    for rows in ("- density: 0.5\n- loudness: 0.49\n- register: -0.1",
-                 "    {density: 0.5, loudness: 0.49, register: -0.1}"):  # fmt: skip
-        card.write_text(plain + f"\n## Steering\n\n{rows}\n")
-        assert of().steers == ("density", "polyphony")
+    card.write_text(plain + "\n## Steering\n\n- density: 0.5\n- loudness: 0.49\n- register: -0.1\n")
+    assert of().steers == ("density", "polyphony")
     assert of().json()["ignores"] == ["Loudness", "Register"]
-    assert [one["name"] for one in of().json()["controls"]] == ["density", "polyphony"]
     asked = {"task": "new", "controls": {"loudness": 60}, "model": "mine"}
     models = Models(StudioConfig(model=ModelFolder(str(tmp_path / "mine"))))
     with pytest.raises(Refused, match="loudness: the model mine does not follow it"):
@@ -311,14 +282,6 @@ def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
         marks = [(0.0, 4, 4), (2.0, numerator, 4)]  # that in force where it begins
         document = exchange.document_of(Score(notes, meters=marks))
         assert asked_for_new(document).config.meter == meter
-    for name in ("song", "piano"):  # never longer; its seconds have four digits
-        bpm_of_model = Models(StudioConfig()).chosen(name, "new").bpm
-        for bpm in range(40, 241, 13):
-            document = exchange.document_of(Score(tempos=[(0.0, float(bpm))]))
-            for bars in (1, 2, 7):
-                made = asked_for_new(document, model=name, bars=bars).config.seconds
-                whole = bars * 4 * 60 / (bpm_of_model or bpm)
-                assert whole - 2e-4 < made <= whole + 1e-6
 
 
 def test_new_music_in_bars_is_for_the_instruments_of_the_selected_tracks():
@@ -339,8 +302,6 @@ def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
     count = sum(note[0] < 3.75 for note in document.notes.values())
     assert config.sampling.density == pytest.approx(count / 3.75)
     assert float(config.loudness) > 50
-    beats = prepare(document, request, Models(StudioConfig()).chosen("song", "vary"), 0).config
-    assert (beats.sampling.density, beats.polyphony) == (config.sampling.density, None)
     asked = prepare(document, replace(request, controls={"density": 9.0}), piano, 0).config
     assert asked.sampling.density == 9.0
 
@@ -351,18 +312,20 @@ def test_chords_are_followed_and_alone_accompanied_as_the_command_does():
     model = Models(StudioConfig()).chosen("song", "accompany")
     source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
     assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
-    bars = chord_sheet.sheet("| C | Am7 | F G | C |")
-    score = Score(tempos=np.array([(0.0, 96.0)], TEMPO), meters=np.array([(0.0, 3, 4)], METER))
-    score = replace(score, ticks_per_quarter=480)
-    score = replace(score, markers=chord_sheet.laid(bars, Beats(score), 0, 4))
-    document = exchange.document_of(score)
+    chart = exchange.document_of(Score(markers=document.markers))
+    with pytest.raises(Refused, match="no notes yet"):
+        prepare(chart, Request("replace", 0.0, 2.0), model, 1)
+
+
+def test_chords_alone_are_accompanied_as_the_command_does():
+    document, _ = uploads.document_of(b"C  Am7  F  G", "my blues.cho", StudioLimits())
     wish = {"task": "accompany", "begin": 0, "end": 0, "seed": 4}
     request, model, seed = parse_request(
         wish, Models(StudioConfig()), document.duration, exchange.music_of(document)
     )
     assert model.name == "song"
     source = prepare(document, request, model, seed)
-    assert (source.request.begin, source.request.end) == (0.0, 4 * 3 * 60 / 96)
+    assert (source.request.begin, source.request.end) == (0.0, 8.0)
     result = []
 
     class Heard:
@@ -377,5 +340,3 @@ def test_chords_are_followed_and_alone_accompanied_as_the_command_does():
         (start, pitch) for start, _, pitch, *_ in result[0].notes
     ]
     assert result[0].notes
-    with pytest.raises(Refused, match="no notes yet"):
-        prepare(document, replace(request, task="replace"), model, 1)

@@ -3,22 +3,18 @@
 import contextlib
 import http.client
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from musictx.errors import UserError
 from musictx.studio import program
 from musictx.studio.config import StudioConfig
+from tests.browser.served import Served, wait_for
 
 #: The program without torch: what composes is the tests' own.
 SERVER = """
@@ -29,35 +25,12 @@ composer.Composer = Scripted
 sys.modules["musictx.studio.composer"] = composer
 from musictx.studio.config import StudioConfig
 from musictx.studio.program import run
-run(StudioConfig(folder=sys.argv[1], port=0, browser=False))
+run(StudioConfig(folder=sys.argv[1].removeprefix("folder="), port=0, browser=False))
 """
 
 
-@contextlib.contextmanager
-def server(folder):
-    """A running studio: its process and its address."""
-    here = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(here)},
-    )
-    try:
-        line = process.stdout.readline()
-        address = re.fullmatch(
-            r"the studio is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)\n", line
-        )
-        assert address, line or process.stderr.read()
-        yield process, address[1]
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def ask(address, path, body=None):
-    data = None if body is None else json.dumps(body).encode()
+    data = None if body is None else json.dumps(body).encode() if body else b""
     request = urllib.request.Request(address + path, data, {"X-Musictx": "1"})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.load(answer)
@@ -65,12 +38,10 @@ def ask(address, path, body=None):
 
 def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_told(tmp_path):
     acknowledged = [6]
-    with server(tmp_path) as (process, address):
-        request = urllib.request.Request(
-            address + "api/sessions?example=ode_to_joy", b"", {"X-Musictx": "1"}
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            path = "api/sessions/" + json.load(answer)["id"]
+    served = Served(tmp_path, program=("-c", SERVER))
+    try:
+        address = served.start().url + "/"
+        path = "api/sessions/" + ask(address, "api/sessions?example=ode_to_joy", "")["id"]
         for revision in range(5):
             change = {"revision": revision, "remove": [revision], "lock": [40 + revision]}
             ask(address, f"{path}/ops", change)
@@ -86,13 +57,11 @@ def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_
 
         person = threading.Thread(target=work)
         person.start()
-        while len(acknowledged) < 20:
-            assert person.is_alive()
-            time.sleep(0.01)
-        process.kill()  # kill -9
-        process.wait(10)
+        wait_for(lambda: len(acknowledged) >= 20)
+        served.kill()
         person.join(20)
-    with server(tmp_path) as (process, address):
+        served.url = ""  # any port
+        address = served.start().url + "/"
         after = ask(address, path)
         assert after["revision"] - acknowledged[-1] in (0, 1)  # killed before it could tell
         new = [note[0] for note in after["notes"] if note[0] >= 62]
@@ -104,29 +73,31 @@ def test_killed_among_operations_nothing_acknowledged_is_lost_and_it_stops_when_
             assert stream.readline() == b"event: takes\n"
             with pytest.raises(UserError, match="is a studio with this folder"):
                 program.run(StudioConfig(folder=str(tmp_path), port=0, browser=False))
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=10)
-        assert (process.returncode, out, err) == (0, "", "")
+            assert served.stop() == 0
+        told = r"the studio is at http://127\.0\.0\.1:\d+/ \(Ctrl-C ends\)"
+        assert re.fullmatch(told, served.lines[-1])  # nothing is said at the end
+    finally:
+        served.stop()
     assert not (tmp_path / ".lock").exists()
 
 
 def test_a_port_that_is_taken_and_an_address_that_is_none_are_said(tmp_path):
+    def run(**options):
+        program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False, **options))
+
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"port={port}: another program listens there"):
-            program.run(StudioConfig(folder=str(tmp_path / "s"), port=port, browser=False))
+            run(port=port)
     with pytest.raises(UserError, match=r"host=192\.0\.2\.1: this machine has no such address"):
-        program.run(
-            StudioConfig(folder=str(tmp_path / "s"), host="192.0.2.1", port=0, browser=False)
-        )
+        run(host="192.0.2.1", port=0)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("package", ["aiohttp", "pydantic"])
-def test_without_a_package_it_says_what_to_install(package, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"needs {package}: pip install 'musictx\[studio\]'"):
+def test_without_a_package_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(UserError, match=r"needs aiohttp: pip install 'musictx\[studio\]'"):
         program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
     assert not (tmp_path / "s").exists()

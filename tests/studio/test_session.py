@@ -128,19 +128,13 @@ def test_of_two_programs_the_later_one_overwrites_nothing(tmp_path):
     [
         b"",
         b"garbage" * 1000,
-        slice(0, 5000),
         slice(100, None),
         "UPDATE notes SET pitch = 300 WHERE id = 5",
-        "UPDATE notes SET start = 'x' WHERE id = 5",
         "UPDATE notes SET track = 9 WHERE id = 5",
-        "UPDATE notes SET stop = 9e999 WHERE id = 5",
         "UPDATE fields SET value = '-1' WHERE name = 'done'",
-        "UPDATE fields SET value = '2' WHERE name = 'done'",
         "UPDATE fields SET value = '[1' WHERE name = 'locked'",
-        "UPDATE fields SET value = '5' WHERE name = 'tracks'",
         f"UPDATE fields SET value = '{'[' * 100_000}' WHERE name = 'tracks'",
         "UPDATE fields SET value = '[[0,4,65536]]' WHERE name = 'meters'",
-        "DELETE FROM fields WHERE name = 'revision'",
         "DROP TABLE operations",
     ],
 )
@@ -202,30 +196,20 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
 def test_a_stale_revision_and_an_end_of_history_are_conflicts(tmp_path):
     session = begun(tmp_path / "s", ODE)
     session.do(Change(remove=(0,)), 0)
-    for asked in (
-        lambda: session.do(Change(remove=(1,)), 0),
-        lambda: session.do(Change(remove=(1,)), "1"),
-        lambda: session.undo(True),
-        lambda: session.undo(None),
-        lambda: session.redo(1),
-    ):
+    for word, asked in (("do", (Change(remove=(1,)), 0)), ("undo", (True,)), ("redo", (1,))):
         with pytest.raises(Refused) as refused:
-            asked()
+            getattr(session, word)(*asked)
         assert (refused.value.http, refused.value.more) == (409, {"revision": 1})
     assert session.document.revision == 1
 
 
-def test_the_page_hears_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
+def test_the_page_gets_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
     """Else it would send the old word back as a name, and models read the names of tracks."""
     session = begun(tmp_path / "s")
     (row,) = session.json()["tracks"]
-    for revision, (program, called) in enumerate([(40, "strings"), (73, "pipe"), (0, "piano")]):
-        answer = session.do(parse({"tracks": [row | {"program": program}]}), revision)
-        assert answer["tracks"] == session.json()["tracks"]
-        (row,) = answer["tracks"]
-        assert row["name"] == called
-        assert session.document.tracks[0].name == ""
-    assert "tracks" not in session.do(parse({"name": "x"}), 3)
+    for revision, (program, word) in enumerate([(40, "strings"), (0, "piano")]):
+        (row,) = session.do(parse({"tracks": [row | {"program": program}]}), revision)["tracks"]
+        assert (row["name"], session.document.tracks[0].name) == (word, "")
 
 
 def test_a_session_is_one_object_while_held_and_no_memory_when_not(tmp_path, monkeypatch):
@@ -251,28 +235,24 @@ def test_what_is_deleted_can_be_brought_back_by_hand_but_not_changed(tmp_path):
         session.do(Change(name="b"), 0)
     assert refused.value.http == 404
     assert sessions.list() == []
-    session.folder.rename(tmp_path / session.id)
-    assert [line["id"] for line in sessions.list()] == [session.id]
-    assert sessions.get(session.id).document.name == "a"
-    sessions.delete(sessions.get(session.id))
     shutil.copytree(tmp_path / "deleted" / session.id, tmp_path / session.id)
+    assert sessions.get(session.id).document.name == "a"
     sessions.delete(sessions.get(session.id))
     assert len(list((tmp_path / "deleted").glob(f"{session.id}*/piece.sqlite"))) == 2
 
 
 def test_what_a_killed_one_was_just_writing_is_removed(tmp_path):
     (tmp_path / ".part-12345678-20261122-x-1234").mkdir(parents=True)
-    sessions = Sessions(tmp_path, LIMITS)
-    assert list(tmp_path.iterdir()) == []
-    session = sessions.create(Document(name="a"))
+    session = Sessions(tmp_path, LIMITS).create(Document(name="a"))
     there = sorted(session.folder.iterdir())
     (session.folder / ".part-12345678-piece.sqlite").touch()
     assert Sessions(tmp_path, LIMITS).get(session.id).folder == session.folder
     assert sorted(session.folder.iterdir()) == there
+    assert not list(tmp_path.glob(".part*"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
-@pytest.mark.parametrize("what", ["garbage", "nothing", "pipe"])
+@pytest.mark.parametrize("what", ["nothing", "pipe"])
 def test_a_damaged_session_never_hides_the_others(tmp_path, what):
     first = Sessions(tmp_path, LIMITS)
     good, bad = first.create(Document(name="good")), first.create(Document(name="bad"))
@@ -281,8 +261,6 @@ def test_a_damaged_session_never_hides_the_others(tmp_path, what):
     database.unlink()
     if what == "pipe":
         os.mkfifo(database)
-    elif what == "garbage":
-        database.write_bytes(b"[" * 100_000)
     again = Sessions(tmp_path, LIMITS)
     assert good.id in [entry["id"] for entry in again.list()]
     with pytest.raises(Refused, match="no regular file" if what == "pipe" else "cannot be read"):

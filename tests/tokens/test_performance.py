@@ -1,13 +1,18 @@
-"""Performance tokens against plain loops, and faults that others have had."""
+"""Performance tokens against plain loops, faults that others have had, and stretched windows; the
+grammar takes all that the tokenizer writes and lets nothing through that is no music."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from musictx.notes import Score
 from musictx.tokens.performance import PerformanceTokenizer
+from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests.pieces import of
 from tests.strategies import scores
 from tests.tokens import loops
@@ -15,6 +20,12 @@ from tests.tokens.test_spelling import EVENTS
 
 tokenizers = st.sampled_from(EVENTS)
 quick = settings(deadline=None, max_examples=60)
+PIANO, ENSEMBLE = PerformanceTokenizer(), PerformanceTokenizer(tracks="programs")
+
+
+def ids_of(tokenizer: PerformanceTokenizer, words: str) -> list[int]:
+    pairs = (word.split(":") for word in words.split())
+    return [tokenizer.vocabulary.id(kind, int(value)) for kind, value in pairs]
 
 
 @quick
@@ -76,3 +87,192 @@ def test_the_pedal_is_folded_into_the_ends_of_notes_unless_it_is_left_out():
     assert PerformanceTokenizer().quantise(wet).notes["end"].tolist() == [3.0, 3.0]
     unfolded = PerformanceTokenizer(sustain=False)
     assert np.array_equal(unfolded.encode(wet), unfolded.encode(dry))
+
+
+STRETCHED = [
+    PerformanceTokenizer(low=10, high=120),
+    PerformanceTokenizer(tracks="programs", max_shift_ms=150),
+]
+factors = st.sampled_from([0.5, 0.95, 0.975, 1.0, 1.025, 1.05, 2.0])
+
+
+@quick
+@given(st.sampled_from(STRETCHED), scores(), factors)
+def test_stretching_a_piece_is_encoding_the_stretched_piece(tokenizer, piece, factor):
+    piece = tokenizer.quantise(piece)
+    step = tokenizer.step_ms / 1000
+    notes = piece.notes.copy()
+    start = np.floor(np.round(notes["start"] / step) * factor + 0.5)
+    end = np.floor(np.round(notes["end"] / step) * factor + 0.5)
+    notes["start"], notes["end"] = start * step, np.maximum(end, start + 1) * step
+    result = tokenizer.augment(tokenizer.encode(piece), stretch=factor)
+    assert np.array_equal(result, tokenizer.encode(Score(notes=notes)))
+
+
+@quick
+@given(st.sampled_from(STRETCHED), scores(min_notes=8, max_notes=40), factors, st.data())
+def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
+    tokenizer, piece, factor, data
+):
+    ids = tokenizer.encode(piece)
+    assume(len(ids) > 4)
+    start = data.draw(st.integers(0, len(ids) - 2))
+    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
+    result = tokenizer.augment(window, stretch=factor)
+
+    def strikes_and_releases(array: np.ndarray) -> Counter[str]:
+        words = loops.describe(tokenizer, array)
+        return Counter(w for w in words if w.split(":")[0] in ("note_on", "note_off", "drum"))
+
+    def sounds(array: np.ndarray) -> Counter[tuple]:
+        notes = tokenizer.decode(array).notes
+        return Counter(notes[["pitch", "velocity", "program", "drum"]].tolist())
+
+    assert strikes_and_releases(result) == strikes_and_releases(window)
+    assert sounds(result) == sounds(window)
+
+
+#: A stretch that moves nothing: all that happens is reading and writing.
+HARDLY = 1 + 1e-9
+plain = scores(
+    min_notes=8, max_notes=40, tracks=1, drums=False, pedals=False, overlaps=False, grid=0.01
+)
+
+
+@quick
+@given(plain, st.booleans(), st.data())
+def test_a_window_written_anew_is_the_same_ids_in_the_same_order(piece, programs, data):
+    tokenizer = PerformanceTokenizer(tracks="programs" if programs else "piano")
+    notes = piece.notes.copy()
+    notes["program"] = notes["pitch"] % 3
+    ids = tokenizer.encode(Score(notes=notes))
+    assume(len(ids) > 4)
+    start = data.draw(st.integers(0, len(ids) - 2))
+    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
+    kinds = [word.split(":")[0] for word in loops.describe(tokenizer, window)]
+    while kinds and kinds[-1] in ("program", "velocity"):  # not kept, as documented
+        kinds.pop()
+    assert np.array_equal(tokenizer.augment(window, stretch=HARDLY), window[: len(kinds)])
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "time_shift:1 note_on:60 time_shift:1 program:3 note_off:70",
+        "time_shift:1 program:5 note_on:60 time_shift:1 program:2 velocity:9 note_on:61",
+    ],
+)
+def test_what_a_window_has_not_said_yet_is_not_taken_from_what_it_says_later(window):
+    # Squeezed into one step, the later event would sort first and lend its program or loudness.
+    tokenizer = STRETCHED[1]
+    ids = np.array(ids_of(tokenizer, window))
+    fields = ["pitch", "program", "velocity"]
+    squeezed = tokenizer.decode(tokenizer.augment(ids, stretch=0.5))
+    assert squeezed.notes[fields].tolist() == tokenizer.decode(ids).notes[fields].tolist()
+
+
+@pytest.mark.parametrize("change", [{"semitones": 1}, {"semitones": 1, "stretch": 2.0}])
+def test_a_release_of_an_older_note_may_not_leave_the_range(change):
+    window = np.array(ids_of(STRETCHED[0], "note_off:120 note_on:60"), np.uint16)
+    assert STRETCHED[0].augment(window, **change) is None
+
+
+def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
+    tokenizer = STRETCHED[0]
+    words = ids_of(tokenizer, "velocity:9 note_on:60 time_shift:50")
+    result = tokenizer.augment(np.array([BOS, *words, EOS]), semitones=2, stretch=2.5)
+    assert [tokenizer.vocabulary.describe(i) for i in result] == [
+        "bos", "velocity:9", "note_on:62", "time_shift:100", "time_shift:25", "eos",
+    ]  # fmt: skip
+    assert tokenizer.augment(np.array([BOS, EOS]), stretch=2.0).tolist() == [BOS, EOS]
+
+
+def kinds(tokenizer: PerformanceTokenizer, mask: np.ndarray) -> set[str]:
+    return {tokenizer.vocabulary.token(int(i))[0] for i in np.flatnonzero(mask)}
+
+
+def accepts(state, token_id: int) -> bool:
+    """Whether ``advance`` takes an id; the state stays."""
+    try:
+        state.copy().advance(token_id)
+    except ValueError:
+        return False
+    return True
+
+
+@quick
+@given(tokenizers, st.integers(0, 2**31))
+def test_whatever_is_drawn_within_the_grammar_decodes_note_for_note(tokenizer, seed):
+    generator = np.random.default_rng(seed)
+    state = tokenizer.grammar()
+    drawn: list[int] = []
+    for _ in range(80):
+        unasked = state.copy()  # knows no mask yet
+        allowed = state.allowed()
+        for one in tokenizer.vocabulary.kinds:
+            token_id = int(generator.integers(*tokenizer.vocabulary.range(one)))
+            assert accepts(unasked, token_id) == allowed[token_id]
+        for pitch in state.sounding.here():
+            token_id = tokenizer.vocabulary.id("note_off", pitch)
+            assert accepts(unasked, token_id) == allowed[token_id]
+        assert allowed.shape == (tokenizer.size,)
+        assert not allowed[[PAD, BOS, CUT]].any()
+        by_kind = sorted(kinds(tokenizer, allowed))
+        assert by_kind
+        kind = by_kind[generator.integers(len(by_kind))]  # kinds alike, else notes drown releases
+        first, end = tokenizer.vocabulary.range(kind)
+        token_id = first + int(generator.choice(np.flatnonzero(allowed[first:end])))
+        state.advance(token_id)
+        if kind == "eos":
+            assert kinds(tokenizer, state.allowed()) == {"eos"}
+            break
+        drawn.append(token_id)
+    piece = tokenizer.decode(drawn)
+    assert len(piece) == state.notes
+    assert piece.notes["start"].max(initial=0) <= state.seconds + 1e-9
+    tokenizer.grammar(drawn)
+    if state.notes:
+        tokenizer.grammar(tokenizer.encode(piece))
+    if state.allowed().sum() == 1 and state.allowed()[EOS]:  # ended: nothing was left sounding
+        closed = [tokenizer.vocabulary.token(i)[0] for i in drawn]
+        assert closed.count("note_on") == closed.count("note_off")
+
+
+ON = "velocity:9 note_on:60"
+IN_TWO = f"program:3 {ON} time_shift:5 program:4"
+
+#: After these: the kinds that may come, some ids among them, and some of these kinds that may not.
+RULES = [
+    # A piece begins with its loudness and without silence.
+    (ENSEMBLE, "", "program velocity", "", ""),
+    # No release after a strike in one step; no loudness that changes nothing.
+    (PIANO, ON, "note_on velocity time_shift", "velocity:8", "velocity:9"),
+    # A release only of what sounds, as often as it sounds; the end only where nothing does.
+    (PIANO, f"{ON} note_on:60 time_shift:5 note_off:60", "note_on note_off velocity time_shift",
+     "note_off:60", "note_off:61"),
+    (PIANO, f"{ON} time_shift:5 note_off:60", "note_on velocity time_shift eos", "", ""),
+    # Time goes on only after the longest shift.
+    (PIANO, f"{ON} time_shift:99", "note_on note_off velocity", "", ""),
+    (PIANO, f"{ON} time_shift:100", "note_on note_off velocity time_shift", "", ""),
+    # A program is another, and is followed by something that it is for.
+    (ENSEMBLE, IN_TWO, "velocity note_on", "", ""),
+    (ENSEMBLE, f"{IN_TWO} velocity:7", "note_on", "", ""),
+    (ENSEMBLE, f"{IN_TWO} note_on:50 time_shift:5", "note_on note_off velocity program drum",
+     "note_off:50 program:3", "note_off:60 program:4"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tokenizer", "prefix", "may", "some", "others"), RULES)
+def test_the_rules(tokenizer, prefix, may, some, others):
+    allowed = tokenizer.grammar(ids_of(tokenizer, prefix)).allowed()
+    assert kinds(tokenizer, allowed) == set(may.split())
+    assert allowed[ids_of(tokenizer, some)].all()
+    assert not allowed[ids_of(tokenizer, others)].any()
+
+
+def test_masks_cannot_be_written_and_ids_outside_are_refused():
+    with pytest.raises(ValueError, match="read-only"):
+        PIANO.grammar().allowed()[:] = True
+    for token_id in (-1, PIANO.size, PAD):
+        with pytest.raises(ValueError, match="is not allowed after start"):
+            PIANO.grammar().advance(token_id)

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { chordLabel, lineOf, setLyrics, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
-import { holds, lines, standing } from "../../../musictx/studio/page/js/document/losses.js";
-import { barsOf, favoured, isFavourite, mixed } from "../../../musictx/studio/page/js/document/mix.js";
+import { lines } from "../../../musictx/studio/page/js/document/losses.js";
+import { barsOf, mixed } from "../../../musictx/studio/page/js/document/mix.js";
 import { audible, controllers, duplicated, isLocked, level, locked, panWords, reordered, tracked } from "../../../musictx/studio/page/js/document/mixer.js";
 import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { proposalFromWire } from "../../../musictx/studio/page/js/document/takes.js";
@@ -93,37 +93,9 @@ test("a mix has each bar of one of the two, and only what that one replaces goes
     [6, 2.1, 4, 41, 80, 7],
   ]);
   assert.deepEqual(after.tracks.map((track) => track.id), [0, 1, 7]);
-  const plain = apply(piece, mixed(piece, take, [one, two], bars, [0, 0, 0]));
-  assert.equal(plain.tracks.length, 2);
-  assert.deepEqual([...plain.notes.keys()], [2, 3, 4, 5, 6]);
-});
-
-test("instruments that both bring share a track", () => {
-  const piece = pieceOf([[0, 0, 1, 60, 80, 0]]);
   const both = [1, 2].map((number) => proposal(number, [[0, 1, 40 + number, 80, 7], [2, 3, 50 + number, 80, 7]], [], [brought]));
-  const after = apply(piece, mixed(piece, { id: 1 }, both, barsOf({ begin: 0, end: 4 }, beats), [0, 1]));
-  assert.deepEqual(rows(after).slice(1).map((row) => [row[3], row[5]]), [[41, 7], [52, 7]]);
-});
-
-test("a favourite is one until it is none", () => {
-  let piece = pieceOf([], { favourites: [] });
-  piece = apply(piece, favoured(piece, 3, 2));
-  assert.ok(isFavourite(piece, 3, 2) && !isFavourite(piece, 3, 1));
-  assert.deepEqual(apply(piece, favoured(piece, 3, 2)).favourites, []);
-});
-
-test("a folder is told in words", () => {
-  const told = { files: 128, read: 20, on_beats: 17, density: 6.8, hours: 7.4, model: "song", why: "17 of 20 files keep to their beats" };
-  assert.equal(holds(told), "128 pieces, about 7.4 hours of music. Of 20 looked at 17 keep to the beats of their file, 3 are played freely; 6.8 notes a second. Training begins from the model song, as 17 of 20 files keep to their beats.");
-  assert.match(holds({ ...told, files: 1, read: 1, on_beats: 0, hours: 0.05, model: null, why: "strings" }), /^1 piece, about 3 minutes of music. Of 1 looked at all are played freely; .* from nothing, which takes hours: strings\.$/);
-});
-
-test("a training is told in a sentence", () => {
-  const rows = [[1, 3, null], [25, 2.5, 2.75], [50, 2.25, 2.5], [75, 2, 2.625]];
-  assert.equal(standing({ state: "none" }), "");
-  assert.match(standing({ state: "training", step: 0, rows: [] }), /^Reading the files/);
-  assert.equal(standing({ state: "stopped", step: 75, rows }), "Stopped after 75 steps. Validation 2.500 nats a token at best. It can go on from there.");
-  assert.match(standing({ state: "failed", step: 0, rows: [], error: "no room" }), /no room$/);
+  const shared = apply(piece, mixed(piece, take, both, bars, [0, 1, 0]));
+  assert.deepEqual(rows(shared).slice(-2).map((row) => [row[3], row[5]]), [[41, 7], [52, 7]], "what both bring shares a track");
 });
 
 test("losses become lines from the highest to the lowest", () => {

@@ -3,8 +3,8 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { changes, keyWords, opening, pickup, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
-import { hull, notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
+import { changes, opening, pickup, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
+import { notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
 const beats = new Beats(beatsOf(40));
@@ -27,23 +27,16 @@ test("whatever is done to notes, they stay notes", () => {
         () => edits.toTrack(notes, 1),
         () => edits.paste(piece, edits.clip(notes), random() * 20),
       ][whole(random, 0, 5)]();
+      if (operation?.label.endsWith(" moved")) { // together
+        const [first, ...others] = operation.change.map((note) => [note, piece.notes.get(note.id)]);
+        for (const [now, was] of others) {
+          assert.ok(Math.abs(now.start - first[0].start - (was.start - first[1].start)) < 1e-9);
+          assert.equal(now.pitch - first[0].pitch, was.pitch - first[1].pitch);
+        }
+      }
       if (operation) piece = apply(piece, operation);
       for (const note of piece.notes.values()) assert.ok(valid(note), JSON.stringify([operation?.label, note]));
     }
-  }
-});
-
-test("notes that move together keep their distances, at the edges too", () => {
-  const random = randomly(11);
-  const piece = pieceOf(randomNotes(random, 10));
-  const notes = edits.freeNotes(piece, piece.notes.keys());
-  for (const [seconds, semitones] of [[-1000, -1000], [1000, 1000], [0.5, 3]]) {
-    const moved = edits.move(notes, seconds, semitones).change;
-    moved.forEach((note, i) => {
-      assert.ok(Math.abs(note.start - moved[0].start - (notes[i].start - notes[0].start)) < 1e-9);
-      assert.equal(note.pitch - moved[0].pitch, notes[i].pitch - notes[0].pitch);
-      assert.ok(Math.abs(note.end - note.start - (notes[i].end - notes[i].start)) < 1e-9);
-    });
   }
 });
 
@@ -77,12 +70,7 @@ test("what is cut and pasted at its old place is what it was", () => {
   const back = apply(cut, edits.paste(cut, edits.clip(chosen), at));
   const plain = (each) => rows(each).map(([, start, end, ...rest]) => [start.toFixed(9), end.toFixed(9), ...rest].join()).sort();
   assert.deepEqual(plain(back), plain(piece));
-  assert.ok(edits.paste(cut, edits.clip(chosen), at).add.every((note) => note.id >= piece.next_id));
-});
-
-test("notes of a track that is gone are pasted into the first", () => {
-  const piece = pieceOf([[0, 0, 1, 60, 80, 7]]);
-  assert.equal(edits.paste(piece, edits.clip([piece.notes.get(0)]), 0).add[0].track, 0);
+  assert.equal(edits.paste(cut, [{ ...chosen[0], track: 7 }], 0).add[0].track, 0, "of a track that is gone");
 });
 
 test("selecting bars selects the notes that begin there, in the tracks that are meant", () => {
@@ -106,10 +94,8 @@ test("without bars the notes say what is meant: their stretch and their tracks",
   const selection = new Selection();
   selection.pickNotes([0, 1]);
   assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: [0] });
-  selection.pickNotes([2], "toggle");
-  assert.deepEqual(selection.scope(piece), { stretch: { begin: 1, end: 5 }, tracks: null });
-  selection.pickNotes([0], "toggle");
-  assert.deepEqual(selection.scope(piece).stretch, { begin: 2, end: 5 });
+  selection.pickNotes([2, 0], "toggle");
+  assert.deepEqual(selection.scope(piece), { stretch: { begin: 2, end: 5 }, tracks: null });
   selection.clear();
   assert.deepEqual(selection.scope(piece), { stretch: null, tracks: null });
 });
@@ -120,8 +106,6 @@ test("what leaves the piece leaves the selection", () => {
   selection.pickNotes([1, 2, 3]);
   selection.prune(apply(piece, { label: "", remove: [2] }));
   assert.deepEqual([...selection.notes], [1, 3]);
-  assert.equal(hull([]), null);
-  assert.equal(notesIn(piece, { begin: 100, end: 200 }).length, 0);
   const rows = [[0, 1.5, 2.5], [1, 1.94, 3], [2, 1.95, 2.01], [3, 3.95, 4.5]].map(([id, start, end]) => [id, start, end, 60, 80, 0]);
   assert.deepEqual(notesIn(pieceOf(rows), { begin: 2, end: 4 }).map((note) => note.id), [1], "played just before the bar that it sounds in");
 });
@@ -179,11 +163,6 @@ test("meter and key are those of the beginning, later ones stay; nothing differe
   assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
   const marked = apply(piece, operation);
   assert.deepEqual(retimed(marked, { ...opening(marked), key: null }, true).keys, []);
-  const beats = [[0, 0, 1], [0.5, 1, 1], [1, 1, 2], [1.5, 1, 3], [2, 2, 1]];
-  const waltz = pieceOf([], { beats, meters: [[0, 1, 4], [0.5, 3, 4]] });
-  assert.deepEqual([opening(waltz).beats, opening(waltz).unit], [3, 4], "the meter of the piece, not that of its pick-up");
-  assert.deepEqual(retimed(waltz, { ...opening(waltz), beats: 4 }, true).meters, [[0, 1, 4], [0.5, 4, 4]]);
-  assert.deepEqual([keyWords(0, false), keyWords(7, true), keyWords(-7, false)], ["C major", "A♯ minor", "C♭ major"]);
 });
 
 test("meter and key change in the middle, and are taken away again", () => {
@@ -213,9 +192,7 @@ test("notes are quantised as far as asked, with swing, and their lengths too", (
   const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9, `${a} is not ${b}`);
   near(to(0.15, 0.3).start, 0.125); // a beat lasts half a second
   near(to(0.15, 0.3, { strength: 0.5 }).start, 0.1375);
-  near(to(0.15, 0.3, { strength: 0.5 }).end - 0.1375, 0.15);
   near(to(0.13, 0.3, { swing: 2 / 3 }).start, 0.25 * (2 / 3));
-  near(to(0.26, 0.3, { swing: 2 / 3 }).start, 0.25);
   const long = to(0.15, 0.3, { lengths: true });
   near(long.end, 0.25);
   near(to(0.15, 0.18, { lengths: true }).end, 0.25); // one line at least

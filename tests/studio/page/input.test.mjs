@@ -3,7 +3,7 @@ import test from "node:test";
 import { KeyPiano } from "../../../musictx/studio/page/js/input/keys.js";
 import { understand } from "../../../musictx/studio/page/js/input/midi.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { countIn, recorded, Recording } from "../../../musictx/studio/page/js/input/take.js";
+import { countIn, Recording } from "../../../musictx/studio/page/js/input/take.js";
 
 /** Beats of 0.5 s, then of 1 s from the fifth on, in 3/4. */
 const LIST = Array.from({ length: 12 }, (_, i) => [i < 4 ? i / 2 : 2 + (i - 4), 1 + Math.floor(i / 3), 1 + (i % 3)]);
@@ -51,12 +51,4 @@ test("a count-in is a bar of the meter at the tempo of the start", () => {
   assert.deepEqual(countIn(BEATS, 6), [3, 2, 1]);
   assert.deepEqual(countIn(BEATS, 40), [3, 2, 1]);
   assert.equal(countIn(new Beats([[0, 1, 1], [0.5, 2, 1], [1, 2, 2], [1.5, 2, 3]]), 0).length, 2);
-});
-
-test("what was played takes the next ids", () => {
-  const piece = /** @type {any} */ ({ next_id: 7 });
-  const played = [{ start: 0.56, end: 0.93, pitch: 60, velocity: 80, track: 0 }, { start: 3.4, end: 4.6, pitch: 62, velocity: 80, track: 0 }];
-  assert.equal(recorded(piece, []), null);
-  const { label, add } = recorded(piece, played);
-  assert.deepEqual([label, add], ["2 notes recorded", played.map((note, i) => ({ ...note, id: 7 + i }))]);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { post, ServerError } from "../../../musictx/studio/page/js/core/api.js";
 import { Mirror } from "../../../musictx/studio/page/js/document/mirror.js";
-import { apply, fromWire, noteFromWire, toWire } from "../../../musictx/studio/page/js/document/operation.js";
+import { apply, fromWire, noteFromWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { documentOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
 /** A server in a few lines: it keeps documents whole, and undoes by putting the one before back. */
@@ -71,15 +71,6 @@ const agree = (mirror, server) => {
   assert.equal(mirror.piece.revision, server.revision);
 };
 
-test("an operation is shown at once and sent after", async () => {
-  const { server, mirror } = opened();
-  const sent = mirror.change({ label: "delete", remove: [3] });
-  assert.ok(!mirror.piece.notes.has(3));
-  assert.equal(server.revision, 0);
-  assert.equal(await sent, true);
-  agree(mirror, server);
-});
-
 test("whatever one does in whatever rhythm, with lost requests and other pages, page and server agree in the end", async () => {
   for (let seed = 0; seed < 40; seed++) {
     const random = randomly(seed);
@@ -92,11 +83,12 @@ test("whatever one does in whatever rhythm, with lost requests and other pages, 
       const ids = [...mirror.piece.notes.keys()];
       const note = mirror.piece.notes.get(ids[whole(random, 0, ids.length - 1)]);
       const kind = random();
-      if (random() < 0.1) server.failures.push("lost");
+      if (random() < 0.1) server.failures.push(alone || random() < 0.5 ? "lost" : "late");
       if (kind < 0.25) mirror.change({ label: "draw", add: [{ id: mirror.piece.next_id, start: i, end: i + 1, pitch: 60, velocity: 80, track: 0 }] });
       else if (kind < 0.4 && note) mirror.change({ label: "move", change: [{ ...note, start: i, end: i + 1 }] });
       else if (kind < 0.5 && note) mirror.change({ label: "delete", remove: [note.id] });
-      else if (kind < 0.6 && note) mirror.change({ label: "lock", lock: [note.id] });
+      else if (kind < 0.55 && note) mirror.change({ label: "lock", lock: [note.id] });
+      else if (kind < 0.6 && !alone) mirror.change({ label: "wrong", remove: [-1], add: [{ id: mirror.piece.next_id, start: 0, end: 1, pitch: 1, velocity: 1, track: 0 }] });
       else if (kind < 0.75) mirror.undo();
       else if (kind < 0.85) mirror.redo();
       else if (kind < 0.9) mirror.accept(1, 1);
@@ -115,25 +107,6 @@ test("whatever one does in whatever rhythm, with lost requests and other pages, 
     if (states.includes("lost")) assert.equal(states.at(-1), "saved");
     if (alone) assert.deepEqual(refused, [], `seed ${seed}`);
   }
-});
-
-test("an answer that is lost does no harm: the document is fetched, nothing is done twice", async () => {
-  const { server, mirror } = opened();
-  server.failures = ["late"];
-  await mirror.change({ label: "draw", add: [{ id: mirror.piece.next_id, start: 1, end: 2, pitch: 60, velocity: 80, track: 0 }] });
-  await mirror.settled();
-  agree(mirror, server);
-  assert.equal(server.document.notes.length, 21);
-});
-
-test("another page was faster: its document counts, with a sentence", async () => {
-  const { server, mirror, refused } = opened();
-  server.do({ remove: [5] });
-  assert.equal(await mirror.change({ label: "delete", remove: [6] }), false);
-  await mirror.settled();
-  agree(mirror, server);
-  assert.ok(mirror.piece.notes.has(6));
-  assert.equal(refused[0].status, 409);
 });
 
 test("undone more often than there is something to undo, what was done after it stays", async () => {
@@ -171,20 +144,6 @@ test("a note that was drawn and moved while others came keeps its move", async (
   assert.equal(mirror.piece.notes.get(id).pitch, 60);
   assert.equal(mirror.piece.notes.get(id + 1).pitch, 51);
   assert.deepEqual([...mirror.piece.locked], [id + 1]);
-});
-
-test("new notes are numbered without gaps, also when some before them were refused", async () => {
-  const { server, mirror } = opened();
-  const draw = (more) => ({ label: "draw", add: [{ id: mirror.piece.next_id, start: 3, end: 4, pitch: 50, velocity: 80, track: 0 }], ...more });
-  mirror.change(draw({ remove: [-1] }));
-  await mirror.change(draw({}));
-  agree(mirror, server);
-  assert.equal(server.document.next_id, 21);
-});
-
-test("what is sent is what was meant", () => {
-  const note = { id: 4, start: 1, end: 2, pitch: 60, velocity: 70, track: 1 };
-  assert.deepEqual(toWire({ label: "x", add: [note], lock: [4], name: undefined }, 9), { label: "x", add: [[4, 1, 2, 60, 70, 1]], lock: [4], revision: 9 });
 });
 
 test("what is done in a piece that is opened while another's answer is awaited is sent", async () => {

@@ -4,7 +4,7 @@ import test from "node:test";
 import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, gridded, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
 import { likelyKey, signature, spelled } from "../../../musictx/studio/page/js/notation/spelling.js";
-import { pieceOf } from "./music.mjs";
+import { pieceOf, randomly } from "./music.mjs";
 import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
@@ -62,14 +62,9 @@ function written(abc) {
 const expected = (document) => onGridOf(document).notes
   .map(({ pitch, start, end }) => [pitch, start, end]).sort((a, b) => a[1] - b[1] || a[0] - b[0]);
 
-/** A generator of numbers in [0, 1), the same every time. */
-function random(seed) {
-  return () => (seed = (seed * 48271) % 2147483647) / 2147483647;
-}
-
 test("what is written is what was there: pitches and starts, by abcjs itself", () => {
   for (let seed = 1; seed <= 40; seed++) {
-    const draw = random(seed);
+    const draw = randomly(seed);
     const meters = [[[0, 4, 4]], [[0, 3, 4]], [[0, 6, 8]], [[0, 2, 2]], [[0, 5, 4]], [[0, 4, 4], [4, 3, 4]]][seed % 6];
     const sharps = (seed % 13) - 6;
     const rows = [];
@@ -91,19 +86,12 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
     const { abc, onGrid } = toAbc(document);
     assert.equal(onGrid, 1);
     assert.deepEqual(played(abc).map(([p, s]) => [p, s]), expected(document).map(([p, s]) => [p, s]), `seed ${seed}\n${abc}`);
+    const wanted = expected(document);
+    played(abc).forEach(([, start, end], i) => assert.ok(Math.abs(end - start - (wanted[i][2] - wanted[i][1])) < 9, `seed ${seed}: ${end - start}, not ${wanted[i]}\n${abc}`));
     const bars = barsOf(document);
     const total = bars.at(-1).at + bars.at(-1).ticks;
     for (const [voice, ticks] of written(abc)) assert.ok(Math.abs(ticks - total) < 1e-6, `seed ${seed}, voice ${voice}: ${ticks}, not ${total}\n${abc}`);
   }
-});
-
-test("lengths are kept, through ties over bar lines", () => {
-  const rows = [[0, 1, 60], [1, 2.5, 62], [2.5, 3, 64], [3, 5, 65], [5, 5.75, 67], [5.75, 8, 69], [8, 16, 60]];
-  const { abc } = toAbc(made(rows));
-  assert.match(abc, /F4-\|F4/);
-  const lengths = played(abc).map(([, start, end]) => (end - start) / QUARTER);
-  rows.forEach(([start, end], i) => assert.ok(Math.abs(lengths[i] - (end - start)) < 0.35, `${lengths[i]}, not ${end - start}`));
-  assert.match(abc, /C16-\|C16\|\]/);
 });
 
 test("a chorale is a choir of two staves with two voices each", () => {
@@ -119,9 +107,7 @@ test("a chorale is a choir of two staves with two voices each", () => {
 test("meters and keys change where the document says", () => {
   const rows = Array.from({ length: 14 }, (_, i) => [i, i + 1, 66]);
   const { abc } = toAbc(made(rows, { meters: [[0, 4, 4], [4, 3, 4]], keys: [[0, 0, 0], [4, 2, 0]] }));
-  assert.match(abc, /\[M:3\/4\]\[K:D\]F4 F4 F4\|/);
-  assert.match(abc, /\^F4 F4 F4 F4\|/);
-  assert.equal(played(abc).length, 14);
+  assert.match(abc, /\^F4 F4 F4 F4\|.*\[M:3\/4\]\[K:D\]F4 F4 F4\|/s);
 });
 
 test("names of tracks cannot break the text", () => {
@@ -165,7 +151,7 @@ test("chords and sections stand over the notes, syllables under them", () => {
 });
 
 test("music off the grid is told, music played a little early is not", () => {
-  const draw = random(5);
+  const draw = randomly(5);
   const loose = Array.from({ length: 60 }, (_, i) => [i * 0.713 + draw() * 0.1, i * 0.713 + 0.5, 60 + (i % 12)]);
   assert.ok(onGridOf(made(loose)).onGrid < 0.7);
   const human = Array.from({ length: 30 }, (_, i) => [i / 2 - 0.02 * (i > 0), i / 2 + 0.42, 60 + (i % 12)]);
@@ -199,7 +185,7 @@ test("names of pitches go with the key, and sound as they should", () => {
 });
 
 test("voices never overlap, and as many are used as sound at once", () => {
-  const draw = random(9);
+  const draw = randomly(9);
   const notes = Array.from({ length: 80 }, (_, id) => {
     const start = Math.floor(draw() * 90) * 6;
     return { id, start, end: start + 6 + 6 * Math.floor(draw() * 6), pitch: 60 + Math.floor(draw() * 20), track: 0 };

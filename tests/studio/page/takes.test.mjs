@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, isRunning, leaving, placeOf, play, returning, stateLine, stateWords, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { frontier, leaving, placeOf, play, returning, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
-import { chord, chordLabels } from "../../../musictx/studio/page/js/shell/chord.js";
+import { chord } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
 const takeOf = (more = {}) => ({
@@ -77,13 +77,6 @@ test("after a new connection the server's list counts, but what was streamed sta
   takes.reset([takeOf(), takeOf({ id: 8, state: "waiting", place: 2 })]);
   assert.deepEqual(takes.list.map((take) => take.id), [8, 7]);
   assert.equal(takes.get(7).proposals[0].notes.length, 1);
-  assert.equal(stateWords(takes.get(8)), "waiting, 1 before it");
-  assert.equal(stateWords(takes.get(7)), "composing, 50 %");
-  assert.equal(stateWords(takeOf({ at_end: true })), "composing, 50 %; notes appear at the end");
-  assert.equal(isRunning(takes.get(8)), true);
-  assert.equal(stateWords(takeOf({ state: "failed", error: "out of memory" })), "Out of memory.");
-  assert.equal(stateLine(takeOf()), "composing, 50 % · seed 3 · piano");
-  assert.equal(stateLine(takeOf({ state: "failed", error: "out of memory" })), "seed 3 · piano · Out of memory.");
 });
 
 const MODELS = [
@@ -104,35 +97,26 @@ test("the model is the one that was chosen, or that suits the music", () => {
   assert.equal(of("continue", "chorale"), "pop", "chorales keep to beats as well");
 });
 
-test("each task says what it will do, or what it needs", () => {
+test("a task is ready where it has what it needs, and else its sentence says what is missing", () => {
   const say = (task, scope, of = piece) => {
     const wish = { ...firstWish(), task };
     return describe(wish, of, beats, scope, modelFor(MODELS, wish));
   };
-  assert.equal(say("replace", none).ready, false);
-  assert.equal(say("vary", none).ready, false);
-  assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
-  assert.match(say("vary", bars).sentence, /50 % of the notes of bars 2 to 3/);
-  assert.match(say("continue", none).sentence, /4 bars after bar 3, where the piece ends/);
-  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. What stands there is replaced/);
-  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 6 } }).sentence, /where the piece ends/, "what is selected may be all of it");
-  assert.match(say("accompany", none).sentence, /the whole piece/);
-  assert.equal(say("harmonise", none).ready, false, "no model here can");
-  assert.equal(say("continue", none, pieceOf([])).ready, false);
-  assert.equal(say("new", none, pieceOf([])).ready, true);
   const chart = { ...pieceOf([]), chords: [[0, "C:maj", "C"], [2, "A:min", "Am"]] };
-  assert.equal(say("accompany", none, pieceOf([])).ready, false);
-  assert.equal(say("accompany", none, chart).ready, true, "chords alone are enough");
-  assert.equal(say("continue", none, chart).ready, false);
-  const without = pieceOf([[0, 3, 4, 60, 80, 0]]); // a note in the first track, none in the second
-  for (const task of ["replace", "accompany"]) assert.match(say(task, { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
-  assert.match(say("vary", bars, without).sentence, /no notes to vary in Bass. Replace composes/);
-  for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
   const held = pieceOf([[0, 3, 4, 60, 80, 0], [1, 4, 6, 62, 80, 1]], { locked: [1] });
-  for (const task of ["replace", "vary"]) {
-    assert.deepEqual(say(task, bars, held), { ready: false, sentence: "All notes of bars 2 to 3 in Bass are locked. Unlock some of them with L, or select more." });
-    assert.equal(say(task, { ...bars, tracks: null }, held).ready, true, "one is free");
-  }
+  const without = pieceOf([[0, 3, 4, 60, 80, 0]]); // a note in the first track, none in the second
+  for (const [task, scope, of, ready] of [
+    ["replace", none, piece, false], ["replace", bars, piece, true], ["replace", bars, held, false], ["replace", { ...bars, tracks: null }, held, true],
+    ["vary", none, piece, false], ["vary", bars, piece, true], ["vary", bars, held, false], ["vary", bars, without, false],
+    ["continue", none, piece, true], ["continue", none, pieceOf([]), false], ["continue", none, chart, false],
+    ["accompany", none, piece, true], ["accompany", none, pieceOf([]), false], ["accompany", none, chart, true],
+    ["new", none, pieceOf([]), true], ["harmonise", none, piece, false],
+  ]) assert.equal(say(task, scope, of).ready, ready, `${task}: ${say(task, scope, of).sentence}`);
+  assert.match(say("replace", bars).sentence, /bars 2 to 3 anew in Bass/);
+  assert.match(say("continue", { ...none, stretch: { begin: 2, end: 4 } }).sentence, /4 bars after bar 2. What stands there is replaced/);
+  assert.match(say("continue", bars).sentence, /where the piece ends/, "what is selected may be all of it");
+  assert.match(say("accompany", { stretch: null, tracks: [1] }, without).sentence, /Composes Bass to the other notes of the whole piece/);
+  for (const { name } of TASKS) assert.ok(say(name, none).sentence.endsWith("."));
 });
 
 test("what is sent holds what was set, and nothing that the task or the model does not know", () => {
@@ -162,24 +146,15 @@ test("key strokes have one name each", () => {
   assert.equal(chord({ key: "z", ctrlKey: true }), "Ctrl+Z");
   assert.equal(chord({ key: "Z", metaKey: true, shiftKey: true }), "Ctrl+Shift+Z");
   assert.equal(chord({ key: "?", shiftKey: true }), "?");
-  assert.equal(chord({ key: " " }), "Space");
   assert.equal(chord({ key: "ArrowLeft", altKey: true, shiftKey: true }), "Alt+Shift+ArrowLeft");
   assert.equal(chord({ key: "å", code: "KeyA", altKey: true }), "Alt+A");
-  assert.deepEqual(chordLabels("Ctrl+ArrowLeft"), ["Ctrl", "←"]);
-  assert.deepEqual(chordLabels("Alt++"), ["Alt", "+"]);
-  assert.deepEqual(chordLabels("+"), ["+"]);
 });
 
 test("what the server says is a sentence, in which names stay as they are", () => {
   for (const [said, shown] of [
     ["there is no take 7", "There is no take 7."],
-    ["seed: expected a whole number", "Seed: expected a whole number."],
     ["keep=0.5: expected less", "keep=0.5: expected less."],
-    ["sampling.key=H: no key", "sampling.key=H: no key."],
     ["piano/model.safetensors: damaged (0 bytes)", "piano/model.safetensors: damaged (0 bytes)."],
-    ["8 takes are waiting", "8 takes are waiting."],
-    ["élan vital?", "Élan vital?"],
-    ["It is done.", "It is done."],
     ["expected \"one.\"", "Expected \"one.\""],
     ["wait …", "Wait …"],
   ]) {

@@ -1,26 +1,166 @@
-"""MIDI files are written to the millisecond, whole or not at all; pretty_midi."""
+"""MIDI files are read to the last note, at the right time, in the right part, and written to the
+millisecond; other programs read what was written."""
 
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
-import tracemalloc
+from collections import Counter, defaultdict, deque
 from dataclasses import replace
 
 import mido
 import numpy as np
+import pretty_midi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx import midi
 from musictx.errors import UserError
-from musictx.notes import KEY, NOTE, TEMPO, Score
-from tests.midi.midi_bytes import messages
+from musictx.notes import NOTE, Score
+from tests.midi.midi_bytes import END, file, messages, raw, saved, table, tick
 from tests.pieces import of
 from tests.strategies import scores
 from tests.tokens.grids import TICKS, gridded, ticks
+
+
+def test_parts_are_the_channels_of_a_track_in_order_of_appearance() -> None:
+    score = midi.read(
+        file(
+            f"""
+            00 FF 03 01 78  # a name of several parts is the name of none
+            00 C5 10        # channel 5: program 16
+            00 C0 07        # channel 0: program 7
+            00 95 30 40  00 85 30 00
+            10 90 31 40  00 80 31 00
+            10 C0 08        # channel 0: program 8
+            00 90 32 40
+            10 C0 07        # program 7 again while the note of program 8 sounds
+            00 80 32 00
+            10 99 33 40  00 89 33 00  # channel 9: drums
+            {END}""",
+            f"00 FF 03 01 79 00 90 35 40 00 80 35 00 {END}",  # another track: its own program
+        )
+    )
+    rows = score.notes[["pitch", "track", "program", "drum"]].tolist()
+    assert rows == [(0x30, 0, 16, False), (0x35, 3, 0, False), (0x31, 1, 7, False),
+                    (0x32, 1, 8, False), (0x33, 2, 0, True)]  # fmt: skip
+    assert table(score)[3][:2] == (tick(32), tick(48))
+    assert score.names == {3: "y"}
+
+
+@pytest.mark.parametrize(
+    ("message", "channel"),
+    [
+        ("41 10 42 12 40 1B 15 01 0F F7", 11),  # GS: part 12 for rhythm
+        ("41 10 42 12 40 1B 15 00 10 F7", None),  # not for rhythm
+        ("41 10 42 12 40", None),
+        ("43 10 4C 08 0B 07 02 F7", 11),  # XG: part mode
+        ("43 10 4C 08 7F 07 02 F7", None),  # no channel has this part
+    ],
+)
+def test_drums_are_where_messages_of_gs_and_xg_put_them(message: str, channel: int | None) -> None:
+    notes = "".join(f"00 9{c:X} 30 40  10 8{c:X} 30 00 " for c in range(16))
+    score = midi.read(file(f"00 F0 {(len(message) + 1) // 3:02X} {message} {notes} {END}"))
+    drums = {note["track"] for note in score.notes if note["drum"]}
+    assert drums == {9} | ({channel} - {None})
+    # More drums stay in the part, and a new part is on no channel of drums.
+    more = [(9.0, 9.5, 60, 80, 0, track in drums, track) for track in range(17)]
+    back = midi.read(
+        midi.to_bytes(score.with_notes(np.array([*score.notes.tolist(), *more], NOTE)))
+    )
+    assert {note["track"] for note in back.notes if note["drum"]} == drums
+    assert back.notes["pitch"].tolist().count(60) == 17
+
+
+def test_a_pedal_moves_the_part_on_its_channel_or_without_notes_that_of_every_track() -> None:
+    first = f"""
+        00 B0 40 7F  # pedal of channel 0, before any program
+        00 C0 05 00 90 3C 40 60 80 3C 00
+        00 91 40 40 00 81 40 00  # channel 1
+        00 B0 40 00
+        {END}"""
+    note = f"00 90 41 40 60 80 41 00 {END}"  # channel 0 of another track
+    assert midi.read(file(first, note)).pedals.tolist() == [(0.0, 127, 0), (tick(96), 0, 0)]
+    alone = midi.read(file(f"00 B0 40 7F 00 B1 40 50 {END}", note, note))
+    assert alone.pedals.tolist() == [(0.0, 127, 0), (0.0, 127, 1)]
+
+
+def _read_by_mido(data: bytes) -> list[tuple]:
+    """(start tick, end tick, pitch, velocity) by mido's parser and a queue for each pitch."""
+    rows = []
+    for track in messages(data, lambda message: message.type in ("note_on", "note_off")):
+        waiting = defaultdict(deque)
+        for now, message in track:
+            key = (message.channel, message.note)
+            if message.type == "note_on" and message.velocity:
+                waiting[key].append((now, message.velocity))
+            elif waiting[key]:
+                start, velocity = waiting[key].popleft()
+                rows.append((start, now, message.note, velocity))
+    return sorted(rows)
+
+
+@st.composite
+def _event_files(draw: st.DrawFn) -> bytes:
+    """Files of notes as they come: overlapping, with offs in vain, but none left open."""
+    tracks = []
+    for _ in range(draw(st.integers(1, 3))):
+        body = b""
+        sounding: list[tuple[int, int]] = []
+        pitches, channels = st.integers(60, 63), st.sampled_from([0, 1, 9])
+        for delta, pitch, channel, velocity in draw(
+            st.lists(st.tuples(st.integers(0, 127), pitches, channels, st.integers(0, 127)))
+        ):
+            body += bytes([delta, 0x90 | channel, pitch, velocity])
+            sounding += [(channel, pitch)] if velocity else []
+        for channel, pitch in draw(st.permutations(sounding)):
+            body += bytes([draw(st.integers(0, 3)), 0x80 | channel, pitch, 0])
+        tracks.append(body + raw(END))
+    return file(*tracks, division=500)
+
+
+@settings(deadline=None, max_examples=100)
+@given(_event_files())
+def test_notes_agree_with_mido(data: bytes) -> None:
+    ours = sorted(
+        (round(start * 1000), round(end * 1000), pitch, velocity)
+        for start, end, pitch, velocity in table(midi.read(data))
+    )
+    assert ours == _read_by_mido(data)
+
+
+def test_markers_are_read_from_any_track_and_written_again() -> None:
+    note = [(960, mido.Message("note_on", note=60)), (1920, mido.Message("note_off", note=60))]
+    marks = [
+        [(480 * n, mido.MetaMessage("marker", text=text)) for n, text in enumerate(texts, 1)]
+        for texts in (["B:maj", "N"], ["Coda"])
+    ]
+    score = midi.read(saved(*([*rows, *note] for rows in marks)))
+    assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
+    assert midi.read(midi.to_bytes(score)).markers == score.markers
+
+
+@settings(deadline=None, max_examples=60)
+@given(scores(overlaps=False, zero_lengths=False, meters=False))
+def test_pretty_midi_reads_what_was_given(score: Score) -> None:
+    """Start and end in whole milliseconds; drums have no program."""
+    pretty = pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(score)))
+    notes = score.notes.copy()
+    notes["program"] *= ~notes["drum"]
+    notes["start"], notes["end"] = np.round(notes["start"] * 1000), np.round(notes["end"] * 1000)
+    columns = ["start", "end", "pitch", "velocity", "program", "drum"]
+    assert Counter(notes[columns].tolist()) == Counter(
+        (round(note.start * 1000), round(note.end * 1000), note.pitch, note.velocity,
+         0 if part.is_drum else part.program, part.is_drum)
+        for part in pretty.instruments
+        for note in part.notes
+    )  # fmt: skip
+    moved = Counter(
+        (round(message.time * 1000), message.number, message.value)
+        for instrument in pretty.instruments
+        for message in instrument.control_changes
+    )
+    assert moved == Counter((round(t * 1000), 64, value) for t, value, _ in score.pedals.tolist())
 
 
 def _first_in_first_out(score: Score) -> Score:
@@ -80,26 +220,6 @@ def test_written_file_has_note_offs_before_note_ons() -> None:
         (0, "on", 60), (1000, "off", 60), (1000, "on", 60), (1000, "on", 61), (1000, "off", 61),
         (2000, "off", 60),
     ]  # fmt: skip
-
-
-def test_many_notes_and_marks_are_written_lean() -> None:
-    """Not all messages may be there at once."""
-    count = 6_000
-    notes = np.zeros(count, NOTE)
-    notes["start"], notes["end"] = np.arange(count) / 1000, 300
-    notes["pitch"], notes["velocity"] = 60, 80
-    tempos = np.zeros(count, TEMPO)
-    tempos["time"], tempos["bpm"] = np.arange(count) / 1000, 120
-    keys = np.zeros(count, KEY)
-    score = Score(notes=notes, tempos=tempos, keys=keys, ticks_per_quarter=480)
-    midi.to_bytes(score.with_notes(notes[:1]))  # the imports
-    tracemalloc.start()
-    data = midi.to_bytes(score)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 300 * count  # 390 with all of them
-    back = midi.read(data)
-    assert (len(back), len(back.tempos), len(back.keys)) == (count,) * 3
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -182,15 +302,3 @@ def test_what_midi_cannot_hold_is_left_out_or_refused() -> None:
         midi.to_bytes(of((0.0, 1e5, 60)))
     with pytest.raises(UserError, match="32766"):
         midi.to_bytes(Score([(0.0, 1.0, 60, 80, 0, False, track) for track in range(33_000)]))
-
-
-def test_reading_and_writing_import_no_library_of_midi() -> None:
-    code = (
-        "import sys, musictx; from musictx import midi; midi.read(bytes.fromhex(sys.argv[1]));"
-        "read = set(sys.modules); midi.to_bytes(musictx.Score());"
-        "libraries = {'torch', 'pretty_midi', 'mido'};"
-        "print(libraries & read, libraries & set(sys.modules))"
-    )
-    command = [sys.executable, "-c", code, midi.to_bytes(of((0, 1, 60))).hex()]
-    out = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "set() set()"
