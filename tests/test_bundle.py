@@ -271,7 +271,6 @@ def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
 
 
 def test_weights_load_strictly(folder):
-    """A missing, foreign, wrongly shaped or broken tensor is named, never left at random."""
     path = folder / "model.safetensors"
     whole = load_file(path)
     name = next(n for n in whole if n.startswith("blocks.1"))

@@ -242,7 +242,6 @@ CHANGED = {
 @settings(deadline=None, max_examples=200)
 @given(files(), st.sets(st.sampled_from([*CHANGED]), min_size=1), st.data())
 def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None:
-    """A part's name and program, pedals, and texts one by one, while all notes stay."""
     score = midi.read(data)
     assume(len(score))
     asked = {name: getattr(score, name) for name in ("notes", "pedals", "lyrics", "markers")}

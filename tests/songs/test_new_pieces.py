@@ -8,6 +8,7 @@ from dataclasses import replace
 import mido
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from musictx.apps.tasks import gap
 from musictx.config import GenerateConfig, InfillConfig, SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS, NOTE, Score
-from musictx.sampling import idiom
+from musictx.sampling import idiom, processors
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.primer import NOTHING, Plan, Primer
 from musictx.sampling.strengths import MOST_ALIKE
@@ -57,6 +58,24 @@ def test_a_tempo_changes_nothing_but_the_tempo(song, tmp_path):
     assert places(usual) == places(slow)
     assert usual.notes["pitch"].tolist() == slow.notes["pitch"].tolist()
     assert slow.notes["start"] == pytest.approx(2 * usual.notes["start"], abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
+)
+def test_pitches_have_the_temperature_of_strikes_unless_one_is_given(song, values):
+    tokenizer = song.tokenizer
+    sampling = idiom.of(tokenizer).sampling(SamplingConfig(top_p=1.0, temperatures=values))
+    logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
+    drawn = logits
+    for rule in processors.build(sampling, tokenizer):
+        drawn = rule(torch.zeros(1, 0, dtype=torch.int64), drawn)
+    before, after = (one.double().softmax(-1)[0].numpy() for one in (logits, drawn))
+    pitches = slice(*tokenizer.vocabulary.range("pitch"))
+    squares = before[pitches] ** 2
+    expected = before.copy()
+    expected[pitches] = squares / squares.sum() * before[pitches].sum()
+    assert after == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
