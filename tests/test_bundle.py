@@ -159,6 +159,7 @@ def test_a_run_folder_stands_for_the_model_in_it_and_half_a_folder_for_none(fold
     back = bundle.load(folder.parent)
     assert back.folder == folder
     assert back.card["title"] == "Small tunes"
+    assert "performance tokens" in repr(back)
     with pytest.raises(UserError, match="nowhere: no such model folder"):
         bundle.load(folder / "nowhere")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):

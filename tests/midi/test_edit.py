@@ -191,7 +191,7 @@ def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
 
 def test_bytes_around_the_tracks_stay() -> None:
     data = file(BODY) + b"XFIH\0\0\0\2hi" + b"end"
-    inside = b"RIFF\0\0\0\0RMIDdata" + len(data).to_bytes(4, "little") + data
+    inside = b"RIFF\0\0\0\0RMIDLIST\3\0\0\0abc\0data" + len(data).to_bytes(4, "little") + data
     for given_file in (data, inside):
         score = midi.read(given_file)
         assert midi.to_bytes(score) == data

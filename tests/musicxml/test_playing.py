@@ -117,6 +117,10 @@ def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_befo
     assert spans(played(*more)) == [
         (0, two, 60), (0, 2, 67), (two, one, 62), (one, 2, 64), (one, 2, 67), (2, 4, 60)
     ]  # fmt: skip
+    # after a note, at the end of the bar
+    assert spans(played(note(C, 4) + grace(D), note(E, 4))) == [
+        (0, one, 60), (one, 2, 62), (2, 4, 64)
+    ]  # fmt: skip
     # the end of a tie is what is shortened
     tied = note(C, 2, ties=["start"]) + note(C, 2, ties=["stop"]) + grace(D) + note(E, 4)
     assert spans(played(tied))[0] == (0, one, 60)
