@@ -29,7 +29,7 @@ from musictx import cli
 from musictx.apps import generate, prepare, train  # noqa: F401 - loaded before forks
 from musictx.files import PART
 from scripts.harness import finish, forked, heading, row, run, start, status_of
-from tests.apps.train_driver import write_corpus
+from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -54,7 +54,7 @@ def main(
     what: Sequence[str] = WHAT,
 ) -> int:
     shutil.rmtree(out, ignore_errors=True)
-    write_corpus(out / "midi", PIECES)
+    write_songs(out / "midi", range(PIECES), notes=60)
     heading("what", "trials", "disturbed before the end", "failed")
     failures = []
     for trial in what:

@@ -34,16 +34,15 @@ def notes(
     pitches: tuple[int, int] = (0, 127),
     velocities: tuple[int, int] = (1, 127),
     tracks: int = 3,
-    programs: bool = True,
     drums: bool = True,
     zero_lengths: bool = True,
     overlaps: bool = True,
 ) -> np.ndarray:
     """A structured array of dtype NOTE in start order.
 
-    Tracks are numbered 0, 1, ... without gaps, each with one program (all 0 if ``programs`` is
-    False) and one drum flag (all False if ``drums`` is False). ``overlaps=False`` leaves at most
-    one note of a pitch sounding at a time on a track (and no two of them starting together).
+    Tracks are numbered 0, 1, ... without gaps, each with one program and one drum flag (False if
+    ``drums`` is). ``overlaps=False`` leaves at most one note of a pitch sounding at a time on a
+    track (and no two of them starting together).
     """
     moment = times(max_seconds, grid)
     # Few moments and few pitches: chords, repetitions and overlaps of one pitch come up often.
@@ -61,9 +60,7 @@ def notes(
         st.integers(0, tracks - 1),
     )
     rows = draw(st.lists(row, min_size=min_notes, max_size=max_notes))
-    kind = st.tuples(
-        st.integers(0, 127) if programs else st.just(0), st.booleans() if drums else st.just(False)
-    )
+    kind = st.tuples(st.integers(0, 127), st.booleans() if drums else st.just(False))
     kinds = draw(st.lists(kind, min_size=tracks, max_size=tracks))
     numbers = {track: n for n, track in enumerate(sorted({r[4] for r in rows}))}
     table = np.zeros(len(rows), NOTE)
@@ -103,7 +100,6 @@ def scores(
     draw: st.DrawFn,
     *,
     pedals: bool = True,
-    tempos: bool = True,
     meters: bool = True,
     **note_options: object,
 ) -> Score:
@@ -124,17 +120,11 @@ def scores(
         near = [float(t) for t in np.concatenate([table["start"], table["end"]])]
         when = st.one_of(moment, st.sampled_from(near))
         pedal_rows = draw(st.lists(st.tuples(when, value, st.sampled_from(present)), max_size=8))
-    tempo_rows: list[tuple[float, float]] = []
-    if tempos:
-        tempo_rows = draw(st.lists(st.tuples(moment, st.integers(10, 400).map(float)), max_size=3))
+    tempo_rows = draw(st.lists(st.tuples(moment, st.integers(10, 400).map(float)), max_size=3))
     meter_rows: list[tuple[float, int, int]] = []
     if meters:
-        meter_rows = draw(
-            st.lists(
-                st.tuples(moment, st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32])),
-                max_size=3,
-            )
-        )
+        meter = st.tuples(moment, st.integers(1, 255), st.sampled_from([1, 2, 4, 8, 16, 32]))
+        meter_rows = draw(st.lists(meter, max_size=3))
     return Score(
         notes=table,
         pedals=np.array(pedal_rows, PEDAL),

@@ -4,25 +4,20 @@ sentence that names the option, with status 2, and leave nothing behind."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
-from musictx import cli, config, formats
+from musictx import cli, config
 from musictx import compose as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of, parts
 from musictx.config import Limits, SamplingConfig, checks
 from musictx.errors import ConfigError, UserError
-from musictx.notes import Score
-from musictx.options import converted, parse, request, types_of, unknown_option, unquoted, words
-from musictx.tokens.controls import CONTROLS, level
+from musictx.options import parse, request, types_of, unknown_option, words
 
 #: (command, option, field): a field that several commands share is tried with one of them.
 FIELDS = {
@@ -85,9 +80,8 @@ def test_a_wrong_value_is_one_sentence_that_names_the_option(
             assert len(err) < 700
             assert not out
     for group in groups(command):
-        for word in (f"{group}=nonsense", f"{group}=", f"{group}={'a' * 300}"):
-            assert cli.main([command, word]) == 2
-            assert capsys.readouterr().err.startswith(f"musictx: {group}=")
+        assert cli.main([command, f"{group}=nonsense"]) == 2
+        assert capsys.readouterr().err.startswith(f"musictx: {group}=")
     assert not any(tmp_path.iterdir())
 
 
@@ -134,45 +128,29 @@ def test_every_bound_is_held():
     ("command", "typed", "begins"),
     [
         ("train", "model.heads=7", "model.heads=7"),
-        ("train", "model.width=30 model.heads=2", "model.heads=2"),
-        ("train", "model.features=[ages,ages]", "model.features="),
         ("train", "position.block=4", "position.block: "),
         ("train", "position=t5 position.max_distance=9", "position.max_distance=9"),
         ("train", "position=rotary position.concat_sinusoids=3", "position.concat_sinusoids=3"),
-        ("train", "position.periods=[1]", "position.periods=[1]"),
         ("train", "position=custom", "position=custom"),
         ("train", "seed=1,2", "seed=1,2"),
-        ("train", "model=tiny,small", "model=tiny,small"),
-        ("train", "trainer.max_time=5", "trainer.max_time=5"),
-        ("train", "trainer.strategy=fsdp", "trainer.strategy=fsdp"),
         ("train", "trainer.max_epochs=2", "trainer.max_epochs=2"),
-        ("train", "data.melody=\u00b2", "data.melody=\u00b2"),
         ("train", "trainer.logger=x", "trainer.logger"),
-        ("train", "hydra.job.chdir=true", "hydra.job.chdir=true"),
         ("train", "hydra.sweep.dir=x", "hydra.sweep.dir=x"),
         ("prepare", "corpus.validation=0.6 corpus.test=0.5", "corpus.validation + corpus.test="),
-        ("prepare", "corpus.augment.stretch=[]", "corpus.augment.stretch"),
         ("prepare", "corpus.programs={a: 200}", "corpus.programs.a=200"),
         ("prepare", "tokenizer.low=60 tokenizer.high=50", "tokenizer.high=50"),
-        ("prepare", "tokenizer.max_shift_ms=15", "tokenizer.max_shift_ms=15"),
         ("prepare", "tokenizer.name=my:Own tokenizer.grid=25", "tokenizer.grid"),
-        ("generate", "zzz=4", "zzz: "),
-        ("generate", "loudness=loud", "loudness=loud"),
-        ("generate", "sampling=safe,wild", "sampling=safe,wild"),
         ("generate", "low=C5 high=C3", "sampling.high=C3"),
         ("generate", "key=H", "sampling.key=H"),
         ("generate", "form=AA seconds=3", "seconds=3"),
-        ("generate", "hydra.job.chdir=true", "hydra.job.chdir"),
-        ("generate", "limits=5", "limits=5"),
         ("generate", "limits={nots: 5}", "limits.nots: "),
+        ("generate", "model=none", "model=none"),
         ("infill", "seconds=3", "seconds: "),
         ("harmonise", "voices=[tuba]", "voices=['tuba']"),
-        ("harmonise", "from=5", "from"),
         ("evaluate", "out=x.csv", "out=x.csv"),
         ("evaluate", "nonsense", "nonsense: "),
         ("compare", "task=continue", "task=continue"),
         ("render", "wav=false png=false", "wav=false png=false"),
-        ("render", "midi=x.mid", "midi: "),
     ],
 )
 def test_a_conflict_is_one_sentence(command, typed, begins):
@@ -182,54 +160,43 @@ def test_a_conflict_is_one_sentence(command, typed, begins):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_defaults_are_valid_and_every_option_has_help(command):
-    assert compose(command) == COMMANDS[command].config() or command == "train"
-    for name, field in options_of(command).items():
-        assert field.metadata.get("help"), name
-    if command != "train":
+def test_defaults_are_valid_and_need_no_words():
+    for command in COMMANDS.keys() - {"train"}:
+        assert compose(command) == COMMANDS[command].config()
         assert words(command, compose(command)) == []
 
 
-def test_slips_are_answered_with_the_option_that_is_near():
-    for command, slip, near in (
-        ("train", "sed", "seed"), ("train", "batch_size", "data.batch_size"),
-        ("train", "tempreature", "sampling.temperature"), ("generate", "second", "seconds"),
-        ("infill", "fro", "from"), ("render", "limits.nots", "limits.notes"),
-    ):  # fmt: skip
-        assert f"did you mean {near}" in unknown_option(command, slip), slip
-    for command, wish, meant in (
-        ("generate", "bpm", "tempo"), ("generate", "time_signature", "meter"),
-        ("generate", "duration", "seconds"), ("generate", "max_length", "seconds or bars or tok"),
-        ("generate", "num_outputs", "samples"), ("generate", "prompt", "primer"),
-        ("generate", "structure", "form"), ("generate", "velocity", "loudness"),
-        ("generate", "key_signature", "sampling.key"), ("generate", "gpu", "device"),
-        ("accompany", "instrument", "add"), ("infill", "bars", "from or to"),
-        ("train", "epochs", "trainer.max_steps"), ("train", "learning_rate", "optim.lr"),
-    ):  # fmt: skip
-        assert f"did you mean {meant}" in unknown_option(command, wish), wish
-    for word in ("tracks", "notes", "seconds", "events", "track"):  # nobody means limits.tracks
-        assert not any("limits." in unknown_option(command, word) for command in COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "slip", "near"),
+    [
+        ("train", "batch_size", "data.batch_size"),
+        ("train", "tempreature", "sampling.temperature"),
+        ("render", "limits.nots", "limits.notes"),
+        ("generate", "max_length", "seconds or bars or tok"),
+        ("generate", "key_signature", "sampling.key"),
+        ("infill", "bars", "from or to"),
+        ("train", "learning_rate", "optim.lr"),
+    ],
+)
+def test_slips_and_names_of_other_programs_are_answered_with_the_option(command, slip, near):
+    assert f"did you mean {near}" in unknown_option(command, slip)
+    assert "limits." not in unknown_option(command, "tracks")  # nobody means limits.tracks
+
+
+HALF = {**SamplingConfig().temperatures, "note_on": 0.5}
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
         (["seed=010"], {"seed": 10}),
-        (["seed=2147483647"], {"seed": 2**31 - 1}),
         (["seed=null"], {"seed": None}),
         (["seconds=1e1", "render=yes"], {"seconds": 10.0, "render": True}),
         (["form='AAB'", "out=007"], {"form": "AAB", "out": "007"}),
         (["loudness=p", "density=dense"], {"loudness": 49.0, "density": 13.5}),
         (["register=any", "polyphony=3"], {"register": 0.0, "polyphony": 3.0}),
-        (
-            ["sampling.temperatures={note_on:0.5,x: 2}"],
-            {"temperatures": {**SamplingConfig().temperatures, "note_on": 0.5, "x": 2.0}},
-        ),
-        (
-            ["sampling.temperatures.note_on=1"],
-            {"temperatures": {**SamplingConfig().temperatures, "note_on": 1.0}},
-        ),
+        (["sampling.temperatures={note_on:0.5,x: 2}"], {"temperatures": HALF | {"x": 2.0}}),
+        (["sampling.temperatures.note_on=0.5"], {"temperatures": HALF}),
         (["sampling.temperature=2", "sampling=safe"], {"temperature": 2.0, "top_p": 0.9}),
         (["limits={notes: 5}", "limits.tracks=2"], {"limits": Limits(notes=5, tracks=2)}),
     ],
@@ -239,15 +206,6 @@ def test_values_are_read_as_their_option_declares_them(typed, expected):
     taken = vars(made) | vars(made.sampling)
     assert {name: taken[name] for name in expected} == expected
     assert request("generate", parse("generate", words("generate", made))) == made
-
-
-@pytest.mark.parametrize("control", CONTROLS)
-def test_words_of_a_level_name_different_ones(control):
-    named = CONTROLS[control].words
-    made = [compose("generate", [f"{control}={word}"]) for word in named]
-    values = [getattr(one, control, None) or one.sampling.density for one in made]
-    assert values == [float(value) for value in named.values()]
-    assert len({level(control, value) for value in values}) == len(named)
 
 
 @settings(max_examples=200, deadline=None)
@@ -260,25 +218,15 @@ def test_any_file_name_is_taken_literally(name):
 
 
 def test_bare_words_are_files(monkeypatch, tmp_path):
-    seen = []
-    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(config))
-    assert cli.main(["render", "my song.mid", "a=b.mid"]) == 2
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="a: no such option"):
+        compose("render", ["my song.mid", "a=b.mid"])
     (tmp_path / "a=b.mid").touch()
-    (tmp_path / "my midi, ${x} [2]").mkdir()
-    assert cli.main(["render", "my song (live), 2.mid", "wav=false", "a=b.mid"]) == 0
-    assert seen[-1].files == ["my song (live), 2.mid", "a=b.mid"]
-    assert not seen[-1].wav
-    for command, option in (
-        ("generate", "primer"),
-        ("continue", "primer"),
-        ("harmonise", "melody"),
-    ):
-        assert cli.main([command, "a=b.mid"]) == 0
-        assert getattr(seen[-1], option) == "a=b.mid"
-    for command in ("train", "prepare"):
-        assert cli.main([command, "my midi, ${x} [2]"]) == 0
-        assert seen[-1].corpus.path == "my midi, ${x} [2]"
+    made = compose("render", ["my song (live), 2.mid", "wav=false", "a=b.mid"])
+    assert made.files == ["my song (live), 2.mid", "a=b.mid"]
+    assert not made.wav
+    assert compose("generate", ["a=b.mid"]).primer == "a=b.mid"
+    assert compose("harmonise", ["a=b.mid"]).melody == "a=b.mid"
     with pytest.raises(ConfigError, match=r"c\.mid"):
         compose("infill", ["a=b.mid", "c.mid"])
 
@@ -296,17 +244,14 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
     for command in ("train", "prepare"):
         for typed, paths in (
             (SEVERAL, SEVERAL),
-            (["corpus.path=[a,c=d]"], ["a", "c=d"]),
             (["corpus.path=[a]"], "a"),
             (["~/a", "c=d"], home),
             (["corpus.path=[~/a,c=d]"], home),
             (["corpus.path=[a,b]"], "[a,b]"),  # one folder of that name
         ):
             assert compose(command, typed).corpus.path == paths
-        for typed in (["a", "nowhere"], ["corpus.path=[a,nowhere]"]):
-            with pytest.raises(ConfigError, match=r"corpus\.path=nowhere"):
-                compose(command, typed)
-    assert compose("generate", SEVERAL).primer == SEVERAL
+        with pytest.raises(ConfigError, match=r"corpus\.path=nowhere"):
+            compose(command, ["a", "nowhere"])
     assert compose("generate", ["primer=[a,'it''s']"]).primer == ["a", "it's"]
     assert request("evaluate", {"corpus.path": [tmp_path / "a", "c=d"]}).corpus.path == home
     for command in ("evaluate", "prepare", "generate"):
@@ -317,41 +262,8 @@ def test_several_folders_and_primers(monkeypatch, tmp_path):
 
 def test_a_tilde_of_nobody_is_a_letter_of_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"primer=~song\.mid"):
-        compose("generate", ["primer=~song.mid"])
-    formats.write(Score(notes=[(0, 1, 60, 80, 0, False, 0)]), "~song.mid")
-    whole = str(tmp_path / "~song.mid")
-    assert compose("generate", ["primer=~song.mid"]).primer == whole
-    assert compose("generate", ["~song.mid"]).primer == whole
-    assert compose("render", ["~song.mid"]).files == [whole]
+    (tmp_path / "~song.mid").touch()
+    assert compose("generate", ["primer=~song.mid"]).primer == str(tmp_path / "~song.mid")
+    assert compose("render", ["~song.mid"]).files == [str(tmp_path / "~song.mid")]
     monkeypatch.setenv("HOME", "/home/someone")
     assert compose("generate", ["out=~/a"]).out == "/home/someone/a"
-
-
-def test_model_is_a_folder_where_there_are_no_sizes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs/x/model").mkdir(parents=True)
-    assert compose("generate", ["model=runs/x/model"]).model.path == "runs/x/model"
-    assert compose("evaluate", ["model.path=runs/x/model"]).model.path == "runs/x/model"
-    assert compose("train", ["model=tiny"]).model.layers == 4
-    with pytest.raises(ConfigError, match=r"^model=none"):
-        compose("generate", ["model=none"])
-
-
-def test_every_value_of_a_preset_of_training_can_be_typed():
-    known, presets = options_of("train"), sorted(Path("conf").rglob("experiment/**/*.yaml"))
-    presets += Path("musictx").rglob("experiment/**/*.yaml")
-    typed = 0
-    for preset in presets:
-        values = {"": OmegaConf.to_container(OmegaConf.load(preset))}
-        while values:
-            prefix, value = values.popitem()
-            name = prefix.removeprefix(".")
-            if isinstance(value, dict) and name not in known:
-                values |= {f"{prefix}.{key}": one for key, one in value.items()}
-            elif name in known and "${" not in str(value):
-                made = converted(name, known[name], unquoted(json.dumps(value)))
-                if "{" not in str(value):  # Hydra reads what is in braces
-                    assert made == value, (preset, name)
-                typed += 1
-    assert typed > 100

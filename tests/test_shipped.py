@@ -5,42 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 import musictx
-from musictx import bundle, midi, shipped
-from musictx.apps.results import choose, read_music
-from musictx.chorale import app as harmonise
-from musictx.chorale import grid as four
+from musictx import bundle, shipped
+from musictx.apps.results import choose
 from musictx.chorale.config import HarmoniseConfig
-from musictx.chorale.harmonise import harmonise as harmonised
-from musictx.chorale.rules import Form
-from musictx.chorale.tune import Tune
 from musictx.config import GenerateConfig, ModelFolder
 from musictx.errors import UserError
-from musictx.sampling.primer import encode_primer
 from musictx.speed.step import NativeStep, why_not
-from musictx.tokens.build import build
 from tests import compiler
 from tests.untrained import saved
 
 MODELS = sorted(shipped.models())
-
-
-def test_what_is_used_by_default_suits_what_is_asked_for(monkeypatch):
-    every = shipped.models()
-    for there, music, chorales in (
-        (["chorale", "piano", "song"], "piano", "chorale"),
-        (["chorale"], "chorale", "chorale"),
-        (["piano"], "piano", None),  # a piano model cannot harmonise
-        (["song"], "song", None),
-        ([], None, None),
-    ):
-        monkeypatch.setattr(shipped, "models", lambda names=there: {n: every[n] for n in names})
-        assert shipped.default() == every.get(music)
-        assert shipped.default(tokenizer="chorale") == every.get(chorales)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -91,83 +69,26 @@ def test_a_model_gives_the_logits_it_was_shipped_with(name):
 def test_the_model_taken_is_the_newest_that_can_and_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
-    def run_of(tokens):
-        return saved(tmp_path / "runs" / tokens / "model", tokens={"name": tokens}, context=64)
-
     def taken(request):
         return choose(request.model, request.tokenizer), capsys.readouterr().out
 
     harmonising = HarmoniseConfig(melody="ode_to_joy")
     chorale = shipped.models()["chorale"]
-    run_of("performance")
-    newest = Path("runs/performance/model")
-    assert taken(GenerateConfig()) == (newest, f"model: {newest}, the newest\n")
-    assert taken(harmonising) == (chorale, "model: chorale, which comes with musictx\n")
-    run_of("chorale")
-    assert taken(harmonising)[0] == Path("runs/chorale/model")
-    (tmp_path / "runs").rename(tmp_path / "elsewhere")
     where, line = taken(GenerateConfig())
     assert where == shipped.find_latest() == shipped.default()
     assert "not for commercial use" in line
-    as_asked = GenerateConfig(model=ModelFolder("chorale"))
-    assert taken(as_asked) == (chorale, "")
+    newest = Path("runs/performance/model")
+    saved(newest, context=64)
+    assert taken(GenerateConfig()) == (newest, f"model: {newest}, the newest\n")
+    assert taken(harmonising) == (chorale, "model: chorale, which comes with musictx\n")
+    saved(Path("runs/chorale/model"), tokens={"name": "chorale"}, context=64)
+    assert taken(harmonising)[0] == Path("runs/chorale/model")
+    assert taken(GenerateConfig(model=ModelFolder("chorale"))) == (chorale, "")
     with pytest.raises(UserError, match="nothing-of-the-kind"):
         bundle.locate("nothing-of-the-kind")
     (tmp_path / "chorale").mkdir()  # a folder of one's own goes first
     with pytest.raises(UserError, match="missing"):
         bundle.locate("chorale")
-
-
-def test_a_melody_off_its_beats_is_refused_for_notation_before_it_is_harmonised(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(harmonise, "pieces", None)
-    melody = read_music("ode_to_joy", "melody", "")
-    notes = melody.notes.copy()
-    notes["start"] += 0.07 * np.sin(np.arange(len(notes)))
-    notes["end"] = notes["start"] + 0.1  # one line: what overlaps is put on sixteenths
-    midi.write(melody.with_notes(notes), tmp_path / "free.mid")
-    asked = {"melody": str(tmp_path / "free.mid"), "out": str(tmp_path / "x.musicxml")}
-    with pytest.raises(UserError, match=r"x.musicxml: notation needs beats.*its tempo marks"):
-        harmonise.run(HarmoniseConfig(**asked, device="cpu"))
-    assert not (tmp_path / "x.musicxml").exists()
-
-
-@pytest.mark.parametrize("name", sorted(shipped.melodies()))
-def test_a_melody_that_comes_along_is_a_melody_in_whole_sixteenths(name):
-    score = read_music(name, "melody", "")
-    assert score == midi.read(shipped.examples()[name])
-    grid, lost = four.read(score)
-    assert not lost
-    assert (grid.pitches[:, 1:] == four.SILENCE).all() or (grid.pitches >= 0).sum(1).max() == 1
-    assert len(grid) % 16 == 0  # whole bars
-
-
-@pytest.mark.parametrize("name", shipped.OPENINGS)
-def test_an_opening_is_a_short_performance_of_two_hands(name):
-    score = read_music(name, "primer", "")
-    notes = score.notes
-    assert set(notes["track"]) == {0, 1}
-    assert 4 < score.duration < 15
-    assert len(set(notes["velocity"])) > 10  # played, not typed
-    tokenizer = build(name="performance", low=21, high=108)
-    assert len(tokenizer.decode(encode_primer(tokenizer, score).ids)) == len(notes)
-    for pitch in set(notes["pitch"]):  # no note is struck again while it sounds
-        same = notes[notes["pitch"] == pitch]
-        assert np.all(same["end"][:-1] <= same["start"][1:])
-
-
-def test_the_model_of_chorales_harmonises_a_melody_better_than_chance():
-    """Far more likely under itself than the same melody with the other voices shuffled in time."""
-    loaded = bundle.load("chorale")
-    melody = read_music("ode_to_joy", "melody", "")
-    notes = melody.notes[melody.notes["end"] <= 4.8]
-    tune = Tune.of(melody.with_notes(notes))
-    found = harmonised(loaded.model, loaded.tokenizer, tune.given, particles=4, form=Form(tune))
-    assert found.grid.pitches.shape == (32, 4)
-    assert (found.grid.pitches >= 0).mean() > 0.9  # four voices sing
-    assert found.nats_per_note < 0.8
-    assert np.all(found.grid.pitches[:, 0] >= 60)
 
 
 @compiler.needed
@@ -183,23 +104,18 @@ def test_steps_of_shipped_models_are_native_and_equal_the_forward_pass(name):
         step = NativeStep(model, cache, rows=2, capacity=100)
         got = torch.stack([step(token).clone() for token in ids[:, 60:].unbind(1)], 1)
         want = model(ids)[:, 60:]
-        off = got - want
-        if name == "chorale":
-            assert off.abs().max() < 1e-4
-        else:  # weights in bytes: the step rounds keys and values, too
-            assert off.norm() < 0.03 * want.norm()
+        # weights in bytes: the step rounds keys and values, too
+        most = 1e-5 if name == "chorale" else 0.03
+        assert (got - want).norm() < most * want.norm()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "primer"), [("piano", "mozart_k545"), ("chorale", None)])
-def test_the_same_seed_gives_the_same_file_on_any_number_of_threads(name, primer, tmp_path):
-    before, files = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            pieces = musictx.generate(name, primer=primer, tokens=40, samples=2, seed=5)
-            path = musictx.write(pieces[1], tmp_path / f"{threads}.mid")
-            files.append(path.read_bytes())
-    finally:
-        torch.set_num_threads(before)
-    assert files[0] == files[1]
+@pytest.mark.usefixtures("one_thread")
+def test_the_same_seed_gives_the_same_file_on_any_number_of_threads(name, primer):
+    made = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        pieces = musictx.generate(name, primer=primer, tokens=40, samples=2, seed=5)
+        made.append(musictx.to_bytes(pieces[1]))
+    assert made[0] == made[1]

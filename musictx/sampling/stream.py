@@ -73,6 +73,7 @@ class Stream(Iterator[Event]):
         self._emitter = Emitter(self._placed, self._events.append)
         self._closed, self._starts = False, 0
         self._steps: Iterator[Tensor] | None = None
+        self._stale = False  # an engine is to begin with another context
 
     @property
     def context(self) -> int:
@@ -80,8 +81,9 @@ class Stream(Iterator[Event]):
 
     @context.setter
     def context(self, ids: int) -> None:
+        """Counts from the next whole group of ids on."""
         self._region.context = max(ids, 2 * self._align)
-        self._steps = None
+        self._stale = True
 
     def __next__(self) -> Event:
         self.prepare()
@@ -116,9 +118,8 @@ class Stream(Iterator[Event]):
     def _advance(self) -> None:
         """Draw one id and read it; at the end of the music, end the notes that sound."""
         whole = self.drawn % self._align == 0
-        if self._steps is None and (whole or not self._starts):
-            self._steps = self._engine()
-        assert self._steps is not None
+        if self._steps is None or (self._stale and whole):
+            self._steps, self._stale = self._engine(), False
         ids = next(self._steps, None)
         state, until = self._region.state, self._region.until
         if ids is not None and int(ids[0]) != EOS:

@@ -29,8 +29,8 @@ from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.drummers import IN_KIT, Drummer, section_begins, section_marks
-from musictx.songs.infill_biases import HarmonicFit
-from musictx.tokens.stream import CHORD, NoteStream
+from musictx.songs.infill_biases import BASS, HarmonicFit
+from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 from musictx.tokens.tokenizer import Penalty
 from musictx.tokens.vocab import BOS, CUT
 
@@ -41,6 +41,7 @@ class BarInfill(Infill):
 
     drummers  one of them leads new drums, another one in each version of the same seed
     varied    if the new notes are a variation: the score with the notes that they vary
+    bass      the lowest and the highest pitch that are usual in a bass
 
     clock     from seconds of the ids to those of the score
     bars      (:data:`musictx.tokens.stream.BAR`)
@@ -65,15 +66,17 @@ class BarInfill(Infill):
         *,
         drummers: Sequence[Drummer] = (),
         varied: Score | None = None,
+        bass: tuple[int, int] = (0, -1),
         **options: Any,
     ) -> None:
         super().__init__(model, tokenizer, music, **options)
         self.table, self.drummers, self.done = tokenizer.vocabulary, drummers, False
         grid = tokenizer.grid(music, begin, end)
+        self.bass = bass
         self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
-        first = int(np.searchsorted(self.lines, self.begin))
+        first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
         marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
         self.sections = section_begins(first, len(self.bars), marks)
         self.given = grid.stream.notes
@@ -230,6 +233,8 @@ class BarInfill(Infill):
         elif sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
+        if (part := self._lowest_part()) is not None:
+            every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
         if sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.in_harmony, fit=fit))
@@ -255,6 +260,19 @@ class BarInfill(Infill):
             of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
             pulls.append(infill_biases.InfillBias(row, of_row))
         return [EachRow(pulls)]
+
+    def _lowest_part(self) -> int | None:
+        """The lowest part of several voices of an accompaniment that has no bass, nor a given part
+        in its register; ``None`` also where a register is asked for."""
+        notes = self.given[(self.given["part"] >= 0) & (self.given["part"] < DRUM_PART)]
+        parts = np.unique(notes["part"])
+        heights = [np.median(notes["pitch"][notes["part"] == part]) for part in parts]
+        has_bass = BASS in self.habits or min(heights, default=128) <= self.bass[1]
+        if self.closes or has_bass or "register" in self.steering.values:
+            return None
+        chordal = [part for part in self.habits if self.habits[part].voices > 1]
+        chordal = [part for part in chordal if part != DRUM_PART]
+        return min(chordal, key=lambda part: self.habits[part].low, default=None)
 
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE

@@ -30,6 +30,7 @@ from musictx.songs import chord_sheet, drummers, loops
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.chord_estimation import recognised, search
+from musictx.songs.infill_biases import BASS
 
 #: The mean velocity of a melody with its accompaniment, divided by that of the melody alone: the
 #: median of 40 songs (scripts/LOG.md).
@@ -72,6 +73,8 @@ class BarFiller(Filler):
             given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
         varied = score if task.varied else None
         options |= {"drummers": self.players, "varied": varied}
+        if (bass := self.bundle.stats.parts.get(BASS)) is not None:
+            options["bass"] = bass.low, bass.high
         return BarInfill(model, tokenizer, given, task.begin, task.end, **options)
 
     def targets(

@@ -103,6 +103,17 @@ def bass_on_root(row: BarRow) -> Nats:
         yield row.new.ids["pitch"], ON_ROOT * root
 
 
+def lowest_on_root(row: BarRow, part: int, bass: tuple[int, int]) -> Nats:
+    """The lowest note of ``part`` at a bar line, or where a chord begins, is the root of the chord
+    from the lowest pitch of ``bass`` to the highest: no other part is one."""
+    if len(row.group) != 2 or row.part() != part or row.last[:2] == (row.place, part):
+        return
+    if at_chord(row) and row.chord != NONE:
+        pitches = row.new.values("pitch")
+        roots = (pitches % 12 == row.chord.root) & (pitches >= bass[0]) & (pitches <= bass[1])
+        yield row.new.ids["pitch"], ON_ROOT * roots
+
+
 class HarmonicFit:
     """What new notes cost in the harmony of the given notes and chords of a piece.
 

@@ -71,9 +71,6 @@ class Shape:
         return [t.requires_grad_() for t in tensors], torch.randn(shape, **options)
 
 
-# ------------------------------------------------------------------------------------- candidates
-
-
 def terms_of(table: Tensor) -> Terms:
     return Terms(table.shape[-1] ** -0.5, (Axis(table=table, high=table.shape[1] - 1),))
 
@@ -135,9 +132,6 @@ def step(attention: Candidate, tensors: list[Tensor], upstream: Tensor) -> list[
     gradients = torch.autograd.grad(out, tensors, upstream, allow_unused=True)
     wholes = (torch.zeros_like(t) if g is None else g for t, g in zip(tensors, gradients))
     return [out.detach(), *wholes]
-
-
-# ------------------------------------------------------------------------------ right, then timed
 
 
 def wrong(shape: Shape, runs: dict[str, Candidate]) -> list[str]:

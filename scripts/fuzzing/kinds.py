@@ -45,9 +45,6 @@ class Kind(NamedTuple):
     use: Callable[[Path], object]
 
 
-# ------------------------------------------------------------- model folders, shards, checkpoints
-
-
 def _write_model(folder: Path) -> None:
     usual = {"most_notes": 6, "longest_note": [[0, 2.0], [60, 1.0]], "density": 4.0}
     corpus = {"name": "folder", "path": "x", "held out": {"test": 0.1}, "programs": {"tune": 73}}
@@ -133,9 +130,6 @@ def _make_checkpoint(draw: Draw[Any], folder: Path) -> Path:
     else:
         damage(draw, path)
     return path
-
-
-# ----------------------------------------------------------------- sessions of the studio
 
 
 def _write_sessions(folder: Path) -> None:

@@ -177,9 +177,6 @@ def compose(path: Path) -> object:
     return pieces
 
 
-# --------------------------------------------------------------------------------- sound fonts
-
-
 def write_font(folder: Path) -> None:
     sound = fonts.sine(seconds=0.02)
     zones = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import mido
 import numpy as np
 import pytest
@@ -16,8 +18,6 @@ from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
 from musictx.notes import NOTE, Score
-from musictx.sampling import composer
-from musictx.tokens import controls
 from tests.pieces import listed, of_track, outside, score
 from tests.untrained import saved
 
@@ -41,21 +41,20 @@ def songs(tmp_path_factory):
     return model_folder(where, {"corpus": corpus}, tracks="programs", controls=True)
 
 
+#: Seconds of a beat: bar lines lie between the steps of the tokens.
+BEAT = 60 / 124
+
+
 @pytest.fixture
 def song(tmp_path):
-    """Ten bars of 3/4 at 96 quarters a minute: a tune, chords, a pedal; from half a bar on."""
-    beat = 60 / 96
-    notes = [
-        (beat * (1.5 + i / 2), beat * (2 + i / 2), 72 + i % 7, 91, 0, False, 0) for i in range(56)
-    ]
-    notes += [
-        (beat * (2 + 3 * i), beat * (4 + 3 * i), 48 + 4 * k + i % 3, 55, 0, False, 1)
-        for i in range(9)
-        for k in range(3)
-    ]
+    """Ten bars of 3/4: a tune, chords, a pedal; from half a bar on."""
+    rows = [(1.5 + i / 2, 2 + i / 2, 72 + i % 7, 91, 0, False, 0) for i in range(56)]
+    rows += [(2 + 3 * i, 4 + 3 * i, 48 + 4 * k + i % 3, 55, 0, False, 1)
+             for i in range(9) for k in range(3)]  # fmt: skip
+    notes = [(BEAT * start, BEAT * end, *rest) for start, end, *rest in rows]
     pedals = [(2.0, 127, 1), (3.0, 0, 1), (9.0, 127, 1), (9.5, 0, 1)]
     more = {"pedals": pedals, "keys": [(0.0, -1, False)], "names": {0: "Melody", 1: "Piano"}}
-    midi.write(score(notes, bpm=96, meter=(3, 4), **more), tmp_path / "song.mid")
+    midi.write(score(notes, bpm=124, meter=(3, 4), **more), tmp_path / "song.mid")
     return tmp_path / "song.mid"
 
 
@@ -69,7 +68,6 @@ def infilled(folder, song, tmp_path, **more):
 @pytest.mark.parametrize(
     ("asked", "bars", "tracks"),
     [
-        ({}, (4, 5), (0, 1)),
         ({"begin": "1", "end": "2"}, (1, 2), (0, 1)),
         ({"begin": "8", "end": "10", "tracks": "piano"}, (8, 10), (1,)),
         (
@@ -81,8 +79,9 @@ def infilled(folder, song, tmp_path, **more):
 )
 def test_everything_else_stays_to_the_tick(which, asked, bars, tracks, song, tmp_path, request):
     (result,) = infilled(request.getfixturevalue(which), song, tmp_path, **asked)
+    assert result.paths[0].name == "song-infilled-3-1.mid"
     given, back = midi.read(song), midi.read(result.paths[0])
-    start, stop = ((bars[0] - 1) * 3 * 60 / 96, bars[1] * 3 * 60 / 96)
+    start, stop = (bars[0] - 1) * 3 * BEAT, bars[1] * 3 * BEAT
     assert outside(back, start, stop, tracks) == outside(given, start, stop, tracks)
     for column in ("pedals", "tempos", "meters", "keys"):
         assert np.array_equal(getattr(back, column), getattr(given, column))
@@ -125,34 +124,18 @@ def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
     ("asked", "sentence"),
     [
         ({"begin": None}, r"from: "),
-        ({"end": "8.5"}, r"to=8\.5: .*to=12\.5s"),
+        ({"end": "8.5"}, r"to=8\.5: .*to=.*s"),
         ({"begin": "6", "end": "4"}, r"to=4: .*from=6"),
         ({"begin": "40", "end": "41"}, r"from=40: .*bar 10"),
         ({"end": "99"}, r"to=99: .*at most 30"),
         ({"tracks": "flute"}, r"tracks=flute: .*1 Melody, 2 Piano"),
         ({"limits": Limits(notes=10)}, r"file=.*limits\.notes=10"),
-        ({"loudness": "loud"}, r"loudness=loud: .*ppp"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_model_is_read(asked, sentence, song, tmp_path):
     with pytest.raises(UserError, match=sentence):
         infilled("no/such/model", song, tmp_path, **asked)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("ends", "begins"),
-    [
-        ({"begin": 4.2, "end": 8}, "begin=4.2: "),
-        ({"begin": 5, "end": "x"}, "end=x: "),
-        ({"begin": 5, "end": 2}, "end=2: expected a place after begin=5"),
-        ({"begin": 900, "end": 901}, "begin=900: "),
-    ],
-)
-def test_errors_of_python_name_the_arguments_of_python(ends, begins):
-    with pytest.raises(UserError) as error:
-        musictx.infill("mozart_k545", "piano", **ends)
-    assert str(error.value).startswith(begins)
 
 
 def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
@@ -164,20 +147,15 @@ def test_a_gap_in_notation_needs_beats(folder, song, tmp_path, monkeypatch):
         infilled(folder, song, tmp_path, **notation)
 
 
-def test_what_needs_control_tokens_is_refused_without_and_density_is_for_all(
-    folder, song, tmp_path
-):
+def test_what_needs_control_tokens_is_refused_without(folder, song, tmp_path):
     plain = model_folder(tmp_path / "m")
     with pytest.raises(UserError, match="control tokens"):
         infilled(plain, song, tmp_path)
     for name, value in (("loudness", "p"), ("guidance", 2)):
         with pytest.raises(UserError, match=f"^{name}"):
             musictx.generate(str(plain), seconds=1, **{name: value})
-    options = {"tokens": 40, "seed": 2}
-    for model in (plain, folder):
-        usual = musictx.generate(str(model), **options)[0].ids.tolist()
-        sparse = musictx.generate(str(model), density=1.5, **options)[0].ids.tolist()
-        assert sparse != usual
+    (few,), (many,) = (musictx.generate(str(plain), seconds=8, density=n) for n in (1.0, 12.0))
+    assert 1.5 * few.notes < many.notes
 
 
 def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_path):
@@ -198,8 +176,8 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     changed = (since > 3.99) & (since < 11.99) & np.isin(before.notes["track"], (1, 2))
     kept = listed(before.notes[~changed])
     musictx.write(made, tmp_path / "filled.mid")
-    for after in (made.score, musictx.read(tmp_path / "filled.mid")):
-        assert not kept - listed(after.notes)
+    assert not kept - listed(made.score.notes)
+    assert not kept - listed(musictx.read(tmp_path / "filled.mid").notes)
     new = np.array([n for n in made.score.notes if tuple(n.tolist()) not in kept])
     assert len(new) == made.notes
     assert set(new["track"]) == {1, 2}
@@ -209,69 +187,20 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     alto = new["start"][new["track"] == 2]
     assert alto.min() >= 4.99 * beat  # the held note was left alone
     assert 3.99 * beat < new["start"].min() <= new["start"].max() < 11.99 * beat
-    for wrong, told in (
+    for wrong, reason in (
         ({"begin": 1, "end": 9}, "nothing would stay"),
-        ({"tracks": "alt"}, "tracks=alt: "),
         ({"begin": "3.34s", "end": "3.35s"}, "nothing begins there"),
         ({"guidance": 2.0}, "guidance: "),
-        ({"quantise": "8t"}, "quantise=8t: "),
         ({"sampling": {"key": "C"}}, "sampling.key=C: "),
     ):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=reason):
             musictx.infill(path, "chorale", **{"begin": 2, "end": 3} | wrong)
 
 
-def test_the_key_that_is_found_is_that_of_the_notes_that_stay(song):
-    """Here of D flat major; a key, a scale and a range that are given are in test_range.py."""
-    music = musictx.read(song)
-    notes, flats = music.notes.copy(), np.array([1, 3, 5, 6, 8, 10, 0])
-    notes["pitch"] = notes["pitch"] // 12 * 12 + flats[notes["pitch"] % 7]
-    music = music.with_notes(notes)
-    for made in (
-        musictx.infill(music, "piano", begin=3, end=6, sampling={"key": "auto"})[0],
-        musictx.accompany(music, "piano", melody_track="1", sampling={"key": "auto"})[0],
-    ):
-        new = listed(made.score.notes) - listed(music.notes)
-        assert len(new) > 3
-        assert {note[2] % 12 for note in new} <= set(flats)
-
-
-def test_a_gap_is_like_the_music_around_it_and_an_accompaniment_follows_its_melody(
-    folder, song, monkeypatch
-):
-    """By control tokens, and by what soft constraints aim at."""
-    asked, kept = [], []
-    real = composer.versions
-
-    def noted(part, seeds, *, sampling, stats, **more):
-        asked.append((part.steering.levels, part.steering.density, stats.density))
-        kept.append(part.steering.values)
-        return real(part, seeds, sampling=sampling, stats=stats, **more)
-
-    monkeypatch.setattr(composer, "versions", noted)
-    model = musictx.load(folder)
-    model.card["note_limits"] = {"density": 7.5}
-    music = musictx.read(song)
-    tune = music.notes[music.notes["track"] == 0]
-    height = tune["pitch"].mean() - app.LOWER
-    asked_for = ({}, 7.5), ({"density": 2.0}, 2.0), ({"density": "any"}, 0.0)
-    for options, density in (*asked_for, ({"sampling": {"density": 5.0}}, 5.0)):
-        musictx.accompany(song, model, melody_track="1", **options)
-        level = controls.level("density", density) if density else 0
-        assert asked.pop()[:2] == ((level, 0, controls.level("register", height), 0), density)
-        assert kept.pop()["register"] == pytest.approx(height)
-    slow = music.with_notes(tune[::4])
-    musictx.accompany(slow, model)
-    assert asked.pop()[1] == pytest.approx(3 * 0.8, rel=0.1)
-    musictx.infill(song, model, begin=4, end=5, register="any")
-    near = music.notes
-    first, last = 5.625 - tasks.AROUND_SECONDS, 9.375 + tasks.AROUND_SECONDS
-    near = near[(near["start"] >= first) & (near["start"] < last)]
-    measured = controls.measured(near, min(last, music.duration))
-    expected = controls.levels({**measured, "register": 0.0})
-    assert asked == [(tuple(expected), None, pytest.approx(measured["density"]))]
-    assert kept[-1] == pytest.approx({**measured, "register": 0.0})
-    assert expected[2] == 0 < min(expected[0], expected[1], expected[3])
+def test_an_accompaniment_is_as_dense_as_requested(folder, song):
+    ask = partial(musictx.accompany, song, str(folder), melody_track="1", seed=1)
+    few, many = (ask(density=density)[0].notes for density in (1.0, 12.0))
+    assert 1.5 * few < many
 
 
 @pytest.fixture
@@ -329,26 +258,6 @@ def test_a_track_keeps_its_programs(folder, band):
     assert set(new["program"].tolist()) == {33}
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "quantise"), [(5, 6, "none"), (1, 2, "8t"), ("7.3s", "9.9s", "16")]
-)
-def test_no_new_note_begins_outside_of_the_gap(folder, band, quantise, begin, end, tmp_path):
-    """Bar lines at 124 lie between the steps of the tokens; to the tick, in the file."""
-    before, made = midi.read(band), tmp_path / "made.mid"
-    clock = Beats(before)
-    start, stop = (
-        tasks.moment("", str(at), clock, begins=begins)
-        for begins, at in ((True, begin), (False, end))
-    )
-    for seed in range(3):
-        options = {"tracks": "Chords", "quantise": quantise, "seed": seed, "density": 12}
-        musictx.write(musictx.infill(band, str(folder), begin=begin, end=end, **options)[0], made)
-        new = listed(of_track(midi.read(made), "Chords")) - listed(of_track(before, "Chords"))
-        assert new
-        for at, *_ in new:
-            assert start - 1e-3 < at < stop - 1e-3
-
-
 def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
     """Its own bar line lies before the file; this was refused as a gap without length."""
     at = np.maximum(np.arange(64) * 0.25 - 0.015, 0.0)
@@ -356,23 +265,3 @@ def test_the_first_bar_of_music_that_comes_early_begins_with_its_file():
     task = tasks.gap(early, InfillConfig(begin="1", end="2"))
     assert task.begin == 0.0
     assert task.end == pytest.approx(4.0 - 0.015, abs=2e-3)
-
-
-def test_every_track_of_a_gap_is_composed():
-    """Eight bars of drums, a bass, chords and a lead: in a gap of two no part is left out."""
-    rows, bar = [], 240 / 124
-    for n in range(8):
-        at, root = bar * n, (57, 53, 48, 55)[n % 4]
-        for k in range(4):
-            rows.append((at + k * bar / 4, at + k * bar / 4 + 0.05, 38, 90, 0, True, 0))
-            rows.append((at + k * bar / 4, at + k * bar / 4 + 0.3, root - 24, 90, 33, False, 1))
-        rows += [(at, at + 1.81, root + k, 70, 4, False, 2) for k in (0, 3, 7)]
-        rows += [
-            (at + k * bar / 8, at + k * bar / 8 + 0.2, root + 12 + m, 80, 80, False, 3)
-            for k, m in enumerate((0, 3, 7, 5, 3, 2, 0, -2))
-        ]
-    for seed in range(4):
-        (sample,) = musictx.infill(score(rows, bpm=124), "song", begin="5", end="6", seed=seed)
-        notes = sample.score.notes
-        new = notes[(notes["start"] >= 4 * bar - 1e-3) & (notes["start"] < 6 * bar - 1e-3)]
-        assert set(new["track"].tolist()) == {0, 1, 2, 3}, seed

@@ -11,12 +11,7 @@ from musictx.apps.prepare import run
 from musictx.config import CorpusConfig, PrepareConfig, TokenizerConfig
 from musictx.data.shards import TOKENS, Shards
 from musictx.errors import UserError, WriteError
-from musictx.notes import Score
-
-
-def _write(path, pitch):
-    notes = [(i * 0.5, i * 0.5 + 0.4, pitch + i, 80, 0, False, 0) for i in range(20)]
-    midi.write(Score(notes=notes), path)
+from tests.data.helpers import song, write_songs
 
 
 def _config(tmp_path, **tokenizer):
@@ -24,42 +19,25 @@ def _config(tmp_path, **tokenizer):
     return PrepareConfig(corpus=corpus, tokenizer=TokenizerConfig(**tokenizer))
 
 
-def test_it_prints_what_was_left_out_and_where_to_read_why(tmp_path, capsys):
+def test_what_is_left_out_is_printed_and_a_corpus_without_a_usable_note_is_refused(
+    tmp_path, capsys
+):
     (tmp_path / "in").mkdir()
-    _write(tmp_path / "in" / "a.mid", 40)
-    _write(tmp_path / "in" / "b.mid", 50)
-    (tmp_path / "in" / "bad.mid").write_bytes(b"no MIDI")
-    report = run(_config(tmp_path, low=21, high=108))
-    printed = capsys.readouterr().out
-    assert [item.name for item in report.left_out] == ["bad.mid"]
-    assert "1 not a MIDI file" in printed
-    assert str(tmp_path / "out" / "report.json") in printed
-    assert "bad.mid" in (tmp_path / "out" / "report.json").read_text()
-    shards = Shards(tmp_path / "out")
-    assert shards.totals("train").notes == 20
-    assert shards.tokenizer_config["high"] == 108
-
-
-def test_a_corpus_without_a_usable_note_is_refused(tmp_path):
-    (tmp_path / "in").mkdir()
-    drums = [(i * 0.5, i * 0.5 + 0.1, 38, 80, 0, True, 0) for i in range(20)]
-    midi.write(Score(notes=drums), tmp_path / "in" / "drums.mid")
+    midi.write(song(0, drums=True), tmp_path / "in" / "drums.mid")
     with pytest.raises(UserError, match=r"drums\.mid"):
         run(_config(tmp_path))
     assert not (tmp_path / "out").exists()
+    write_songs(tmp_path / "in", range(2))
+    report = run(_config(tmp_path, low=21, high=108))
+    assert [item.name for item in report.left_out] == ["drums.mid"]
+    assert str(tmp_path / "out" / "report.json") in capsys.readouterr().out
+    assert Shards(tmp_path / "out").tokenizer_config["high"] == 108
 
 
 class FullDisk(io.RawIOBase):
     """A file that takes nothing: the disk is full."""
 
-    def readable(self):
-        return True
-
-    def writable(self):
-        return True
-
-    def seekable(self):
-        return True
+    readable = writable = seekable = lambda self: True
 
     def seek(self, offset, whence=0):
         return 0
@@ -70,8 +48,7 @@ class FullDisk(io.RawIOBase):
 
 def test_a_disk_that_fills_up_while_it_reads_is_one_sentence(tmp_path, monkeypatch):
     """What is in the buffer of the file of ids reaches the disk last, when that is closed."""
-    (tmp_path / "in").mkdir()
-    _write(tmp_path / "in" / "a.mid", 40)
+    write_songs(tmp_path / "in", [0])
     opened = Path.open
 
     def full(path, *how, **more):

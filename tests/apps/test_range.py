@@ -14,14 +14,11 @@ from musictx.notes import Score
 from tests.pieces import score
 from tests.untrained import saved
 
+WHOLE = {"low": 21, "high": 108, "controls": True}
 TOKENS = {
-    "bars": ({"name": "notes", "low": 21, "high": 108, "controls": True}, 5, 1500),
-    "seconds": ({"name": "performance", "low": 21, "high": 108, "controls": True}, 1, 256),
-    "programs": (
-        {"name": "performance", "tracks": "programs", "low": 21, "high": 108, "controls": True},
-        1,
-        256,
-    ),
+    "bars": ({"name": "notes"} | WHOLE, 5, 1500),
+    "seconds": ({"name": "performance"} | WHOLE, 1, 256),
+    "programs": ({"name": "performance", "tracks": "programs"} | WHOLE, 1, 256),
 }
 LIMITS = {
     "instruments": [0, 33, 73, 128],
@@ -33,11 +30,10 @@ COMMANDS = ("generate", "continue", "natural end", "infill", "accompany", "add",
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     card = {"note_limits": LIMITS, "corpus": {"tasks": {"melody": "73"}}}
+    folder = tmp_path_factory.mktemp("models")
     return {
-        name: musictx.load(
-            saved(tmp_path_factory.mktemp(name) / "m", card, tokens=tokens, group=group, context=n)
-        )
-        for name, (tokens, group, n) in TOKENS.items()
+        name: musictx.load(saved(folder / name, card, tokens=tokens, group=group, context=context))
+        for name, (tokens, group, context) in TOKENS.items()
     }
 
 
@@ -51,27 +47,23 @@ def song() -> Score:
 
 def new_notes(command: str, model, sampling: dict, seed: int) -> np.ndarray:
     """The pitched notes that a command adds to :func:`song`."""
-    music, more = song(), {"model": model, "seed": seed, "sampling": sampling}
-    if command in ("generate", "natural end"):
-        end = {"end": "natural"} if command == "natural end" else {}
-        (made,) = musictx.generate(seconds=4, **end, **more)
-    elif command == "continue":
-        (made,) = musictx.generate(primer=music, seconds=3, **more)
-    elif command == "infill":
-        (made,) = musictx.infill(music, begin=2, end=3, **more)
-    elif command == "chords":
-        (made,) = musictx.accompany(None, chords="| C | G7 |", **more)
-    else:
-        add = {"add": "piano"} if command == "add" else {}
-        (made,) = musictx.accompany(music, **add, **more)
+    music = song()
+    call, more = {
+        "generate": (musictx.generate, {"seconds": 4}),
+        "natural end": (musictx.generate, {"seconds": 4, "end": "natural"}),
+        "continue": (musictx.generate, {"seconds": 3, "primer": music}),
+        "infill": (musictx.infill, {"music": music, "begin": 2, "end": 3}),
+        "accompany": (musictx.accompany, {"melody": music}),
+        "add": (musictx.accompany, {"melody": music, "add": "piano"}),
+        "chords": (musictx.accompany, {"melody": None, "chords": "| C | G7 |"}),
+    }[command]
+    (made,) = call(model=model, seed=seed, sampling=sampling, **more)
     notes = made.score.notes[~made.score.notes["drum"]]
     if command in ("generate", "natural end", "chords"):
         return notes
-    starts = {(round(one["start"], 3), int(one["pitch"])) for one in music.notes}
-    return np.array(
-        [one for one in notes if (round(one["start"], 3), int(one["pitch"])) not in starts],
-        notes.dtype,
-    )
+    given = {(round(one["start"], 3), int(one["pitch"])) for one in music.notes}
+    new = [(round(one["start"], 3), int(one["pitch"])) not in given for one in notes]
+    return notes[np.array(new, bool)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

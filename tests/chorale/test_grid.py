@@ -118,19 +118,6 @@ def test_grids_come_back(ties, data):
     assert tokenizer.grammar([BOS, *ids]).allowed()[EOS]
 
 
-@given(grids(), st.booleans(), st.integers(0, 3))
-def test_pitches_of_half_written_pieces_are_those_of_the_whole(grid, ties, missing):
-    tokenizer = ChoraleTokenizer(ties=ties)
-    ids = tokenizer.encode_grid(grid)[None].repeat(2, axis=0)
-    written = ids[:, : max(ids.shape[1] - missing, 0)]
-    expected = np.where(np.arange(ids.shape[1]) < written.shape[1], grid.pitches.reshape(-1), -1)
-    pieces = tokenizer.written(written)
-    assert (pieces.step, pieces.voice) == divmod(written.shape[1], 4)
-    assert pieces.table.shape == (2, -(-written.shape[1] // 4), 4)
-    for row in pieces.table:
-        assert row.reshape(-1).tolist() == expected[: row.size].tolist()
-
-
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_whatever_the_grammar_allows_decodes_to_as_many_notes(seed, ties):
     """The end comes after whole steps, a tie after a note of its voice."""
@@ -149,13 +136,6 @@ def test_whatever_the_grammar_allows_decodes_to_as_many_notes(seed, ties):
         state.advance(drawn[-1])
     assert state.notes == len(tokenizer.decode(drawn))
     assert state.seconds == pytest.approx(0.15 * 10)
-
-
-def test_a_step_left_half_written_is_held():
-    tokenizer = ChoraleTokenizer()
-    grid = Grid.joined(np.array([[72, 67, 60, 48]]))
-    ids = [*tokenizer.encode_grid(grid), tokenizer.vocabulary.id("pitch", 74)]
-    assert tokenizer.decode_grid(ids).pitches.tolist() == [[72, 67, 60, 48], [74, 67, 60, 48]]
 
 
 @given(grids(ties=False), st.integers(-12, 12))

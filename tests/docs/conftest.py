@@ -4,13 +4,13 @@ import functools
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import musictx
 from musictx import bundle, shipped
 from musictx.apps import results
-from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+from musictx.notes import Score
+from tests.pieces import score
 
 #: Each model is read from its folder once.
 LOAD = functools.cache(bundle.load)
@@ -19,16 +19,11 @@ TRAINING = Path(__file__).resolve().parents[2] / "docs" / "training.md"
 
 def song() -> Score:
     """Twelve quarters in 96 bpm and 3/4, over a bass."""
-    quarter = 60 / 96
-    table = np.zeros(24, NOTE)
-    table["start"] = np.repeat(np.arange(12) * quarter, 2)
-    table["end"] = table["start"] + 0.9 * quarter
-    table["pitch"] = np.ravel([(72 + step, 48 + step) for step in (0, 4, 7, 5, 4, 2) * 2])
-    table["velocity"], table["track"] = 80, [0, 1] * 12
-    marks = {"tempos": [(0.0, 96.0)], "meters": [(0.0, 3, 4)], "keys": [(0.0, 0, False)]}
-    kinds = {"tempos": TEMPO, "meters": METER, "keys": KEY}
-    arrays = {name: np.array(rows, kinds[name]) for name, rows in marks.items()}
-    return Score(notes=table, names={0: "tune", 1: "bass"}, ticks_per_quarter=480, **arrays)
+    quarter, steps = 60 / 96, (0, 4, 7, 5, 4, 2) * 2
+    rows = [(n * quarter, (n + 0.9) * quarter, low + step, 80, 0, False, track)
+            for n, step in enumerate(steps) for track, low in enumerate((72, 48))]  # fmt: skip
+    marks = {"keys": [(0.0, 0, False)], "names": {0: "tune", 1: "bass"}}
+    return score(rows, bpm=96, meter=(3, 4), **marks)
 
 
 def chorale() -> Score:

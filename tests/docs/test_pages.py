@@ -1,25 +1,31 @@
 """The pages: their Python runs from top to bottom, their commands parse, their links lead
-somewhere, and their lists of schemes, names and keys are complete."""
+somewhere, and their lists of schemes, names, keys and options are complete; the version is one."""
 
 import json
 import re
 import shlex
+import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import musictx
 from musictx import cli, options
-from musictx.config import SCHEMES
+from musictx.commands import COMMANDS
+from musictx.config import SCHEMES, checks
+from musictx.config.trainer import PASSED_ON
 from musictx.mcp.places import Places
-from tests.docs.blocks import BLOCK, execute
+from scripts.docs import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 DOCS = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
-#: Its examples need a studio that runs: test_http_page.py. Its listings are files:
-#: test_tutorials.py. Lightning warns those who use it bare.
+BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
+#: Its examples need a studio that runs, its listings are files: test_tutorials.py. Lightning warns
+#: those who use it bare.
 SERVED, FILES, WARNING = "http.md", "position-scheme.md", "training.md"
 #: (page, command, the cell after it) of each row of a table that has a command in a cell.
 ROWS = [
@@ -38,7 +44,13 @@ TASKS = {line: at for page, line, at in ROWS if page in ("recipes", "daw") and "
     ids=lambda page: page.name,
 )
 def test_the_python_of_the_page_runs_from_top_to_bottom(page, here):
-    execute(page, warnings_are="ignore" if page.name == WARNING else "error")
+    names = {}
+    text = page.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):  # an error names the page and its line
+        code = "\n" * text[: match.start(1)].count("\n") + match[1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if page.name == WARNING else "error")
+            exec(compile(code, str(page), "exec"), names)
 
 
 def shown() -> dict[str, list[str]]:
@@ -79,14 +91,11 @@ def test_the_targets_and_scripts_of_the_pages_are_there():
     for line in SHOWN["make"]:
         assert re.search(rf"^{line.split()[1]}:", makefile, re.MULTILINE), line
     for line in SHOWN["python"]:
-        _, script, *words = line.split()
-        if script == "-m" and words[0].startswith("scripts."):
-            script = words[0].replace(".", "/") + ".py"
+        script = line.split()[1]
         assert (ROOT / script).is_file() or script in ("-m", "-c", "-"), line
-    for page in PAGES:  # those in the text, too
+    for page in (one for one in PAGES if one.name != "CHANGELOG.md"):
         for name in re.findall(r"python -m (scripts\.[a-z_.]+)", page.read_text("utf-8")):
-            file = ROOT / f"{name.replace('.', '/')}.py"
-            assert file.is_file() or page.name == "CHANGELOG.md", (page, name)
+            assert (ROOT / f"{name.replace('.', '/')}.py").is_file(), (page, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -170,47 +179,83 @@ def test_the_configuration_of_an_assistant_starts_a_server(here, monkeypatch):
     assert Places(config.out, config.read).out == here / "Music" / "composed"
 
 
-@pytest.mark.parametrize("name", SCHEMES)
-def test_every_scheme_is_on_the_page_and_in_conf(name):
-    assert f"`{name}`" in DOCS["attention"]
-    assert (ROOT / "conf" / "position" / f"{name}.yaml").is_file()
-
-
-@pytest.mark.parametrize("name", sorted({*musictx.__all__} - {"__version__"}))
-def test_every_public_name_is_on_the_page(name):
-    assert f"`{name}" in DOCS["python"]
+def test_every_scheme_and_public_name_is_on_its_page():
+    assert {name for name in SCHEMES if f"`{name}`" not in DOCS["attention"]} == set()
+    assert {name for name in musictx.__all__ if f"`{name}" not in DOCS["python"]} <= {"__version__"}
 
 
 #: How the page of the docs writes keys that the program names in words.
-KEYS = {"←": "ArrowLeft", "→": "ArrowRight", "↑": "ArrowUp", "↓": "ArrowDown"}
-KEYS |= {"Del": "Delete", "\N{MINUS SIGN}": "-"}
+KEYS = {"←": "ArrowLeft", "→": "ArrowRight", "↑": "ArrowUp", "↓": "ArrowDown", "Del": "Delete"}
 
 
-def keys_of_the_table() -> set[str]:
+def test_every_key_of_the_table_has_a_command_in_the_page():
     """Keys of the first column: one or more to a comma, "Alt+← →" for "Alt+←" and "Alt+→"."""
     table = DOCS["studio"].partition("## Keys\n")[2].partition("\n## ")[0]
     keys = set()
     for cell in re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]:
-        for words in map(str.split, cell.split(",")):
-            held = words[0].rpartition("+")[0] if len(words[0]) > 1 else ""
-            held += "+" if held else ""
-            names = [words[0].removeprefix(held), *words[1:]]
-            keys |= {held + KEYS.get(name, name) for name in names}
-    return keys
-
-
-def test_every_key_of_the_table_has_a_command_in_the_page():
+        for words in cell.split(","):
+            held, names = re.fullmatch(r" ?((?:\w+\+)*)(.+)", words).groups()
+            keys |= {held + KEYS.get(name, name) for name in names.split()}
     folder = ROOT / "musictx" / "studio" / "page" / "js"
     code = "".join(p.read_text("utf-8") for p in folder.rglob("*.js"))
     lists = re.findall(r"\bkeys: \[([^\]]+)\]", code)
-    keys = keys_of_the_table()
-    assert keys
-    assert sorted(keys - {key for keys in lists for key in re.findall(r'"([^"]+)"', keys)}) == []
+    assert keys >= {"Space", "Alt+ArrowUp", "Delete", "Ctrl+Shift+Z"}
+    assert keys - {key for keys in lists for key in re.findall(r'"([^"]+)"', keys)} == set()
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "ARCHITECTURE.md"])
-def test_the_files_that_developers_are_sent_to_are_there(page):
-    text = (ROOT / page).read_text("utf-8")
-    named = set(re.findall(r"`((?:musictx|tests|scripts|conf|docs)/[\w./]+)`", text))
-    assert named
-    assert {path for path in named if not (ROOT / path).exists() and "NAME" not in path} == set()
+def test_the_files_that_developers_are_sent_to_are_there():
+    for page in ("CONTRIBUTING.md", "ARCHITECTURE.md"):
+        text = (ROOT / page).read_text("utf-8")
+        named = set(re.findall(r"`((?:musictx|tests|scripts|conf|docs)/[\w./]+)`", text))
+        missing = {path for path in named if not (ROOT / path).exists()}
+        assert not {path for path in missing if "NAME" not in path}
+
+
+CHANGES = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_version_is_one():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    released = re.findall(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", CHANGES, re.M)
+    assert released[0] == (musictx.__version__, citation["date-released"])
+    assert project["version"] == citation["version"] == musictx.__version__
+
+
+def test_the_changelog_has_the_sections_of_its_form():
+    versions = CHANGES.split("\n## ")[1:]
+    assert versions[0].startswith("[Unreleased]")
+    order = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in versions:
+        titles = re.findall(r"^### (\w+)$", version, re.M)
+        assert titles == [title for title in order if title in titles]
+
+
+@pytest.fixture(scope="module")
+def typed_options() -> set[str]:
+    """Every option as it is typed."""
+    kinds = [command.config for command in COMMANDS.values()]
+    typed = {checks.cli_name(name, field) for kind in kinds for name, field in checks.options(kind)}
+    schemes = {f"position.{name}" for one in SCHEMES.values() for name, _ in checks.options(one)}
+    return typed - {"trainer.flags"} | schemes | {f"trainer.{flag}" for flag in PASSED_ON}
+
+
+def test_the_reference_has_every_command_option_and_file_of_conf(typed_options):
+    page = reference.commands()
+    assert {name for name in COMMANDS if f"\n## {name}\n" not in page} == set()
+    assert {name for name in typed_options if f"`{name}`" not in page} == set()
+    page = reference.configuration()
+    for file in (ROOT / "conf").rglob("*/*.yaml"):
+        group, name = file.relative_to(ROOT / "conf").with_suffix("").as_posix().split("/", 1)
+        assert group == "hydra" or f"`{group}={name}`" in page
+
+
+def test_options_of_today_on_the_page_of_renamed_ones_exist(typed_options):
+    page = (ROOT / "docs" / "migration.md").read_text("utf-8").partition("## Files")[0]
+    rows = re.findall(r"^\| .* \| (.*) \|$", page, re.M)
+    today = {name for row in rows for name in re.findall(r"`(\w+\.[\w.]+)[=`]", row)}
+    assert len(today) > 10
+    groups = {name.rpartition(".")[0] for name in typed_options}
+    assert {name for name in today if name.rpartition(".")[0] in groups} <= typed_options | {
+        f"corpus.limits.{name}" for name in ("read_seconds", "read_mb")
+    }

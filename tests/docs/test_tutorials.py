@@ -1,29 +1,29 @@
-"""docs/tutorials, notebooks and examples: files are saved and commands typed as the pages say, with
-less training and less music, and what is shown happens."""
+"""Tutorials, notebooks, examples and the page of HTTP: files are saved and commands typed as they
+say, with less training and less music, and what is shown happens."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
 import warnings
 from pathlib import Path
 
 import pytest
 
 import musictx
-from musictx import cli
+from musictx import cli, shipped
+from musictx.studio.app import Studio
+from musictx.studio.config import StudioConfig
 from tests import untrained
-from tests.browser.served import Served
+from tests.browser.served import ROOT, Served
 from tests.data.helpers import write_songs
-from tests.docs.blocks import BLOCK
 
-ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 #: A listing whose first line is the name of its file.
 NAMED = re.compile(r"# (\w+\.py)\n")
 #: Lines of a shell, and the output that the page shows below them, if any. Commands that stand
@@ -45,45 +45,6 @@ def without_numbers(line: str) -> str:
     return " ".join(re.sub(r"\d[\d.,]*", "N", line).split())
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("name", ["experiment", "position-scheme"])
-def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, capsys):
-    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
-    shutil.copytree(ROOT / "musictx" / "examples", tmp_path / "musictx" / "examples")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for code in BLOCK.findall(page):
-        Path(NAMED.match(code)[1]).write_text(code, encoding="utf-8")
-    commands = lines_shown = 0
-    for lines, shown in TYPED.findall(page):
-        for line in lines.splitlines():
-            line = line.removeprefix("$ ").replace("max_steps=40", "max_steps=2")
-            assert run(shlex.split(line), monkeypatch) == 0, line
-            commands += 1
-        printed = {without_numbers(line) for line in capsys.readouterr().out.splitlines()}
-        for line in shown.splitlines():
-            assert without_numbers(line) in printed, (line, printed)
-            lines_shown += 1
-    assert commands > 1
-    assert lines_shown > 3
-
-
-def run(words: list[str], monkeypatch) -> int:
-    """The exit status of a command, which may begin with variables of the environment."""
-    with monkeypatch.context() as here:
-        while re.match(r"\w+=", words[0]):
-            here.setenv(*words.pop(0).split("=", 1))
-        if words[0] == "musictx":
-            return cli.main(words[1:])
-        assert words[0] == "pytest"
-        here.setenv("PYTHONPATH", str(ROOT))
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words[1:]]
-        done = subprocess.run(command, capture_output=True, text=True)
-        print(re.sub(r" in .*", "", done.stdout))
-        return done.returncode
-
-
 TUTORIALS = ROOT / "docs" / "tutorials"
 #: Less of everything, so that a command takes a second or two.
 TINY = ["init=null", "model=tiny", "model.layers=1", "model.width=16", "model.context=32"]
@@ -95,83 +56,54 @@ SHORTER = {
     "continue": ["seconds=1"],
     "compare": ["seconds=1"],
 }
-
-
-def commands(page: str) -> list[list[str]]:
-    """The words after ``$ musictx`` of the lines of a page."""
-    text = (TUTORIALS / page).read_text("utf-8")
-    return [shlex.split(line) for line in re.findall(r"^\$ musictx (.*)$", text, re.M)]
-
-
-def typed(words: list[str]) -> list[str]:
-    """The words of a command, with those of SHORTER in place of the same options."""
-    shorter = SHORTER.get(words[0], [])
-    names = {word.partition("=")[0] for word in shorter}
-    return [word for word in words if word.partition("=")[0] not in names] + shorter
-
-
-def made(folder: Path, pattern: str) -> list[musictx.Score]:
-    return [musictx.read(path) for path in sorted(folder.glob(pattern))]
+#: Page -> what its commands have written in the end.
+MADE = {
+    "experiment": ["multirun/**/results.csv"],
+    "position-scheme": ["generated/*.mid"],
+    "own-music": ["check/*.png", "runs/mine/model/model.safetensors", "generated/*.wav"],
+    "first-song": ["with-bass.mid"],
+}
+MADE["own-music"].append("generated/song-001-continued-1-1.mid")
 
 
 @pytest.mark.slow
-def test_a_model_of_your_own_music(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_tutorial_shows_is_what_happens(name, tmp_path, monkeypatch, capsys):
+    page = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+    shutil.copytree(ROOT / "musictx" / "examples", tmp_path / "musictx" / "examples")
+    shutil.copy(ROOT / "musictx" / "examples" / "ode_to_joy.mid", tmp_path / "first-song.mid")
     write_songs(tmp_path / "my_music", range(6))
-    printed = {}
-    for words in commands("own-music.md"):
-        assert cli.main(typed(words)) == 0, words
-        printed[words[0]] = capsys.readouterr().out
-    assert len(list((tmp_path / "check").glob("*.png"))) == 6
-    assert not list((tmp_path / "check").glob("*.wav"))
-    assert re.search(r"validation +\d+ piece", printed["prepare"])
-    assert (tmp_path / "runs/mine/model/model.safetensors").is_file()
-    assert re.search(r"^best +\d", printed["train"], re.M)
-    assert len(list((tmp_path / "generated").glob("*.wav"))) == 2
-    (continued,) = made(tmp_path, "generated/song-001-continued-1-1.mid")
-    assert continued.duration > musictx.read(tmp_path / "my_music/song-001.mid").duration
-    assert "nats" in printed["evaluate"]
-    assert "samples" in printed["compare"]
-
-
-def exported(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"X-Musictx": "1"})
-    with urllib.request.urlopen(request) as answer:
-        return answer.read()
-
-
-@pytest.mark.slow
-def test_your_first_song_in_the_studio(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    studio = Served(tmp_path / "pieces").start()
-    try:
-        names = {"STUDIO": studio.url}
-        exec(BLOCK.findall((ROOT / "docs" / "http.md").read_text("utf-8"))[0], names)
-        ask = names["ask"]
-        piece = f"/api/sessions/{ask('POST', '/api/sessions?name=First')['id']}"
-        wishes = {"task": "new", "bars": 2, "model": "song", "samples": 3, "seed": 1}
-        ask("POST", f"{piece}/takes", wishes)
-        while (take := ask("GET", piece)["takes"][0])["state"] not in ("done", "failed"):
-            time.sleep(0.05)
-        assert take["state"] == "done"
-        assert len(take["proposals"]) == 3
-        answer = {"proposal": 1, "revision": ask("GET", piece)["revision"]}
-        ask("POST", f"{piece}/takes/{take['id']}/accept", answer)
-        assert ask("GET", piece)["notes"]
-        song = exported(f"{studio.url}{piece}/export/first-song.mid")
-        (tmp_path / "first-song.mid").write_bytes(song)
-        served, accompany = commands("first-song.md")
-        assert served == ["studio"]
-        assert cli.main(accompany) == 0
-        bass = (tmp_path / "with-bass.mid").read_bytes()
-        again = ask("POST", "/api/sessions?name=Bass", bass)
-        assert [track["name"] for track in again["tracks"]][-1] == "Bass"
-        assert len(again["notes"]) > len(musictx.read(song))
-        for kind in ("wav", "musicxml", "mid"):
-            assert exported(f"{studio.url}/api/sessions/{again['id']}/export/song.{kind}")
-    finally:
-        studio.stop()
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for code in BLOCK.findall(page):
+        Path(NAMED.match(code)[1]).write_text(code, encoding="utf-8")
+    for lines, shown in TYPED.findall(page):
+        for line in re.findall(r"^\$ (.+)$", lines, re.M):
+            assert run(shlex.split(line), monkeypatch) == 0, line
+        printed = {without_numbers(line) for line in capsys.readouterr().out.splitlines()}
+        assert {without_numbers(line) for line in shown.splitlines()} <= printed
+    assert all(list(tmp_path.glob(pattern)) for pattern in MADE[name])
+
+
+def run(words: list[str], monkeypatch) -> int:
+    """The exit status of a command, which may begin with variables of the environment; of musictx
+    with the words of SHORTER in place of the same options."""
+    with monkeypatch.context() as here:
+        while re.match(r"\w+=", words[0]):
+            here.setenv(*words.pop(0).split("=", 1))
+        if words == ["musictx", "studio"]:
+            return 0  # it would serve until Ctrl-C
+        if words[0] == "musictx":
+            shorter = SHORTER.get(words[1], [])
+            names = {word.partition("=")[0] for word in shorter}
+            return cli.main([w for w in words[1:] if w.partition("=")[0] not in names] + shorter)
+        assert words[0] == "pytest"
+        here.setenv("PYTHONPATH", str(ROOT))
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words[1:]]
+        done = subprocess.run(command, capture_output=True, text=True)
+        print(re.sub(r" in .*", "", done.stdout))
+        return done.returncode
 
 
 def test_the_tutorial_names_what_is_on_the_page():
@@ -214,3 +146,37 @@ def test_the_exported_network_makes_music(tmp_path, monkeypatch):
         exec(compile(example.read_text("utf-8"), str(example), "exec"), {})
     assert (tmp_path / "piano.pt2").is_file()
     assert len(musictx.read(tmp_path / "exported.mid")) > 5
+
+
+PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+
+
+def test_every_route_is_in_the_table_and_no_other(tmp_path):
+    async def routes():
+        studio = Studio(StudioConfig(folder=str(tmp_path)), lambda *arguments: None)
+        return {f"{route.method} {plain(route.path)}" for route in studio.routes()}
+
+    def plain(path: str) -> str:
+        path = path.replace("{session:", "{id:")
+        return re.sub(r"\{(\w+):(?:[^{}]|\{[^{}]*\})*\}", r"{\1}", path)
+
+    documented = re.findall(r"^\| `([A-Z]+ /api/[^`?]+)(?:\?[^`]*)?`", PAGE, flags=re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == asyncio.run(routes())
+
+
+@pytest.mark.slow
+def test_the_examples_run_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    Path("ode.mid").write_bytes(shipped.examples()["ode_to_joy"].read_bytes())
+    studio = Served(tmp_path / "pieces").start()
+    try:
+        names = {"STUDIO": studio.url}
+        for block in BLOCK.findall(PAGE):
+            exec(compile(block, "docs/http.md", "exec"), names)
+        assert names["take"]["state"] == "done"
+        assert len(musictx.read("longer.mid")) == len(names["piece"]["notes"])
+        assert names["piece"]["duration"] > musictx.read("ode.mid").duration
+    finally:
+        studio.stop()

@@ -1,5 +1,6 @@
 """The wheel holds everything, and works where the checkout is not."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -39,7 +40,10 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def test_every_file_of_the_checkout_is_in_the_wheel(wheel):
-    names = set(zipfile.ZipFile(wheel).namelist())
+    archive = zipfile.ZipFile(wheel)
+    names = set(archive.namelist())
+    (entry,) = (name for name in names if name.endswith("entry_points.txt"))
+    assert "musictx = musictx.cli:main" in archive.read(entry).decode()
     expected = {
         (Path("musictx") / path if path.parts[0] == "conf" else path).as_posix()
         for path in files_of_the_package()
@@ -70,24 +74,13 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp_path):
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
+    def printed(*words):
+        return subprocess.check_output(words, cwd=tmp_path, text=True, env=environment)
+
     words = ["train", "--cfg", "model=tiny", "trainer=laptop", "corpus=bach"]
-    done = subprocess.run(
-        [installed, *words], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "name: bach" in done.stdout
+    assert "name: bach" in printed(installed, *words)
     where = "import musictx.compose as c; print(c.__file__); print(c.conf_dir())"
-    done = subprocess.run(
-        [installed.parent / "python", "-c", where],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for line in done.stdout.splitlines():
+    for line in printed(installed.parent / "python", "-c", where).splitlines():
         assert line.startswith(str(installed.parent.parent)), "imported from outside the wheel"
-
-
-def test_the_entry_point_is_the_command(wheel):
-    archive = zipfile.ZipFile(wheel)
-    entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
-    assert "musictx = musictx.cli:main" in archive.read(entry).decode()

@@ -1,32 +1,47 @@
-"""Every recipe of experiment= trains, and `make` shows how far it is."""
+"""Every recipe of experiment= trains, and so do other tokenizers and positions by one switch. Files
+whose first notes lie before the first beat are prepared, trained on and composed to."""
+
+from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from musictx import cli, midi
 from musictx.commands import groups, preset
+from musictx.data.shards import Shards
+from musictx.grid import in_time
 from musictx.notes import Score
+from musictx.songs.bar_tokens import BarTokenizer
 from tests.data.helpers import write_songs
+from tests.pieces import listed, score
 from tests.untrained import saved
 
-ROOT = Path(__file__).resolve().parents[2]
+TINY = ["model=tiny", "model.layers=1", "model.width=32", "model.heads=2", "model.context=64"]
+TINY += ["model.feedforward=64", "trainer=laptop", "trainer.accelerator=cpu", "optim.warmup=2"]
+TINY += ["trainer.val_check_interval=5", "data.validation_windows=4", "data.batch_size=4"]
+TINY += ["callbacks.samples.seconds=1", "corpus.workers=1"]
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="the Makefile is for Linux and macOS")
-@pytest.mark.parametrize("target", ["demo", "test"])
-def test_make_shows_how_far_the_big_download_is(target, tmp_path):
-    """Torch first, with pip's progress bar; the rest in silence."""
-    words = ["make", "--dry-run", target, f"VENV={tmp_path}"]
-    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    first, rest = (line.split() for line in out.splitlines() if "pip install" in line)
-    assert first[-3:] == ["--progress-bar", "on", "torch"]
-    assert "--quiet" not in first
-    assert "--quiet" in rest
+@pytest.mark.parametrize(
+    "switch",
+    ["tokenizer.name=docs.examples.remi:Remi", "tokenizer=ensemble", "position=learned",
+     "position=two_d"],
+)  # fmt: skip
+def test_a_switch_trains_evaluates_and_continues(switch, tmp_path, monkeypatch):
+    """Past the context too, in a folder with a file that is broken and one that is no music."""
+    monkeypatch.setenv("MUSICTX_TRUST", "docs.examples.remi")
+    folder = write_songs(tmp_path / "my midi (live)", range(6), notes=80)
+    (folder / "broken.MID").write_bytes(b"MThd\x00\x00")
+    (folder / "notes.txt").write_text("not music")
+    words, model = [f"corpus.path={folder}", f"corpus.shards={tmp_path}/s"], f"{tmp_path}/run/model"
+    steps = [f"out={tmp_path}/run", "trainer.max_steps=5", switch]
+    assert cli.main(["train", *words, *steps, *TINY]) == 0
+    assert cli.main(["evaluate", f"model={model}", *words, "corpus.workers=1"]) == 0
+    options = [f"model={model}", "seconds=30", "tokens=100", f"out={tmp_path}/made.mid"]
+    assert cli.main(["continue", f"{folder}/song-001.mid", *options]) == 0
+    assert len(midi.read(tmp_path / "made.mid")) > 80
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +57,20 @@ def corpora(tmp_path_factory) -> dict[str, list[str]]:
     splits = ["validation", *["train"] * 5]
     rows = [f"{split},{path.name}" for split, path in zip(splits, sorted(songs.iterdir()))]
     (songs / "maestro.csv").write_text("\n".join(["split,midi_filename", *rows]))
-    grid = root / "grid"
-    grid.mkdir()
+    (root / "grid").mkdir()
+    split = ["split,midi_filename"]
     for seed in range(6):
         pitches = np.random.default_rng(seed).integers(60, 72, 32)
         rows = [(i / 4, i / 4 + 0.2, p, 80, 73, False, 0) for i, p in enumerate(pitches)]
-        midi.write(Score(rows), grid / f"{seed}.mid")
-    split = [f"{'train' if seed else 'validation'},{seed}.mid" for seed in range(6)]
-    (grid / "split.csv").write_text("\n".join(["split,midi_filename", *split]))
+        midi.write(Score(rows), root / "grid" / f"{seed}.mid")
+        split.append(f"{'train' if seed else 'validation'},{seed}.mid")
+    (root / "grid" / "split.csv").write_text("\n".join(split))
     return {
         "init": [f"init={saved(root / 'init', tokens={'name': 'performance'}, context=64)}"],
         "jsb": [f"corpus.path={root / 'jsb.json'}", f"corpus.shards={root}/jsb", *small],
         "": [f"corpus.shards={root}/bach"],
         "maestro": [f"corpus.path={songs}", *small],
-        "song": [f"corpus.path={grid}", *small],
+        "song": [f"corpus.path={root / 'grid'}", *small],
     }
 
 
@@ -69,3 +84,60 @@ def test_every_experiment_takes_a_step(name, corpora, tmp_path, monkeypatch):
     where += corpora.get(name) or corpora["maestro" if name == "own" else name.rpartition("/")[0]]
     assert cli.main(["train", *words, *short, *where]) == 0
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+
+
+def late(low: int, bpm: float = 120.0) -> Score:
+    """A note on tick 0, before the first beat, and 47 eighths, each 40 ticks late."""
+    starts = [0, *(240 * n + 40 for n in range(1, 48))]
+    second = 8 * bpm
+    rows = [(start / second, (start + 160) / second, low + n * 7 % 24, 70, 0, False, 0)
+            for n, start in enumerate(starts)]  # fmt: skip
+    return score(rows, bpm=bpm)
+
+
+PIECES = {"a": late(48), "b": late(50), "c": late(53), "slow": late(48, 40.0)}
+LATE = [*TINY, "tokenizer=notes", "tokenizer.controls=true", "corpus.validation=0.2"]
+LATE += ["data.tasks.infill=0.3", "data.tasks.accompany=0.3", "trainer.max_steps=4"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with these files, shards and a model; encoding the slow piece raises an unexpected
+    error."""
+    assert BarTokenizer().clock(in_time(PIECES["a"])).begins < -0.1
+    root = tmp_path_factory.mktemp("late")
+    (root / "midi").mkdir()
+    for name, piece in PIECES.items():
+        midi.write(piece, root / "midi" / f"{name}.mid")
+    words = [f"corpus.path={root}/midi", f"corpus.shards={root}/shards", f"out={root}/run"]
+    real = BarTokenizer.grid
+
+    def grid(self, score, *moments):
+        if score.tempos["bpm"][0] < 41:
+            raise ZeroDivisionError("what nobody expects")
+        return real(self, score, *moments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BarTokenizer, "grid", grid)
+        assert cli.main(["train", *words, *LATE]) == 0
+    return root
+
+
+def test_late_files_are_learned_from_without_the_one_that_cannot_be_encoded(trained):
+    (left_out,) = json.loads((trained / "shards" / "report.json").read_text())["left_out"]
+    assert (left_out["name"], left_out["reason"]) == ("slow.mid", "not encodable")
+    assert left_out["detail"] == "ZeroDivisionError: what nobody expects"
+    assert sum(piece.notes for piece in Shards(trained / "shards").pieces()) == 3 * 48
+
+
+@pytest.mark.parametrize("asked", ["continue bars=2", "infill from=1 to=1", "accompany add=piano"])
+def test_late_files_are_composed_to(trained, tmp_path, asked):
+    """Given notes keep their times; new notes are where they were requested."""
+    file, (command, *words) = trained / "midi" / "a.mid", asked.split()
+    more = [f"model={trained}/run/model", f"out={tmp_path}/made.mid", "seed=1"]
+    assert cli.main([command, str(file), *words, *more]) == 0
+    given, made = midi.read(file).notes, midi.read(tmp_path / "made.mid").notes
+    lost = listed(given) - listed(made)
+    assert not lost or (command == "infill" and max(start for start, *_ in lost) < 2.0)
+    if command == "continue":
+        assert np.all(made[len(given) :]["start"] > given["start"].max())

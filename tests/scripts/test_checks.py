@@ -1,5 +1,9 @@
-"""The checks that maintainers run, small: each passes, and reports what it is there to notice."""
+"""Checks and benchmarks that maintainers run, small: each passes, and reports what it is there to
+notice."""
 
+from __future__ import annotations
+
+import csv
 import json
 import os
 import re
@@ -13,6 +17,7 @@ from random import Random
 import pytest
 
 from scripts import fuzz, kept, kill, lowest
+from scripts.bench import attention, stream
 from scripts.studio import soak
 from tests.browser.served import Served
 from tests.data.helpers import write_songs
@@ -111,3 +116,31 @@ def test_an_escape_is_reported_and_kept(use, outcome, tmp_path, monkeypatch, cap
     assert row.startswith("| json | 1 | 0 | 0 | 1 |")
     assert line.startswith(f"json 0: {outcome}")
     assert (tmp_path / "escapes" / "json-0" / "x.json").is_file()
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_attention_is_compared_and_timed(tmp_path, capsys, monkeypatch):
+    results, only = tmp_path / "results.csv", ["textbook", "chunked", "sdpa"]
+    options = {"lengths": [40], "heads": 2, "size": 16, "repeats": 1, "memory": False}
+    assert attention.main(**options, only=only, results=results) == 0
+    assert [(row["implementation"], row["pass"]) for row in rows(results)] == [
+        (name, which) for which in ("forward", "forward+backward") for name in only
+    ]
+    right = attention.ours
+    monkeypatch.setattr(
+        attention, "ours",
+        lambda name, pieces=None: lambda *x: right(name, pieces)(*x) * (1 + (name == "chunked")),
+    )  # fmt: skip
+    assert attention.main(**options, only=["chunked"]) == 1
+    assert "WRONG chunked, out: error" in capsys.readouterr().out
+
+
+def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
+    assert stream.main(rehearse=True) == 0
+    *hours, end = capsys.readouterr().out.splitlines()
+    assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
+    assert ": 0 sounding, 0 faults" in end

@@ -12,6 +12,18 @@ from musictx.errors import UserError
 from musictx.evaluate.nll import evaluate
 from scripts import ship as shipping
 from tests.data.helpers import write_songs
+from tests.untrained import saved
+
+CARD = {
+    "note_limits": {"most_notes": 6},
+    "command": "musictx train '/home/me/my songs' corpus.path=/home/me/in out=/x",
+    "training": {"init": "/home/me/runs/old"},
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("models") / "huang", CARD, width=16, context=24)
 
 
 @pytest.fixture

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import musictx
 from musictx.apps.tasks import gap, under
 from musictx.beats import Beats
 from musictx.chords import CHORDS, NAMES, NONE, Chord, annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.notes import METER, Score
-from musictx.shipped import examples
 from musictx.songs import chord_estimation
 from musictx.songs.chord_estimation import STATES, halves, recognised, search, table
 from musictx.songs.infill import with_chords
@@ -126,15 +124,3 @@ def test_only_a_melody_without_chords_gets_some():
     assert with_chords(under(marked, asked)).given.markers == marked.markers
     inside = gap(melody, InfillConfig(file="x.mid", begin="0s", end="1s"))
     assert with_chords(inside) is inside
-
-
-def test_an_accompaniment_follows_them_and_names_them():
-    melody = musictx.read(examples()["au_clair_de_la_lune"])
-    melody = melody.with_notes(melody.notes[melody.notes["start"] < 8])
-    (sample,) = musictx.accompany(melody, model="song", seed=3)
-    assert annotated(sample.score) == search(melody)
-    new = sample.score.notes[sample.score.notes["track"] > 0]
-    force = annotated(sample.score)
-    at = np.searchsorted([time for time, _ in force], new["start"] + 1e-6, side="right") - 1
-    inside = [pitch % 12 in force[n][1].classes for n, pitch in zip(at, new["pitch"])]
-    assert np.mean(inside) > 0.8

@@ -84,51 +84,22 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
     assert [time for time, _ in found[:4]] == pytest.approx([time for time, _ in expected])
 
 
-CHART = """<score-partwise><part-list><score-part id="P1"><part-name>x</part-name></score-part>
-</part-list><part id="P1">{}</part></score-partwise>"""
-
-
-def chart(*bars, first="", rest="<note><rest/><duration>4</duration></note>"):
-    """A page of chord symbols: of each bar its roots, which share it."""
-    head = (
-        "<attributes><divisions>1</divisions>"
-        "<time><beats>4</beats><beat-type>4</beat-type></time></attributes>"
-    )
-    measures = ""
-    for number, roots in enumerate(bars):
-        symbols = "".join(
-            f"<harmony><root><root-step>{root}</root-step></root><kind>major</kind>"
-            f"<offset>{4 * place // len(roots)}</offset></harmony>"
-            for place, root in enumerate(roots)
-        )
-        measures += f"<measure>{'' if number else head + first}{symbols}{rest}</measure>"
-    return CHART.format(measures).encode()
-
-
-def test_a_chart_without_notes_is_shown_and_written(tmp_path, capsys):
-    source = tmp_path / "chart.musicxml"
-    source.write_bytes(chart("C", "FG", "", "C", ""))
-    sheet_of_it = bars_of(musictx.read(source))
-    assert sheet_of_it == sheet("| C | F G | % | C | % |")[:2] + sheet("| G | C | C |")
+def test_a_chart_without_notes_is_shown_written_and_accompanied_as_its_sheet(
+    model, tmp_path, capsys
+):
+    text = "| C | F G | C |"
+    slow, source = Score(tempos=[(0.0, 60.0)], meters=[(0.0, 4, 4)]), tmp_path / "chart.musicxml"
+    musictx.write(replace(slow, markers=laid(sheet(text), Beats(slow), 0, 3)), source)
     for out in ("chart.mid", "again.musicxml"):
         assert cli.main(["chords", str(source), f"out={tmp_path / out}"]) == 0
-        assert text_of(sheet_of_it) in capsys.readouterr().out
-        assert bars_of(musictx.read(tmp_path / out)) == sheet_of_it
-    source.write_bytes(chart("", ""))
-    assert cli.main(["chords", str(source)]) == 2
-    assert "no notes and no chords" in capsys.readouterr().err
-
-
-def test_a_chart_is_accompanied_as_the_same_sheet_is(model, tmp_path):
-    score = musictx.read(chart("C", "FG", first='<sound tempo="60"/>'))
-    made = musictx.accompany(score, model, seed=3)[0]
-    assert made.score.tempos["bpm"].tolist() == [60]
-    assert made.score.markers == ((0.0, "C:maj"), (4.0, "F:maj"), (6.0, "G:maj"))
-    assert len(made.score)
-    assert made.score.notes["start"].max() < 8
-    other = musictx.accompany(model=model, chords="| C | F G |", seed=3)[0]
-    musictx.write(score, tmp_path / "chart.mid")
-    again = musictx.accompany(tmp_path / "chart.mid", model, seed=3)[0]
-    for one in (other, again):
-        assert one.score.notes["pitch"].tolist() == made.score.notes["pitch"].tolist()
-    assert np.allclose(2 * other.score.notes["start"], made.score.notes["start"])
+        assert text_of(sheet(text)) in capsys.readouterr().out
+        assert bars_of(musictx.read(tmp_path / out)) == sheet(text)
+    made, again, usual = (
+        musictx.accompany(music, model, chords=chords, seed=3)[0].score
+        for music, chords in ((source, None), (tmp_path / "chart.mid", None), (None, text))
+    )
+    assert made.tempos["bpm"].tolist() == [60]
+    assert made.markers[:2] == ((0.0, "C:maj"), (4.0, "F:maj"))
+    assert made.notes["pitch"].tolist() == again.notes["pitch"].tolist()
+    assert made.notes["pitch"].tolist() == usual.notes["pitch"].tolist()
+    assert np.allclose(made.notes["start"], 2 * usual.notes["start"])

@@ -11,7 +11,6 @@ from musictx.bundle import read_config
 from musictx.card import Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
-from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.shipped import models
@@ -20,8 +19,7 @@ from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
 from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
-from musictx.tokens.build import build
-from musictx.tokens.stream import CHORD, DRUM_PART
+from musictx.tokens.stream import DRUM_PART
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, as_counts, gap, versions
 from tests.songs.test_bar_infill import song as waltz
 
@@ -99,6 +97,30 @@ def test_a_bass_begins_with_each_chord_on_its_root():
     assert all(on_root)
 
 
+@pytest.mark.parametrize("has_bass", [True, False])
+def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
+    """From the lowest usual pitch of a bass to the highest."""
+    monkeypatch.setattr(infill_biases, "ON_ROOT", 60.0)
+    rows = [(BAR * n, BAR * (n + 1), 71, 64, 0, False, 73) for n in range(4)]
+    rows += [(BAR * n, BAR * (n + 1), 50, 64, 0, False, 33) for n in range(4 * has_bass)]
+    roots = (0, 9, 5, 7)
+    music = Score(
+        notes=[(*row[:4], row[6], False, row[6]) for row in rows],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=tuple((BAR * n, f"{'CxxxxFxGxA'[root]}:maj") for n, root in enumerate(roots)),
+    )
+    options = {"parts": (0,), "habits": {0: Habit(4, 36, 87, 4.0)}, "bass": (48, 59)}
+    part = BarInfill(NETWORK, TOKENS, music, 0.0, 4 * BAR, closes=False, **options)
+    low = []
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig()):
+        for bar, root in enumerate(roots):
+            there = made.new["pitch"][np.abs(made.new["start"] - BAR * bar) < 1e-3]
+            low += [there.min() == 48 + root] if len(there) else []
+    assert low
+    assert all(low) != has_bass
+
+
 @pytest.mark.parametrize("habits", [True, False])
 def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     """Costs that no logits outweigh: no new note clashes but as a tone of its chord, and none is
@@ -123,66 +145,6 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
                 tone = (int(one["pitch"]) - roots[bar]) % 12
                 held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
-
-
-def test_new_notes_are_not_held_into_a_semitone_where_chords_are_composed(monkeypatch):
-    """A cost that no logits outweigh."""
-    monkeypatch.setattr(infill_biases, "OVERHANG", 60.0)
-    rows = [(BAR * n, BAR * (n + 1), 60 + n % 2, 64, 0, False, 0) for n in range(4)]
-    tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 4 * BAR, closes=False, parts=(CHORD, 33))
-    held = 0
-    for made in versions(part, [(0,), (1,), (2,), (3,)], SamplingConfig()):
-        notes = TOKENS.decode(made.piece).notes
-        for one in notes[notes["program"] == 33]:
-            later = [row for row in rows if one["start"] + 1e-6 < row[0] < one["end"] - 1e-6]
-            held += any((int(one["pitch"]) - row[2]) % 12 in (1, 11) for row in later)
-    assert held == 0
-
-
-def penalty_of(part, row):
-    """(V,) nats that the next id of ``row`` costs."""
-    (bias,) = part.biases([part], [row], SamplingConfig())
-    (penalty,) = bias([row.state], [np.empty(0)])
-    return penalty
-
-
-def test_notes_off_a_known_chord_cost():
-    tune = Score(
-        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=((0.0, "C:maj"),),
-    )
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
-    for _, ids in row.given.groups[0]:
-        for token in ids:
-            row.advance(token)
-    for token in (table.id("place", 0), table.id("program", 33)):
-        row.advance(token)
-    penalty = penalty_of(part, row)
-    for pitch in range(48, 72):
-        clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert penalty[table.id("pitch", pitch)] == wanted, pitch
-
-
-def test_a_known_note_costs_nothing():
-    """Of two known notes a semitone apart the first may come: it is as likely as it was."""
-    rows = [(0.0, BAR, pitch, 64, 33, False, 0) for pitch in (59, 60)]
-    tune = Score(notes=rows, tempos=[(0.0, 120.0)], meters=[(0.0, 3, 4)])
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,) = part.rows(1, SamplingConfig())
-    first = row.given.groups[0][0][1]
-    for token in first[:2]:
-        row.advance(token)
-    table = TOKENS.vocabulary
-    assert row.due() == [first[2]]
-    assert first[2] == table.id("pitch", 59)
-    penalty = penalty_of(part, row)
-    assert penalty[first[2]] == 0.0
-    assert penalty[table.id("pitch", 61)] == CLASH
 
 
 #: One drum of each kind, in order.
@@ -297,16 +259,6 @@ def test_a_style_is_written_and_read():
     assert back.sum() == pytest.approx(rates.clip(0, SUREST).sum())
 
 
-def test_a_style_that_is_not_known_is_refused_with_those_that_are():
-    styles = {"usual": [drummers.to_text(np.zeros((6, 24)))], "rock": [], "jazz": []}
-    with pytest.raises(UserError, match="style=polka: expected one of rock, jazz"):
-        drummers.of_style(styles, "polka", TABLE)
-    with pytest.raises(UserError, match="this model knows no styles"):
-        drummers.of_style({}, "rock", TABLE)
-    assert len(drummers.of_style(styles, None, TABLE)) == 1
-    assert drummers.of_style({}, None, build("notes").vocabulary) == []
-
-
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     """Sections are marked from the third and the seventh bar on, or are of eight bars. The fill is
@@ -327,6 +279,15 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
     assert (kinds[np.isin(bar + 1, [*begins]) & (step < 48)] == HAT).mean() > 0.6
     for kind in (KICK, CRASH):
         assert begins <= set(bar[(step == 0) & (kinds == kind)].tolist())
+
+
+@pytest.mark.parametrize(("begin", "section"), [(0.0, 8), (0.5, 8), (1.5, 9)])
+def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin, section):
+    """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
+    score = TOKENS.quantise(common(waltz(bars=16)))
+    score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
+    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, closes=False, parts=(DRUM_PART,))
+    assert part.sections == {section}
 
 
 @settings(deadline=None)

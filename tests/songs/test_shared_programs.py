@@ -92,36 +92,6 @@ def test_the_tune_gets_the_program_of_tunes(songs):
     assert set(parts.lent(songs, taken)) == {0, 1}
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.tuples(st.integers(30, 80), st.integers(1, 4)), min_size=3, max_size=5))
-def test_the_others_get_the_programs_for_which_the_model_finds_the_piece_likeliest(songs, some):
-    """In the order of their notes each of the programs that are left is tried."""
-    music = tracks(*((0, *one) for one in some), bars=3)
-    lent = parts.lent(songs, music)
-    now = {track: 73 if track == parts.tune_of(music) else 0 for track in range(len(some))}
-    left = [row[0] for row in ROWS if row[0] not in (73, DRUMS)]
-    for track in sorted(set(now) - {parts.tune_of(music)}, key=lambda one: -some[one][1]):
-        nats = {
-            program: musictx.log_likelihood(
-                songs, parts.as_trained(songs, music, {**now, track: program})
-            ).total
-            for program in left
-        }
-        assert nats[lent[track]] == min(nats.values())
-        now[track] = lent[track]
-        left.remove(lent[track])
-    assert lent == now
-
-
-def test_a_bridge_between_a_tune_and_a_piano_is_what_songs_have_there(song):
-    """POP909's songs, that ``song`` has learnt, have strings between melody and piano."""
-    for piano, of in ((1, [(0, 72, 4), (0, 40, 8), (0, 62, 3)]),
-                      (2, [(0, 72, 4), (0, 62, 2), (0, 40, 8)])):  # fmt: skip
-        lent = parts.lent(song, tracks(*of))
-        assert lent.pop(3 - piano) in (40, 41, 42, 48)
-        assert lent == {0: 73, piano: 0}
-
-
 @pytest.mark.parametrize("programs", [(0, 0), (48, 49)])
 def test_one_of_two_like_tracks_is_not_silent(songs, programs):
     music = tracks((programs[0], 72, 4), (programs[1], 48, 1))
@@ -133,17 +103,6 @@ def test_one_of_two_like_tracks_is_not_silent(songs, programs):
     (both,) = musictx.infill(music, songs, begin=5, end=6, seed=1)
     assert by_track(both.score)[0] > 24
     assert by_track(both.score)[1] > 6
-
-
-@pytest.mark.parametrize(("add", "program", "pitch"), [("bass", 33, 36), ("lead", 80, 60)])
-def test_a_part_is_not_silent_beside_another_of_its_program(songs, add, program, pitch):
-    music = tracks((program, pitch, 4), (0, 48, 1))
-    for seed in (1, 2):
-        (made,) = musictx.accompany(music, songs, add=add, seed=seed)
-        new = made.score.notes[made.score.notes["track"] == 2]
-        assert len(new)
-        assert set(new["program"].tolist()) == {program}
-        assert by_track(made.score)[0] == 32
 
 
 @pytest.mark.parametrize("of", [[(0, 72, 4), (0, 60, 2), (0, 36, 2)], [(29, 60, 4), (30, 45, 4)]])
@@ -186,14 +145,6 @@ def test_an_accompaniment_keeps_to_what_the_corpus_has(songs):
             assert max(times[one].sum() for one in windows) <= 6 * 4
     (many,) = musictx.accompany(tune, songs, seed=1, density=30, polyphony="full")
     assert len(many.score) - len(tune) > 6 * 16
-
-
-@pytest.mark.parametrize("add", ["piano", "electric guitar"])
-def test_a_part_that_is_asked_for_is_no_flood(add, song):
-    """No more notes a second than in the corpus of ``song``; once 5 to 29."""
-    for seed in range(2):
-        (made,) = musictx.accompany(None, song, chords="| C | Am7 | F | G | x4", add=add, seed=seed)
-        assert 3 <= len(made.score) / 32 <= 10.7
 
 
 def test_a_density_beside_what_stays_is_that_of_the_new_parts(songs):
