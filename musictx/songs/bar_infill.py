@@ -76,7 +76,7 @@ class BarInfill(Infill):
         self.clock, self.bars, self.lines = grid.clock, grid.stream.bars, grid.stream.lines
         self.begin, stop = grid.steps(begin, end)
         self.stop = max(stop, self.begin + 1)
-        first = int(np.searchsorted(self.lines, self.begin))
+        first = int(np.abs(self.lines - self.begin).argmin())  # after a pick-up, if any
         marks = {self._bar_of(step) for step in grid.steps(*section_marks(music))}
         self.sections = section_begins(first, len(self.bars), marks)
         self.given = grid.stream.notes
