@@ -41,7 +41,6 @@ spans = st.tuples(st.integers(1, 7), st.sampled_from([2, 4, 8]), st.integers(1, 
 
 @given(st.lists(spans, min_size=1, max_size=4), st.integers(0, 60))
 def test_bars_and_their_lines_against_a_loop(spans, eighths):
-    """Meters of one to three bars each, the last of them perhaps cut short by an eighth."""
     meters, lines, at = [], [], 0.0
     for numerator, denominator, bars, cut in spans:
         meters.append((at / 2, numerator, denominator))  # 120 a minute
@@ -71,7 +70,6 @@ def test_nothing_has_passed_of_a_bar_that_begins(bpm, upbeat):
 
 @given(st.lists(spans, min_size=1, max_size=3), st.integers(-80, -1))
 def test_bars_before_the_first_are_as_long_as_it(spans, eighths):
-    """Numbered 0, -1, ...; the first line after the last of them begins bar 1."""
     meters, at, place = [], 0.0, eighths / 2
     for numerator, denominator, bars, _ in spans:
         meters.append((at / 2, numerator, denominator))

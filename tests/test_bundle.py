@@ -159,6 +159,7 @@ def test_a_run_folder_stands_for_the_model_in_it_and_half_a_folder_for_none(fold
     back = bundle.load(folder.parent)
     assert back.folder == folder
     assert back.card["title"] == "Small tunes"
+    assert "performance tokens" in repr(back)
     with pytest.raises(UserError, match="nowhere: no such model folder"):
         bundle.load(folder / "nowhere")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
@@ -271,7 +272,6 @@ def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
 
 
 def test_weights_load_strictly(folder):
-    """A missing, foreign, wrongly shaped or broken tensor is named, never left at random."""
     path = folder / "model.safetensors"
     whole = load_file(path)
     name = next(n for n in whole if n.startswith("blocks.1"))

@@ -58,9 +58,7 @@ def music_without_bars():
     run("continue", "tune.mid", *piano, "seconds=0.5")
     run("infill", "tune.mid", "from=2s", "to=2.5s", *piano)
     run("accompany", "tune.mid", *piano)
-    for option in ("form=AABA", "tempo=90", "bars=4"):
-        line = refused("generate", *piano, option)
-        assert line.lower().startswith(option.lower()) and "counts no bars" in line, line
+    assert "counts no bars" in refused("generate", *piano, "form=AABA")
     line = refused("accompany", "tune.mid", *piano, "chords=| C | G |")
     assert line == "chords: expected the folder musictx/songs, which is missing", line
     assert "no such command" in refused("chords", "tune.mid")

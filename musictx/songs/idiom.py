@@ -77,7 +77,9 @@ class BarIdiom(Idiom):
         return replace(primer, plan=replace(plan, parts=least))
 
     def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        return sampling if sampling.top_p is not None else replace(sampling, top_p=BARS_TOP_P)
+        temperatures = {"pitch": sampling.temperatures.get("note_on", 1.0), **sampling.temperatures}
+        top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
+        return replace(sampling, top_p=top_p, temperatures=temperatures)
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:
         return bar_layout.control_prefix(self.tokenizer.vocabulary, levels)

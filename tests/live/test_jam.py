@@ -94,7 +94,6 @@ def test_a_controller_calls_for_an_answer_at_once_but_not_to_nothing():
 
 
 def test_what_is_played_while_an_answer_is_composed_comes_before_it():
-    """However short: a note that began and ended meanwhile puts the answer off too."""
     count, primers, _ = jammed(on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
     assert count == 1
     assert primers[0] == [60, 62]

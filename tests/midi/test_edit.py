@@ -191,7 +191,7 @@ def test_a_new_part_is_a_track_at_the_end_on_a_channel_of_its_own() -> None:
 
 def test_bytes_around_the_tracks_stay() -> None:
     data = file(BODY) + b"XFIH\0\0\0\2hi" + b"end"
-    inside = b"RIFF\0\0\0\0RMIDdata" + len(data).to_bytes(4, "little") + data
+    inside = b"RIFF\0\0\0\0RMIDLIST\3\0\0\0abc\0data" + len(data).to_bytes(4, "little") + data
     for given_file in (data, inside):
         score = midi.read(given_file)
         assert midi.to_bytes(score) == data
@@ -242,7 +242,6 @@ CHANGED = {
 @settings(deadline=None, max_examples=200)
 @given(files(), st.sets(st.sampled_from([*CHANGED]), min_size=1), st.data())
 def test_what_is_asked_for_changes_and_all_else_stays(data, kinds, more) -> None:
-    """A part's name and program, pedals, and texts one by one, while all notes stay."""
     score = midi.read(data)
     assume(len(score))
     asked = {name: getattr(score, name) for name in ("notes", "pedals", "lyrics", "markers")}

@@ -69,8 +69,9 @@ def test_measures_may_hold_their_parts():
 def test_a_wrong_declaration_of_the_encoding_does_no_harm(declared, sent):
     text = document([HEAD.format(1) + note(C, 1)]).decode().replace("UTF-8", declared)
     text = text.replace("<score-partwise>", "<score-partwise><movement-title>É</movement-title>")
-    score = musicxml.read(b"\n" + text.encode(sent) + b"\n\0\0", bpm=60)
+    score = musicxml.read(text.encode(sent), bpm=60)
     assert (len(score), score.title) == (1, "É")
+    assert len(musicxml.read(b"\n" + GOOD + b"\n\0\0", bpm=60)) == 1
 
 
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
@@ -184,7 +185,6 @@ def test_impossible_tempos_are_refused():
 
 
 def test_damaged_documents_raise_nothing_but_user_errors():
-    """Anywhere, or where a number and not a tag is."""
     outcomes = []
     digits = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
     anywhere = [st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255))

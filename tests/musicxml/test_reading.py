@@ -118,7 +118,6 @@ def test_rests_beyond_the_meter_do_not_lengthen_the_bar():
 
 
 def test_a_bar_s_rest_in_a_pick_up_is_as_short_as_the_other_parts():
-    """So Finale writes the pick-up of a part that is silent there."""
     silent = [HEAD.format(1) + note(REST, 4), note(E, 4)]
     for parts, starts in (
         ([[HEAD.format(1) + note(C, 1), note(D, 4)], silent], [0, 1, 1]),

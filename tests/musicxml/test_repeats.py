@@ -102,7 +102,6 @@ def test_a_repeat_within_a_measure_divides_it_in_all_parts():
 
 
 def test_a_pick_up_comes_again_with_its_piece():
-    """A quarter before the first bar line, three in the last bar, by D.C. and by a repeat."""
     marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
     lengths = [1, 4, 4, 4, 3]
     pages = [measures(marks, lambda n, by=by: numbered(n + by, lengths[n])) for by in (0, 12)]
@@ -119,7 +118,6 @@ def test_a_pick_up_comes_again_with_its_piece():
 
 
 def test_what_holds_at_a_place_holds_there_again():
-    """Tempo, meter, key and chord where the music goes back, while each pass has its verse."""
     chord = "<harmony><root><root-step>C</root-step></root><kind>major</kind></harmony>"
     change = (
         "<attributes><key><fifths>2</fifths></key>"

@@ -90,7 +90,6 @@ def piece(*notes, **marks):
 @pytest.mark.parametrize("ticks", [384, 480])
 @pytest.mark.parametrize("gate", [0.7, 0.9, 0.9375, 0.97, 1.04])
 def test_lengths_are_those_of_notation_not_of_playing(ticks, gate):
-    """A tune in quarters, halves and eighths, each let go a little early, or late (legato)."""
     values = [1, 1, 2, 0.5, 0.5, 1, 2, 4]
     at, rows = 0.0, []
     for value in values:

@@ -8,6 +8,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.render import app as render
 from musictx.render.config import RenderConfig
+from tests.musicxml.pages import CUE, HEAD, C, document, note
 from tests.render import fonts as f
 
 SCORE = Score(notes=[(0.0, 0.4, 60, 80, 0, False, 0), (0.5, 0.9, 64, 80, 0, False, 0)])
@@ -67,11 +68,20 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
         run(files=[str(song.parent / "three.MID"), str(tmp_path / "three.mid")], out="o")
 
 
+def test_what_of_notation_is_not_played_is_a_line(tmp_path, capsys):
+    music = note(C, 4) + note(C, 4, before=CUE)
+    (tmp_path / "x.musicxml").write_bytes(document([HEAD.format(4) + music]))
+    run(files=[str(tmp_path / "x.musicxml")], png=False)
+    assert "cue notes" in capsys.readouterr().out.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
         ({}, "files:"),
         ({"files": "{tmp}/none.mid"}, "files="),
+        ({"files": "{tmp}/bare"}, "files="),
+        ({"files": "{tmp}/empty.mid"}, r".*empty\.mid: "),
         ({"files": "{tmp}/text.mid"}, r".*text\.mid: "),
         ({"files": "{song}", "wav": False, "png": False}, "wav=false png=false"),
         ({"files": "{song}", "wav": False, "soundfont": "{song}"}, "soundfont="),
@@ -82,6 +92,8 @@ def test_several_files_and_folders_are_all_rendered(song, tmp_path):
 )
 def test_wrong_input_gets_one_sentence_and_leaves_nothing(options, name, song, tmp_path):
     (tmp_path / "text.mid").write_text("no music")
+    (tmp_path / "bare").mkdir()
+    midi.write(Score(), tmp_path / "empty.mid")
     options = {
         k: v.format(tmp=tmp_path, song=song) if isinstance(v, str) else v
         for k, v in {"out": "{tmp}/new/folder", **options}.items()

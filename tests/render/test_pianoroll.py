@@ -132,7 +132,6 @@ def times(notes, meters=((0.0, 4, 4),)):
 
 @pytest.mark.parametrize("count", [12, 25])
 def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up(count):
-    """A pick-up of a quarter note and bars of 3/4, at 120."""
     rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(count)]
     meters = [(0.0, 4, 4), (0.5, 3, 4)]
     lines = times(rows, meters)

@@ -281,6 +281,15 @@ def test_a_fill_ends_a_section_and_a_crash_begins_the_next(marked):
         assert begins <= set(bar[(step == 0) & (kinds == kind)].tolist())
 
 
+@pytest.mark.parametrize(("begin", "section"), [(0.0, 8), (0.5, 8), (1.5, 9)])
+def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin, section):
+    """In bars of two seconds: a note on the second beat is no pick-up, one on the last beat is."""
+    score = TOKENS.quantise(common(waltz(bars=16)))
+    score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
+    part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, closes=False, parts=(DRUM_PART,))
+    assert part.sections == {section}
+
+
 @settings(deadline=None)
 @given(st.integers(0, 3), st.integers(1, 40), st.sets(st.integers(0, 40)))
 def test_no_section_is_longer_than_eight_bars_and_markers_begin_some(first, bars, marks):

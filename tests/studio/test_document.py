@@ -130,6 +130,13 @@ def test_a_proposal_is_accepted_as_one_operation():
     assert {values[4] for values in document.notes.values()} == {0, 8}
     with pytest.raises(Refused, match="a track that is no longer there"):
         document.accepting(4, proposal | {"notes": [[0, 1, 60, 80, 5]]}, "x")
+    # A track that new ones leave empty goes, and comes back.
+    document = two_notes()
+    new = {"notes": [[0, 1, 60, 80, 1]], "removes": [0, 1], "tracks": [brought | {"id": 1}]}
+    back = document.apply(document.accepting(4, new | {"number": 1}, "x"))
+    assert [track.id for track in document.tracks] == [1]
+    document.apply(back)
+    assert [track.id for track in document.tracks] == [0]
 
 
 def sounding(document: Document) -> list[tuple]:

@@ -84,14 +84,6 @@ def test_unknown_names_and_options_are_refused_with_what_there_is(name, options,
 TABLE = Vocabulary.of(("note", 21, 108), ("shift", 1, 100))
 
 
-def test_the_fingerprint_changes_with_any_row():
-    note, shift = ("note", 21, 108), ("shift", 1, 100)
-    others = [(note, ("shift", 1, 101)), (("note", 20, 107), shift), (shift, note),
-              (("pitch", 21, 108), shift)]  # fmt: skip
-    assert len({TABLE.fingerprint, *(Vocabulary.of(*rows).fingerprint for rows in others)}) == 5
-    assert TABLE.fingerprint == Vocabulary.of(note, shift).fingerprint
-
-
 def test_values_outside_are_refused_with_the_range():
     for call, words in (
         (lambda: TABLE.id("note", 109), "note 109: expected a value from 21 to 108"),

@@ -86,6 +86,8 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
     const { abc, onGrid } = toAbc(document);
     assert.equal(onGrid, 1);
     assert.deepEqual(played(abc).map(([p, s]) => [p, s]), expected(document).map(([p, s]) => [p, s]), `seed ${seed}\n${abc}`);
+    const wanted = expected(document);
+    played(abc).forEach(([, start, end], i) => assert.ok(Math.abs(end - start - (wanted[i][2] - wanted[i][1])) < 9, `seed ${seed}: ${end - start}, not ${wanted[i]}\n${abc}`));
     const bars = barsOf(document);
     const total = bars.at(-1).at + bars.at(-1).ticks;
     for (const [voice, ticks] of written(abc)) assert.ok(Math.abs(ticks - total) < 1e-6, `seed ${seed}, voice ${voice}: ${ticks}, not ${total}\n${abc}`);
@@ -94,12 +96,18 @@ test("what is written is what was there: pitches and starts, by abcjs itself", (
 
 test("a chorale is a choir of two staves with two voices each", () => {
   const rows = [72, 67, 60, 48].flatMap((pitch, track) => [0, 1, 2, 3].map((at) => [at, at + 1, pitch, track]));
-  const { abc } = toAbc(made(rows, { names: ["Soprano", "Alto", "Tenor", "Bass"], keys: [[0, -3, 1], [4, 2, 0]] }));
+  const { abc } = toAbc(made(rows, { names: ["Soprano", "Alto", "Tenor", "Bass"], keys: [[0, -3, 1]] }));
   assert.match(abc, /%%score \[\(1 2\) \| \(3 4\)\]/);
   assert.match(abc, /K:Cm/);
   assert.equal(abc.match(/clef=treble stem=/g).length, 2);
   assert.equal(abc.match(/clef=bass stem=/g).length, 2);
   assert.deepEqual(played(abc).length, 16);
+});
+
+test("meters and keys change where the document says", () => {
+  const rows = Array.from({ length: 14 }, (_, i) => [i, i + 1, 66]);
+  const { abc } = toAbc(made(rows, { meters: [[0, 4, 4], [4, 3, 4]], keys: [[0, 0, 0], [4, 2, 0]] }));
+  assert.match(abc, /\^F4 F4 F4 F4\|.*\[M:3\/4\]\[K:D\]F4 F4 F4\|/s);
 });
 
 test("names of tracks cannot break the text", () => {
@@ -151,6 +159,12 @@ test("music off the grid is told, music played a little early is not", () => {
   assert.equal(onGrid, 1);
   notes.forEach((note, i) => assert.equal(note.start, i * 12));
   notes.slice(0, -1).forEach((note) => assert.equal(note.end - note.start, 12));
+});
+
+test("32nds are written where the music has them", () => {
+  const document = made(Array.from({ length: 16 }, (_, i) => [i / 8, (i + 1) / 8, 60 + i]));
+  assert.deepEqual(onGridOf(document).notes.map((n) => [n.start, n.end]), Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 3]));
+  assert.equal(played(toAbc(document).abc).length, 16);
 });
 
 test("names of pitches go with the key, and sound as they should", () => {

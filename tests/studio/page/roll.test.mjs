@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { scaleOf } from "../../../musictx/studio/page/js/roll/grid.js";
 import { NoteIndex } from "../../../musictx/studio/page/js/roll/index.js";
 import { along, heightOf, velocityAt } from "../../../musictx/studio/page/js/roll/strokes.js";
 import { View } from "../../../musictx/studio/page/js/roll/view.js";
@@ -139,4 +140,9 @@ test("a stroke in the lane strikes the notes that it passes as hard as it is hig
   assert.deepEqual([...along(notes, view, { x: 201, y: 0 }, { x: 201, y: heightOf(33) })], [[2, 33]]);
   const { change } = struck(notes, new Map([[1, 20], [2, 80], [3, 500]]));
   assert.deepEqual(change.map((note) => [note.id, note.velocity]), [[1, 20], [3, 127]]);
+});
+
+test("the scale of a key has its seven pitch classes and its tonic", () => {
+  const { classes, tonic } = scaleOf(-3, true);
+  assert.deepEqual([[...classes].sort((a, b) => a - b), tonic], [[0, 2, 3, 5, 7, 8, 10], 0]);
 });
