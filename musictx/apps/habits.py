@@ -69,7 +69,8 @@ def habits_of(
     notes at once and of pitches. ``score`` is the file with the programs that the model knows; a
     bound on notes at once counts ``all_tracks`` of a part, or new notes alone."""
     habits = parts.habits(bundle, wanted)
-    tunes = [one for one in task.melody or [parts.tune_of(score)] if one is not None]
+    tune_track = parts.tune_of(score, parts.melody_program(bundle))
+    tunes = [one for one in task.melody or [tune_track] if one is not None]
     tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
     if "lead" in wanted and len(tune):  # a second voice
         _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))

@@ -70,15 +70,19 @@ def melody_program(bundle: Bundle) -> int | None:
     return int(program) if program.isdigit() else None
 
 
-def tune_of(score: Score) -> int | None:
-    """The track of the tune: the one called melody, or else the highest of the tracks with at least
-    :data:`FEWEST_NOTES` notes; if no track has as many, the highest of all."""
+def tune_of(score: Score, melody: int | None = None) -> int | None:
+    """The track of the tune: the one called melody, or the only one of the program ``melody``, or
+    else the highest of the tracks with at least :data:`FEWEST_NOTES` notes; if no track has as
+    many, the highest of all."""
     notes = score.notes[~score.notes["drum"]]
     every, count = np.unique(notes["track"], return_counts=True)
     tracks = (every[count >= FEWEST_NOTES] if (count >= FEWEST_NOTES).any() else every).tolist()
     named = [one for one in tracks if score.names.get(one, "").strip().lower() == "melody"]
+    programs = {one: set(notes["program"][notes["track"] == one].tolist()) for one in tracks}
+    alone = [one for one in tracks if programs[one] == {melody}]
     height = {one: float(notes["pitch"][notes["track"] == one].mean()) for one in tracks}
-    return named[0] if named else max(tracks, key=height.__getitem__, default=None)
+    some = named or (alone if len(alone) == 1 else tracks)
+    return some[0] if named else max(some, key=height.__getitem__, default=None)
 
 
 def lent(

@@ -83,6 +83,16 @@ def test_a_part_is_as_loud_as_the_music_that_it_joins(songs, velocity):
     assert abs(drums["velocity"].mean() - velocity) < 16
 
 
+def test_a_lead_lies_around_the_tune_although_another_track_is_higher(songs):
+    """The tune is the one track of the program that the model knows tunes by."""
+    tune = [(n / 2, n / 2 + 0.5, 60 + n % 5, 80, 73, False, 1) for n in range(32)]
+    strings = [(n, n + 1.0, 84 + n % 3, 80, 48, False, 2) for n in range(16)]
+    (made,) = musictx.accompany(score(tune + strings), songs, add="lead", seed=1)
+    lead = of_track(made.score, "Lead")["pitch"]
+    assert len(lead)
+    assert 56 <= lead.min() <= lead.max() <= 68
+
+
 def test_a_part_that_a_model_does_not_know_is_refused_with_what_it_writes(songs, pianist, band):
     for model, name, sentence in (
         (songs, "harp", r"add=harp: .* melody, lead, piano, chords, bass, strings, flute, drums"),
