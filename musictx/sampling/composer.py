@@ -148,7 +148,7 @@ def versions(
     are composed for one version after the other. A row is drawn with its own seed, so it does not
     depend on the others. There is one exception: a version in bars that shares more than
     :data:`MOST_ALIKE` of its notes with an earlier one, or with the notes that it varies, is
-    composed anew, with a penalty on its notes that grows with each try.
+    composed anew, with a penalty on half of its notes that grows with each try.
 
     stats     statistics of the corpus, the targets of options of ``sampling`` without a value;
               their density is that of all notes, including given ones

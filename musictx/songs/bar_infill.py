@@ -23,7 +23,7 @@ from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
-from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
+from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
 from musictx.songs.bar_constraint import FREE, BarRow, GivenBars, Keyed, key_of
 from musictx.songs.bar_layout import LOOKAHEAD_BARS, TAIL_BARS, Lookahead
 from musictx.songs.bar_tokens import BarTokenizer
@@ -224,9 +224,13 @@ class BarInfill(Infill):
         sampling: SamplingConfig,
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
-        with ``sampling.habits`` notes outside of the harmony of the given notes are penalised."""
+        with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
+        is half of the notes of another version that it is to be unlike, so that the rest stays."""
         given, bars = rows[0].given, dict[int, int]()
-        if sampling.habits and not self.varies:
+        if self.varies:
+            back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
+            bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
+        elif sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
@@ -250,6 +254,8 @@ class BarInfill(Infill):
                 keys = {(bar, key) for bar, groups in here for key, _ in groups}
                 theirs = enumerate(self._keyed(other.piece))
                 notes = {(bar, key) for bar, groups in theirs for key, _ in groups} - keys
+                half = np.random.default_rng(region.seed).random(len(notes)) < 0.5
+                notes = {one for one, rarer in zip(sorted(notes), half) if rarer}
                 of_row.append(partial(infill_biases.unlike_other_version, notes=notes, nats=cost))
             of_row += [infill_biases.filling_parts, infill_biases.bass_on_bar_line]
             pulls.append(infill_biases.InfillBias(row, of_row))

@@ -24,7 +24,7 @@ PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
 #: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
-#: bars of accompaniments: "fewer constants of the sampler".
+#: bars of accompaniments, and of variations: "fewer constants of the sampler", "a blind verdict".
 RETURN_BARS, RETURN_GAIN, REPEAT_GAIN = range(7, 13), 0.9, 1.0
 #: Nats of an onset of a part where none of its last bars had one, and of leaving one out where all
 #: of them had one. "melodies of the piano that return, rhythms that stay, ...": of the bars of

@@ -113,13 +113,25 @@ const PATHS = {
   score: "M9 17.500V6.500l11-2.500v11M9 17.500a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0zM20 15a2.700 2.700 0 1 1-5.400 0 2.700 2.700 0 0 1 5.400 0z",
 };
 
+/** An element of a picture, with its attributes. @param {string} tag @param {Record<string, string | number>} attributes @param {...Node} children */
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
 /** @param {string} name  one of PATHS */
-export function icon(name) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24");
-  svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(svg.namespaceURI, "path");
-  path.setAttribute("d", PATHS[name]);
-  svg.append(path);
-  return svg;
+export const icon = (name) =>
+  svg("svg", { viewBox: name === "undo" || name === "redo" ? "0 3 24 24" : "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+
+/** Does the work with the next frame, once however often it is called until then. @param {() => void} work */
+export function nextFrame(work) {
+  let waiting = 0;
+  return () => {
+    waiting ||= requestAnimationFrame(() => {
+      waiting = 0;
+      work();
+    });
+  };
 }

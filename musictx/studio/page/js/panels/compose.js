@@ -1,7 +1,7 @@
 /** The panel "Compose": choose a task, say how, ask. */
 
 import { post, session } from "../core/api.js";
-import { fill, h, icon, iconButton } from "../core/dom.js";
+import { fill, h, icon, iconButton, svg } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { remember, remembered } from "../core/storage.js";
@@ -220,8 +220,6 @@ export function mountCompose(app, panel) {
   build();
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** Little piano rolls of what a task does: ink is what there is, gold is what comes. Notes as [x, y, width, kind] on a field of 48 by 26; kind: i ink, g gold, d dashed (it goes), k kept. */
 const PICTURES = {
   continue: [[2, 16, 8, "i"], [9, 10, 7, "i"], [16, 14, 6, "i"], [25, 8, 8, "g"], [32, 12, 6, "g"], [38, 5, 8, "g"]],
@@ -234,17 +232,8 @@ const PICTURES = {
 
 /** @param {string} task */
 function taskPicture(task) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 48 26");
-  svg.setAttribute("class", "task-picture");
-  svg.setAttribute("aria-hidden", "true");
-  if (task === "replace" || task === "vary") svg.append(box(16, 1, 17 + (task === "vary" ? 8 : 0), 24, "field"));
-  for (const [x, y, width, kind] of PICTURES[task]) svg.append(box(x, y, width - 1, 3.4, kind));
-  return svg;
-}
-
-function box(x, y, width, height, kind) {
-  const rectangle = document.createElementNS(SVG, "rect");
-  for (const [name, value] of Object.entries({ x, y, width, height, rx: 1.2, class: kind })) rectangle.setAttribute(name, value);
-  return rectangle;
+  const box = (x, y, width, height, kind) => svg("rect", { x, y, width, height, rx: 1.2, class: kind });
+  const field = task === "replace" || task === "vary" ? [box(16, 1, 17 + (task === "vary" ? 8 : 0), 24, "field")] : [];
+  const notes = PICTURES[task].map(([x, y, width, kind]) => box(x, y, width - 1, 3.4, kind));
+  return svg("svg", { viewBox: "0 0 48 26", class: "task-picture", "aria-hidden": "true" }, ...field, ...notes);
 }

@@ -1,7 +1,7 @@
 /** The history: every take with its seed and the command that makes it again; it may be hundreds, so nothing is made of them until it is seen. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, keyed } from "../core/dom.js";
+import { fill, h, icon, keyed, nextFrame } from "../core/dom.js";
 import { isRunning, stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
@@ -52,13 +52,7 @@ export function mountHistory(app, panel) {
     keyed(list, takes, (take) => `${app.piece?.id} ${take.id}`, entry);
   }
 
-  let waiting = 0;
-  const soon = () => {
-    waiting ||= requestAnimationFrame(() => {
-      waiting = 0;
-      refresh();
-    });
-  };
+  const soon = nextFrame(refresh);
   for (const event of ["takes", "shown", "piece"]) app.on(/** @type {any} */ (event), soon);
   new ResizeObserver(soon).observe(panel);
 }

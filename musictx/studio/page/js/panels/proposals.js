@@ -1,7 +1,7 @@
 /** The tray below the roll: the proposals of a take side by side, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton, keyed, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, keyed, nextFrame, set } from "../core/dom.js";
 import { frontier, isRunning, leaving, returning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
@@ -27,7 +27,6 @@ export function mountProposals(app, tray) {
   /** The two that were looked at last: A and B. @type {{take: number, numbers: number[]}} */
   let last = { take: 0, numbers: [] };
   const canvases = /** @type {Map<number, HTMLCanvasElement>} */ (new Map());
-  let frame = 0;
   fill(tray, progress,
     h("header", null, title, state, h("span.gap"), mix, aside, iconButton("close", "Close the proposals; the history keeps them", () => app.show(null))), cards);
 
@@ -112,18 +111,14 @@ export function mountProposals(app, tray) {
     return { element, update };
   }
 
-  /** Draws the small rolls with the next frame. */
-  function paint() {
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
-      const take = shownTake();
-      if (!take) return;
-      for (const proposal of take.proposals) {
-        const canvas = canvases.get(proposal.number);
-        if (canvas?.clientWidth) drawSmall(canvas, app, take, proposal);
-      }
-    });
-  }
+  /** Draws the small rolls. */
+  const paint = nextFrame(() => {
+    const take = shownTake();
+    for (const proposal of take?.proposals ?? []) {
+      const canvas = canvases.get(proposal.number);
+      if (canvas?.clientWidth) drawSmall(canvas, app, take, proposal);
+    }
+  });
 
   /** Plays a proposal with all that it leaves as it is, from the bar before it; it may still be composed. */
   function hear(take, { number }) {

@@ -1,7 +1,7 @@
 /** The dialog that trains a model on a folder of music: what is in it, the losses, samples, the model. */
 
 import { get, post, remove } from "../core/api.js";
-import { fill, h, icon } from "../core/dom.js";
+import { fill, h, icon, svg } from "../core/dom.js";
 import { holds, lines, standing } from "../document/losses.js";
 import { sentence } from "../document/words.js";
 import { openDialog } from "./dialog.js";
@@ -9,7 +9,6 @@ import { openDialog } from "./dialog.js";
 /** @typedef {import("../document/losses.js").Training} Training */
 
 const EVERY = 2000; // milliseconds until it is asked again how a training stands
-const SVG = "http://www.w3.org/2000/svg";
 
 /** @param {import("../app.js").App} app */
 export function openTraining(app) {
@@ -110,16 +109,8 @@ export function openTraining(app) {
 function drawn(rows) {
   const { train, val, low, high, steps } = lines(rows);
   if (!steps) return null;
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 100 40");
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`);
-  for (const [name, points] of /** @type {[string, string][]} */ ([["train", train], ["val", val]])) {
-    const line = document.createElementNS(SVG, "polyline");
-    line.setAttribute("class", name);
-    line.setAttribute("points", points);
-    svg.append(line);
-  }
-  return h("figure", null, svg, h("figcaption", null, h("span.train", null, "training"), h("span.val", null, "validation"), ` nats a token: ${low.toFixed(2)} to ${high.toFixed(2)}`));
+  const label = `Losses from ${high.toFixed(2)} to ${low.toFixed(2)} nats a token, over ${steps} steps`;
+  const chart = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label },
+    svg("polyline", { class: "train", points: train }), svg("polyline", { class: "val", points: val }));
+  return h("figure", null, chart, h("figcaption", null, h("span.train", null, "training"), h("span.val", null, "validation"), ` nats a token: ${low.toFixed(2)} to ${high.toFixed(2)}`));
 }
