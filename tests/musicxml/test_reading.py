@@ -26,7 +26,6 @@ from tests.musicxml.pages import (
     read,
 )
 
-DOTTED = "<type>half</type><dot/>"
 #: What test_music21.py has not: what it is about -> the parts as lists of measures, and
 #: (start, end, pitch, track) of the notes.
 WRITTEN = {
@@ -45,10 +44,20 @@ WRITTEN = {
         [[note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2)]],
         [(0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0)],
     ),
-    "notes of a chord with one note value end together, though Dolet leaves out their dots": (
-        [[HEAD.format(1) + note(C, 3, after=DOTTED) + note(E, 2, before=CHORD, after=DOTTED)
-          + note(G, 2, before=CHORD, after="<type>half</type>")]],
-        [(0, 3, 60, 0), (0, 3, 64, 0), (0, 2, 67, 0)],
+    "a tie that ends in one voice, while the other one strikes its note": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]),
+          note(C, 1) + backup(1) + note(C, 2, ties=["stop"])]],
+        [(0, 4, 60, 0), (2, 3, 60, 0)],
+    ),
+    "of a chord one note is tied, where the tie only begins": (
+        [[HEAD.format(1) + note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+          note(C, 2) + note(E, 2, before=CHORD)]],
+        [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
+    ),
+    "what is let ring is struck again": (
+        [[HEAD.format(1) + note(C, 2, after='<notations><tied type="let-ring"/></notations>'),
+          note(C, 2)]],
+        [(0, 2, 60, 0), (2, 4, 60, 0)],
     ),
     "an empty measure is as long as in other parts": (
         [[HEAD.format(1) + note(C, 1), note(D, 4)], ["", note(E, 4)]],
@@ -74,34 +83,6 @@ WRITTEN = {
 def test_notes_sound_as_they_are_written(what):
     parts, notes = WRITTEN[what]
     assert read(*parts) == notes
-
-
-TIED = '<notations><tied type="{}"/></notations>'
-
-
-@pytest.mark.parametrize(
-    ("measures", "notes"),
-    [
-        ([note(C, 2, ties=["start"]), note(C, 2)], [(0, 4, 60, 0)]),
-        ([note(C, 2, after=TIED.format("start")), note(C, 2, after=TIED.format("stop"))],
-         [(0, 4, 60, 0)]),
-        ([note(C, 2, ties=["start"]), note(C, 2, ties=["start"]), note(C, 2) * 2],
-         [(0, 6, 60, 0), (6, 8, 60, 0)]),
-        (  # the tie ends in the one voice, so the other one strikes its note
-            [note(C, 2, ties=["start"]), note(C, 1) + backup(1) + note(C, 2, ties=["stop"])],
-            [(0, 4, 60, 0), (2, 3, 60, 0)],
-        ),
-        (  # of a chord one note
-            [note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
-             note(C, 2) + note(E, 2, before=CHORD)],
-            [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
-        ),
-        ([note(C, 2, after=TIED.format("let-ring")), note(C, 2)], [(0, 2, 60, 0), (2, 4, 60, 0)]),
-    ],
-)  # fmt: skip
-def test_a_tie_that_only_begins_ends_in_the_next_note_of_its_pitch(measures, notes):
-    first, *others = measures
-    assert read([HEAD.format(1) + first, *others]) == notes
 
 
 def test_rests_beyond_the_meter_do_not_lengthen_the_bar():

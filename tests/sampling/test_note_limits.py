@@ -97,6 +97,18 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert idiom.of(tokens).programs([NOTHING], SamplingConfig(habits=False), limits) == []
 
 
+def test_what_continues_music_keeps_to_its_programs_and_drums():
+    table, rows = BAND.vocabulary, [{9, 128}, {48}]
+    primers = []
+    for row in rows:
+        notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
+        primers.append(Primer(BAND.encode(Score(notes=notes))))
+    (rule,) = idiom.of(BAND).programs(primers, PLAIN, CorpusStats())
+    for costs, row in zip(rule([None] * 2, np.empty((2, 0))), rows):
+        may = {n for n in range(128) if costs[table.id("program", n)] == 0}
+        assert may | ({128} if costs[table.range("drum")[0]] == 0 else set()) == row
+
+
 def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
     def drawn(steps, *others, seed=0):
         notes = random_walk(BAND, steps, seed, *others).notes

@@ -147,6 +147,28 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
 
 
+def test_notes_off_a_known_chord_cost():
+    tune = Score(
+        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=((0.0, "C:maj"),),
+    )
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
+    for _, ids in row.given.groups[0]:
+        for token in ids:
+            row.advance(token)
+    for token in (table.id("place", 0), table.id("program", 33)):
+        row.advance(token)
+    (bias,) = part.biases([part], [row], SamplingConfig())
+    (penalty,) = bias([row.state], [np.empty(0)])
+    for pitch in range(48, 72):
+        clash = CLASH * (pitch % 12 in (1, 11))
+        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
+        assert penalty[table.id("pitch", pitch)] == wanted, pitch
+
+
 #: One drum of each kind, in order.
 SIX = np.array([36, 38, 42, 43, 49, 51])
 TABLE = TOKENS.vocabulary
