@@ -1,15 +1,14 @@
 """MIDI files are read to the last note, at the right time, in the right part, and written to the
-millisecond; other programs read what was written."""
+millisecond."""
 
 from __future__ import annotations
 
 import io
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from dataclasses import replace
 
 import mido
 import numpy as np
-import pretty_midi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,29 +137,6 @@ def test_markers_are_read_from_any_track_and_written_again() -> None:
     score = midi.read(saved(*([*rows, *note] for rows in marks)))
     assert score.markers == ((0.5, "B:maj"), (0.5, "Coda"), (1.0, "N"))
     assert midi.read(midi.to_bytes(score)).markers == score.markers
-
-
-@settings(deadline=None, max_examples=60)
-@given(scores(overlaps=False, zero_lengths=False, meters=False))
-def test_pretty_midi_reads_what_was_given(score: Score) -> None:
-    """Start and end in whole milliseconds; drums have no program."""
-    pretty = pretty_midi.PrettyMIDI(io.BytesIO(midi.to_bytes(score)))
-    notes = score.notes.copy()
-    notes["program"] *= ~notes["drum"]
-    notes["start"], notes["end"] = np.round(notes["start"] * 1000), np.round(notes["end"] * 1000)
-    columns = ["start", "end", "pitch", "velocity", "program", "drum"]
-    assert Counter(notes[columns].tolist()) == Counter(
-        (round(note.start * 1000), round(note.end * 1000), note.pitch, note.velocity,
-         0 if part.is_drum else part.program, part.is_drum)
-        for part in pretty.instruments
-        for note in part.notes
-    )  # fmt: skip
-    moved = Counter(
-        (round(message.time * 1000), message.number, message.value)
-        for instrument in pretty.instruments
-        for message in instrument.control_changes
-    )
-    assert moved == Counter((round(t * 1000), 64, value) for t, value, _ in score.pedals.tolist())
 
 
 def _first_in_first_out(score: Score) -> Score:

@@ -126,15 +126,6 @@ def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_befo
     assert spans(played(tied))[0] == (0, one, 60)
 
 
-def test_no_grace_note_begins_before_the_piece_or_wraps_round():
-    repairs = Counter()
-    score = played(grace(D) + grace(E) + note(C, 4) + grace(D) * 40 + note(E, 4), repairs=repairs)
-    assert (score.notes["start"] >= 0).all()
-    assert (score.notes["end"] >= score.notes["start"]).all()
-    assert sum(score.notes["pitch"] == 60) == 1
-    assert repairs["grace notes before the beginning left out"] == 2
-
-
 @pytest.mark.parametrize(
     ("name", "length"),
     [("staccato", 1), ("staccatissimo", 0.5), ("spiccato", 0.5), ("tenuto", 2), ("accent", 2),

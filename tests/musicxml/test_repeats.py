@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import musictx
 from musictx import midi, musicxml
-from musictx.beats import Beats
 from musictx.config import Limits
 from musictx.errors import UserError
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
@@ -78,15 +77,6 @@ def test_forms_are_played_as_musicians_play_them(form):
     assert played(bars, repeats=False) == list(range(len(bars)))
 
 
-def test_marks_in_one_part_count_for_all():
-    bars, without = [bar(), bar(backward=2), bar()], [bar()] * 3
-    for parts in ((bars, without), (without, bars), (bars, bars)):
-        score = musicxml.read(document(*map(measures, parts)), bpm=60)
-        for track in (0, 1):
-            mine = score.notes[score.notes["track"] == track]
-            assert (mine["pitch"] - 36).tolist() == [0, 1, 0, 1, 2]
-
-
 def test_a_repeat_within_a_measure_divides_it_in_all_parts():
     middle = '<barline location="middle"><repeat direction="backward"/></barline>'
     first = measures(
@@ -111,10 +101,6 @@ def test_a_pick_up_comes_again_with_its_piece():
         mine = score.notes[score.notes["track"] == track]
         assert (mine["pitch"] - 36 - by).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
         assert mine["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
-    bars, lengths = [bar(), bar(), bar(backward=2)], (1, 4, 3)
-    score = musicxml.read(document(measures(bars, lambda n: numbered(n, lengths[n]))), bpm=60)
-    assert score.notes["start"].tolist() == [0, 1, 5, 8, 9, 13]
-    assert [Beats(score).bar(float(at))[1] for at in score.notes["start"]] == [0.0] * 6
 
 
 def test_what_holds_at_a_place_holds_there_again():
@@ -272,40 +258,6 @@ def test_trees_of_repeats_are_played_as_loops(tree):
         number = ", ".join(map(str, mark.ending))
         bars.append(bar(forward=mark.forward, backward=mark.backward, ending=number, stop=number))
     assert played(bars) == numbers
-
-
-@settings(deadline=None, max_examples=120)
-@given(tree=trees, data=st.data())
-def test_after_a_jump_everything_comes_once_with_its_last_endings(tree, data):
-    numbers, count = loops(tree)
-    marks = marked([*tree, 1])
-    once = list(range(count))
-    for group in _groups(marks):
-        once = [n for n in once if n not in group[:-1]]
-    target = data.draw(st.sampled_from([n for n in once if not marks[n].ending]))
-    marks[target] = marks[target]._replace(segno=("",))
-    marks[-1] = marks[-1]._replace(jump=Jump("", ""))
-    after = [n for n in once if n >= target]
-    assert order([*marks, Marks()]) == [*numbers, count, *after, count, count + 1]
-    stop = data.draw(st.sampled_from(after))
-    marks[stop] = marks[stop]._replace(fine=True)
-    assert order([*marks, Marks()]) == [*numbers, count, *[n for n in after if n <= stop]]
-    marks[stop] = marks[stop]._replace(fine=False, to_coda=("",))
-    coda = [Marks(), Marks(coda=("",), forward=True, backward=2)]
-    begin = len(marks) + 1
-    after = [n for n in after if n <= stop]
-    assert order([*marks, *coda]) == [*numbers, count, *after, begin, begin]
-
-
-def _groups(marks):
-    """Endings side by side."""
-    groups = []
-    for n, mark in enumerate(marks):
-        if mark.ending and groups and groups[-1][-1] == n - 1 and mark.ending[0] != 1:
-            groups[-1].append(n)
-        elif mark.ending:
-            groups.append([n])
-    return groups
 
 
 names = st.sampled_from([(), ("",), ("a",)])
