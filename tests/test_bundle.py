@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from musictx import __version__, bundle, shipped
 from musictx.errors import UserError
-from musictx.evaluate.app import corpus_of
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.build import build as build_tokenizer
 
@@ -258,17 +256,6 @@ def test_entries_of_the_card_that_are_read_are_of_their_types(folder, section, e
     for value in wrong:
         change(folder / "config.json", lambda c, v=value: c.update(card={section: {entry: v}}))
         refused(folder, "config.json: card")
-
-
-@pytest.mark.parametrize(
-    "corpus",
-    [{"path": 5}, {"name": ["a"], "path": "x"}, {"held out": 5, "name": "bach"},
-     {"name": "this:Zen", "path": "x"}],
-)  # fmt: skip
-def test_a_damaged_card_is_one_sentence_to_evaluate(corpus):
-    with pytest.raises(UserError, match="the model's card"):
-        corpus_of({"corpus": corpus})
-    assert "this" not in sys.modules
 
 
 def test_weights_load_strictly(folder):

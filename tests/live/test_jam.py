@@ -3,7 +3,7 @@
 import mido
 import pytest
 
-from musictx.live.jam import Listener, jam
+from musictx.live.jam import jam
 from tests.live.test_player import Composer, Recorder, Time, scale
 
 
@@ -97,4 +97,3 @@ def test_what_is_played_while_an_answer_is_composed_comes_before_it():
     count, primers, _ = jammed(on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
     assert count == 1
     assert primers[0] == [60, 62]
-

@@ -14,7 +14,8 @@ from tests.render import fonts as f
 
 
 def zones(tmp_path, instrument, preset):
-    return SoundFont(f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})).zones(0)
+    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})
+    return SoundFont(path).zones(0)
 
 
 def test_presets_add_to_what_instruments_say_and_to_their_defaults_but_not_to_samples(tmp_path):
