@@ -64,7 +64,7 @@ class SamplingConfig(TokenSampling):
     temperatures: dict[str, float] = option(
         {"note_on": 0.75, "root": 0.5, "quality": 0.5},
         "temperature within one kind of token, such as {note_on: 0.9}; how often that kind is "
-        "drawn stays the same; note_on: of strikes, and of pitches where pieces in bars are new or "
+        "drawn stays the same; note_on: of strikes, and of pitches where music in bars is "
         "continued; root and quality are those of chords",
         above=0,
     )

@@ -83,7 +83,7 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
     its, stats = idiom.of(bundle.tokenizer), bundle.stats
-    sampling = its.sampling(request.sampling)
+    sampling = its.sampling(request.sampling, primers)
     primers = [its.cast(one, stats, sampling, seed) for one, seed in zip(primers, seeds)]
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)

@@ -54,8 +54,8 @@ class Idiom:
         """``primer``, or for a new piece one whose plan has the parts that play."""
         return primer
 
-    def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        """``sampling`` with what it leaves open for pieces and continuations."""
+    def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
+        """``sampling`` with what it leaves open for new pieces and continuations of ``primers``."""
         return sampling
 
     def prefix(self, levels: Sequence[int]) -> np.ndarray:

@@ -76,8 +76,11 @@ class BarIdiom(Idiom):
         least = _least({part: stats.parts.get(part, ANY) for part in ensembles[number][1]})
         return replace(primer, plan=replace(plan, parts=least))
 
-    def sampling(self, sampling: SamplingConfig) -> SamplingConfig:
-        temperatures = {"pitch": sampling.temperatures.get("note_on", 1.0), **sampling.temperatures}
+    def sampling(self, sampling: SamplingConfig, primers: Sequence[Primer]) -> SamplingConfig:
+        """In continuations pitches have the temperature of strikes: new pieces would hammer."""
+        temperatures = sampling.temperatures
+        if "note_on" in temperatures and all(len(primer.ids) for primer in primers):
+            temperatures = {"pitch": temperatures["note_on"], **temperatures}
         top_p = BARS_TOP_P if sampling.top_p is None else sampling.top_p
         return replace(sampling, top_p=top_p, temperatures=temperatures)
 

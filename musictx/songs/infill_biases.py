@@ -148,11 +148,11 @@ class HarmonicFit:
         """(n,) nats of each of ``lengths``, steps, of a note ``pitch`` that begins at ``step``;
         ``composed``: chords are, too; ``bass``: it may outlast a chord only into one of its
         root."""
-        tone = pitch % 12
+        pitch_class = pitch % 12
         off = [
             at
             for at, chord in self._chords
-            if tone not in ([chord.root] if bass else chord.classes)
+            if pitch_class not in ([chord.root] if bass else chord.classes)
         ]
         nats = OVERHANG * (lengths > _room(np.array(off, np.int64), step))
         if composed:

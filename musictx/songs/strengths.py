@@ -5,8 +5,7 @@ from __future__ import annotations
 # ------------------------------------------------------------------------------------- idiom.py
 #: ``sampling.top_p`` of pieces of notes in bars: with less their bars are too alike, but what is
 #: written around given notes keeps to its chords. "asked and fed back in bars; how strongly what
-#: stood some bars ago counts". Pitches alone are surer, at the temperature of strikes (the option
-#: ``sampling.temperatures``): "the pitches of songs".
+#: stood some bars ago counts".
 BARS_TOP_P = 0.99
 
 # ------------------------------------------------------------------------------ bar_feedback.py

@@ -16,7 +16,7 @@ from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.primer import NOTHING, Plan, Primer
+from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
 from musictx.songs import form
@@ -53,9 +53,11 @@ def test_tempo_and_meter_are_those_of_the_file(song, tmp_path):
 @pytest.mark.parametrize(
     "values", [{"note_on": 0.5}, {"pitch": 0.5}, {"note_on": 1.0, "pitch": 0.5}]
 )
-def test_pitches_have_the_temperature_of_strikes_unless_one_is_given(song, values):
+def test_pitches_that_continue_have_the_temperature_of_strikes_unless_one_is_given(song, values):
     tokenizer = song.tokenizer
-    sampling = idiom.of(tokenizer).sampling(SamplingConfig(top_p=1.0, temperatures=values))
+    config, primer = SamplingConfig(top_p=1.0, temperatures=values), encode_primer(tokenizer, TUNE)
+    sampling = idiom.of(tokenizer).sampling(config, [primer])
+    assert idiom.of(tokenizer).sampling(config, [NOTHING]) == config
     logits = torch.randn(1, tokenizer.vocabulary.size, generator=torch.Generator().manual_seed(1))
     drawn = logits
     for rule in processors.build(sampling, tokenizer):
