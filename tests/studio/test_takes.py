@@ -7,7 +7,6 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,13 +16,10 @@ import musictx
 from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
-from musictx.sampling.events import Event
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
-from musictx.studio.performing import TakeEvents
 from musictx.studio.request import Request, command_line, parse
-from musictx.studio.takes import Proposal, Take
 from tests.studio.composers import finished, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
@@ -111,21 +107,6 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
 
 
-def test_locked_notes_and_a_share_of_the_others_stay(studio):
-    _, new_session, _ = studio
-    session = new_session()
-    inside = [r[0] for r in session.copy().rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
-    session.do(Change(lock=tuple(inside[:4])), 0)
-    wish = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
-    takes = [finished(studio, session, **wish, seed=seed) for seed in (1, 2)]
-    first, second = (set(take["proposals"][0]["removes"]) for take in takes)
-    assert not (first | second) & set(inside[:4])
-    free = len(inside) - 4
-    assert len(first) == free - round(0.5 * free)
-    assert first != second
-    assert "locked" in musictx.read(session.folder / takes[0]["input"]).names.values()
-
-
 PARTS = [f.name for f in dataclasses.fields(Request)] + ["seed", "model", "x"]
 WISHES = st.dictionaries(
     st.sampled_from(PARTS),
@@ -179,25 +160,3 @@ def test_the_command_of_a_model_of_ones_own_finds_it(tiny, tmp_path, monkeypatch
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
     assert shipped.locate(path_in(line.replace("PATH/TO", str(tmp_path / "runs")))) == mine
-
-
-@given(st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.integers(60, 62)), max_size=30))
-def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played):
-    """What it is given at first is what was published until then."""
-    take = Take(1, "new", "", 0, "", 0, 0, None, {}, "", None, proposals=[Proposal(1)])
-    begins = SimpleNamespace(placed=lambda seconds: seconds)
-    track = SimpleNamespace(of=lambda key: key)
-    session = SimpleNamespace(id="s")
-    job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
-    published: list = []
-    events_of_take = TakeEvents(None, job, lambda _, kind, data: published.extend(data["events"]))
-    for seconds, on, pitch in played:
-        events_of_take.event(0, Event(seconds / 10, on, pitch, 80, 0))
-        begun = [(at, pitch) for kind, at, pitch, *_ in published if kind == "on"]
-        assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
-    events_of_take._flush()
-    open_ = [pitch for _, end, pitch, *_ in take.proposals[0].notes if end is None]
-    counted = Counter()
-    for kind, _, pitch, *_ in published:
-        counted[pitch] = counted[pitch] + 1 if kind == "on" else max(0, counted[pitch] - 1)
-    assert Counter(open_) == +counted

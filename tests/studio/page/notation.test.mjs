@@ -5,7 +5,6 @@ import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, gridded, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
 import { likelyKey, signature, spelled } from "../../../musictx/studio/page/js/notation/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
-import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
 
@@ -104,25 +103,12 @@ test("a chorale is a choir of two staves with two voices each", () => {
   assert.deepEqual(played(abc).length, 16);
 });
 
-test("meters and keys change where the document says", () => {
-  const rows = Array.from({ length: 14 }, (_, i) => [i, i + 1, 66]);
-  const { abc } = toAbc(made(rows, { meters: [[0, 4, 4], [4, 3, 4]], keys: [[0, 0, 0], [4, 2, 0]] }));
-  assert.match(abc, /\^F4 F4 F4 F4\|.*\[M:3\/4\]\[K:D\]F4 F4 F4\|/s);
-});
-
 test("names of tracks cannot break the text", () => {
   const rows = [[0, 1, 60, 0], [0, 1, 40, 1]];
   const { abc } = toAbc(made(rows, { names: ['x" clef=alto\nK:C', "%%begin<script>"] }));
   assert.equal(abc.match(/^K:/gm).length, 1);
   assert.ok(!abc.includes("<script>") && !abc.includes('x"'));
   assert.equal(played(abc).length, 2);
-});
-
-test("marks point at the notes in the text", () => {
-  const document = made([[0, 1, 60], [1, 1.5, 64], [1, 1.5, 67], [2, 5, 72]]);
-  const { abc, marks } = toAbc(document);
-  const texts = marks.map(({ from, to, ids }) => [abc.slice(from, to), ids]);
-  assert.deepEqual(texts, [["C4", [0]], ["[EG]2", [1, 2]], ["c8-", [3]], ["c4", [3]]]);
 });
 
 test("a fermata stands over the upper voice of each staff, where it is", () => {
@@ -161,12 +147,6 @@ test("music off the grid is told, music played a little early is not", () => {
   notes.slice(0, -1).forEach((note) => assert.equal(note.end - note.start, 12));
 });
 
-test("32nds are written where the music has them", () => {
-  const document = made(Array.from({ length: 16 }, (_, i) => [i / 8, (i + 1) / 8, 60 + i]));
-  assert.deepEqual(onGridOf(document).notes.map((n) => [n.start, n.end]), Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 3]));
-  assert.equal(played(toAbc(document).abc).length, 16);
-});
-
 test("names of pitches go with the key, and sound as they should", () => {
   const semitones = { C: 0, D: 2, E: 4, F: 5, G: 7, A: 9, B: 11 };
   for (let sharps = -7; sharps <= 7; sharps++) {
@@ -182,17 +162,4 @@ test("names of pitches go with the key, and sound as they should", () => {
   assert.deepEqual(spelled(68, 0, 1), { letter: "G", accidental: 1, octave: 4 });
   assert.deepEqual(spelled(63, 0), { letter: "E", accidental: -1, octave: 4 });
   assert.equal(likelyKey([62, 64, 66, 67, 69, 71, 73, 74]), 2);
-});
-
-test("voices never overlap, and as many are used as sound at once", () => {
-  const draw = randomly(9);
-  const notes = Array.from({ length: 80 }, (_, id) => {
-    const start = Math.floor(draw() * 90) * 6;
-    return { id, start, end: start + 6 + 6 * Math.floor(draw() * 6), pitch: 60 + Math.floor(draw() * 20), track: 0 };
-  });
-  const voices = voicesOf(notes);
-  for (const voice of voices) for (let i = 1; i < voice.length; i++) assert.ok(voice[i - 1].end <= voice[i].start);
-  const chords = voices.flat();
-  const most = Math.max(...chords.map((c) => chords.filter((d) => d.start <= c.start && d.end > c.start).length));
-  assert.equal(voices.length, most);
 });
