@@ -51,15 +51,13 @@ def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
 
 
 def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_drums_do_not():
-    score = Score(notes=[note(30, 95, 64), note(99, 100, 60)])
-    layout, colour = Layout.of(score), looker(score)
-    assert layout.systems * layout.system_seconds >= 100
+    score = Score([note(30, 95, 64), note(99, 100, 60)])
+    edge = Layout.of(score).system_seconds
+    colour = looker(Score([*score.notes.tolist(), note(edge - 1, edge + 1, 36, drum=True)]))
     for second in (31, 34.5, 50, 67, 69, 94):
         assert not is_paper(colour(second, 64)), second
     assert is_paper(colour(29, 64))
     assert is_paper(colour(96, 64))
-    edge = layout.system_seconds
-    colour = looker(Score([note(0, 100, 64), note(edge - 1, edge + 1, 36, drum=True)]))
     assert not is_paper(colour(edge - 1, 36, True))
     assert is_paper(colour(edge + 0.05, 36, True))
 
@@ -90,7 +88,6 @@ def test_drums_have_a_lane_below_and_no_pitch():
     assert not is_paper(colour(1.5, 42, True))
     assert is_paper(colour(1.5, 36, True))
     assert layout.low > 42  # drum numbers do not stretch the pitch axis
-    assert not is_paper(looker(Score(notes=drums))(0.5, 36, True))
 
 
 def test_the_seam_is_a_line_where_the_primer_ends():
@@ -101,11 +98,6 @@ def test_the_seam_is_a_line_where_the_primer_ends():
     assert is_paper(plain(4.0, 65))
     assert (seam(5.0, 65) == plain(5.0, 65)).all()
     assert (seam(3.0, 65) != plain(3.0, 65)).any(), "the primer is tinted"
-
-
-def test_an_empty_score_is_a_page_with_words(tmp_path):
-    with Image.open(pianoroll.draw(Score(), tmp_path / "empty.png")) as picture:
-        assert np.array(picture.convert("L"))[TOP:, 700:900].min() < 180
 
 
 def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up_and_other_music_seconds():

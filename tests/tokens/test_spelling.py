@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.chorale.grid import Grid
-from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.notes import Pulse, Score
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
-from musictx.tokens import controls
 from musictx.tokens.build import build
-from musictx.tokens.controls import CONTROL_KINDS, CONTROLS, level, measured
+from musictx.tokens.controls import CONTROL_KINDS, measured
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.stream import BAR, NOTE, STEPS, NoteStream
 from musictx.tokens.tokenizer import Clock
@@ -163,17 +160,6 @@ def test_measured_is_what_a_loop_over_moments_finds(piece, seconds):
         assert values["register"] == pytest.approx(pitched["pitch"].astype(float).mean())
 
 
-@pytest.mark.parametrize("name", list(CONTROLS))
-def test_levels_rise_with_the_value_and_words_name_different_ones(name):
-    control = CONTROLS[name]
-    rising = [level(name, v) for v in np.linspace(0.1, 130, 4000)]
-    assert rising == sorted(rising)
-    assert set(rising) == set(range(1, len(control.edges) + 2))
-    of_words = [level(name, value) for value in control.words.values()]
-    assert of_words == sorted(set(of_words))
-    assert controls.levels({}) == [0] * len(CONTROLS)
-
-
 NAMES = ("performance", "notes", "chorale")
 TEMPOS = st.lists(
     st.tuples(st.floats(0, 10), st.floats(30, 240)), max_size=3, unique_by=lambda mark: mark[0]
@@ -261,10 +247,3 @@ def test_what_is_outside_the_vocabulary_is_nothing_else():
     for name, value in (("pitch", -1), ("velocity_bin", 33), ("part", 129), ("start", -1)):
         with pytest.raises(ValueError, match="expected"):
             PLAIN.write(NoteStream(notes=stream(**{name: value}).notes))
-
-
-def test_voices_out_of_range_are_silent():
-    tokenizer = ChoraleTokenizer()
-    pitches = np.array([[300, 60, -5, tokenizer.low - 1]])
-    ids = tokenizer.encode_grid(Grid.joined(pitches))
-    assert tokenizer.decode_grid(ids).pitches.tolist() == [[-1, 60, -1, -1]]
