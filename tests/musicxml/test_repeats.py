@@ -76,11 +76,11 @@ def test_a_repeat_within_a_measure_divides_it_in_all_parts():
         [bar()] * 2, lambda n: numbered(2 * n, 3) + middle * (n == 1) + numbered(2 * n + 1, 1)
     )
     second = measures([bar()] * 2, lambda n: numbered(10 + n, 3) + numbered(20 + n, 1))
-    score = musicxml.read(document(first, second), bpm=60)
-    mine = score.notes[score.notes["track"] == 0]
+    score = musicxml.read(document(second, first), bpm=60)
+    mine = score.notes[score.notes["track"] == 1]
     assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
     assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
-    other = score.notes[score.notes["track"] == 1]
+    other = score.notes[score.notes["track"] == 0]
     assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
 
 
