@@ -243,3 +243,4 @@ def test_the_rules(tokenizer, prefix, may, some, others):
     assert kinds(tokenizer, allowed) == set(may.split())
     assert allowed[ids_of(tokenizer, some)].all()
     assert not allowed[ids_of(tokenizer, others)].any()
+    assert not allowed.flags.writeable
