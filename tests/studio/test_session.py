@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from musictx import shipped
 from musictx.errors import WriteError
 from musictx.studio import sessions as room
-from musictx.studio.change import Change
+from musictx.studio.change import Change, parse
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.session import Session, fill_folder
@@ -181,6 +181,15 @@ def test_damaged_takes_are_left_out_and_their_numbers_not_given_again(tmp_path):
     (take,) = takes.all
     assert json.loads(json.dumps(take.json())) == json.loads(text)
     assert takes.following == 100
+
+
+def test_the_page_gets_what_a_track_without_a_name_is_called_by_its_new_instrument(tmp_path):
+    """Else it would send the old word back as a name, and models read the names of tracks."""
+    session = begun(tmp_path / "s")
+    (row,) = session.json()["tracks"]
+    for revision, (program, word) in enumerate([(40, "strings"), (0, "piano")]):
+        (row,) = session.do(parse({"tracks": [row | {"program": program}]}), revision)["tracks"]
+        assert (row["name"], session.document.tracks[0].name) == (word, "")
 
 
 def test_a_session_is_one_object_while_held_and_no_memory_when_not(tmp_path, monkeypatch):

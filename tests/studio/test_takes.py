@@ -107,6 +107,21 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         assert ons == Counter((round(r[0], 2), r[2], r[4]) for r in rows)
 
 
+def test_locked_notes_and_a_share_of_the_others_stay(studio):
+    _, new_session, _ = studio
+    session = new_session()
+    inside = [r[0] for r in session.copy().rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
+    session.do(Change(lock=tuple(inside[:4])), 0)
+    wish = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
+    takes = [finished(studio, session, **wish, seed=seed) for seed in (1, 2)]
+    first, second = (set(take["proposals"][0]["removes"]) for take in takes)
+    assert not (first | second) & set(inside[:4])
+    free = len(inside) - 4
+    assert len(first) == free - round(0.5 * free)
+    assert first != second
+    assert "locked" in musictx.read(session.folder / takes[0]["input"]).names.values()
+
+
 PARTS = [f.name for f in dataclasses.fields(Request)] + ["seed", "model", "x"]
 WISHES = st.dictionaries(
     st.sampled_from(PARTS),

@@ -5,6 +5,7 @@ import { toAbc } from "../../../musictx/studio/page/js/notation/abc.js";
 import { barsOf, gridded, QUARTER } from "../../../musictx/studio/page/js/notation/grid.js";
 import { likelyKey, signature, spelled } from "../../../musictx/studio/page/js/notation/spelling.js";
 import { pieceOf, randomly } from "./music.mjs";
+import { voicesOf } from "../../../musictx/studio/page/js/notation/voices.js";
 
 const abcjs = createRequire(import.meta.url)("../../../musictx/studio/page/vendor/abcjs/abcjs.min.js");
 
@@ -162,4 +163,17 @@ test("names of pitches go with the key, and sound as they should", () => {
   assert.deepEqual(spelled(68, 0, 1), { letter: "G", accidental: 1, octave: 4 });
   assert.deepEqual(spelled(63, 0), { letter: "E", accidental: -1, octave: 4 });
   assert.equal(likelyKey([62, 64, 66, 67, 69, 71, 73, 74]), 2);
+});
+
+test("voices never overlap, and as many are used as sound at once", () => {
+  const draw = randomly(9);
+  const notes = Array.from({ length: 80 }, (_, id) => {
+    const start = Math.floor(draw() * 90) * 6;
+    return { id, start, end: start + 6 + 6 * Math.floor(draw() * 6), pitch: 60 + Math.floor(draw() * 20), track: 0 };
+  });
+  const voices = voicesOf(notes);
+  for (const voice of voices) for (let i = 1; i < voice.length; i++) assert.ok(voice[i - 1].end <= voice[i].start);
+  const chords = voices.flat();
+  const most = Math.max(...chords.map((c) => chords.filter((d) => d.start <= c.start && d.end > c.start).length));
+  assert.equal(voices.length, most);
 });

@@ -25,6 +25,24 @@ test("pixels and music are one: x and y there and back", () => {
   }
 });
 
+test("zooming leaves what is under the pointer where it is", () => {
+  const random = randomly(5);
+  for (let i = 0; i < 200; i++) {
+    const view = viewOf(random);
+    view.left = 10;
+    const x = 200 + random() * 300;
+    const time = view.time(x);
+    const scale = view.scale;
+    view.zoomTime(1 + random() * 0.3, x);
+    assert.ok(view.scale >= scale);
+    near(view.time(x), time);
+    const y = 250;
+    const tone = view.top - y / view.row;
+    view.zoomPitch(1.1, y);
+    if (view.top < 127) near(view.top - y / view.row, tone, 1e-6);
+  }
+});
+
 test("however one scrolls and zooms, the view stays on the piece", () => {
   const random = randomly(6);
   const view = viewOf(random);
