@@ -101,6 +101,12 @@ def test_what_cannot_be_read_gets_one_sentence(data, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("bpm", [0, float("nan"), float("inf")])
+def test_impossible_tempos_are_refused(bpm):
+    with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):
+        musicxml.read(GOOD, bpm=bpm)
+
+
 def test_sizes_are_limited_even_where_a_zip_lies():
     long = GOOD.replace(b"<score-partwise>", b"<score-partwise>" + b" " * 1_000_000)
     for data in (long, mxl({"x.xml": long})):

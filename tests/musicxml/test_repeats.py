@@ -16,9 +16,11 @@ from musictx.errors import UserError
 from musictx.musicxml.repeats import Jump, Marks, NoOrder, order
 from tests.musicxml.pages import (
     ENDINGS,
+    REST,
     bar,
     document,
     measures,
+    note,
     numbered,
     played,
     sign,
@@ -76,21 +78,25 @@ def test_a_repeat_within_a_measure_divides_it_in_all_parts():
         [bar()] * 2, lambda n: numbered(2 * n, 3) + middle * (n == 1) + numbered(2 * n + 1, 1)
     )
     second = measures([bar()] * 2, lambda n: numbered(10 + n, 3) + numbered(20 + n, 1))
-    score = musicxml.read(document(first, second), bpm=60)
-    mine = score.notes[score.notes["track"] == 0]
+    score = musicxml.read(document(second, first), bpm=60)
+    mine = score.notes[score.notes["track"] == 1]
     assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 0, 1, 2, 3]
     assert mine["start"].tolist() == [0, 3, 4, 7, 10, 11, 14]
-    other = score.notes[score.notes["track"] == 1]
+    other = score.notes[score.notes["track"] == 0]
     assert (other["pitch"] - 36).tolist() == [10, 20, 11, 10, 20, 11, 21]
 
 
 def test_a_pick_up_comes_again_with_its_piece():
     marks = [bar(), bar(), bar(after=words("Fine")), bar(), bar(after=words("D.C. al Fine"))]
     lengths = [1, 4, 4, 4, 3]
-    data = document(measures(marks, lambda n: numbered(n, lengths[n])))
-    score = musicxml.read(data.replace(b'number="0"', b'number="0" implicit="yes"'), bpm=60)
-    assert (score.notes["pitch"] - 36).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
-    assert score.notes["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
+    page = measures(marks, lambda n: numbered(n, lengths[n]))
+    # A bar's rest is as short as the other parts there.
+    other = measures(marks, lambda n: numbered(n, lengths[n]) if n else note(REST, 4))
+    data = document(page, other).replace(b'number="0"', b'number="0" implicit="yes"')
+    notes = musicxml.read(data, bpm=60).notes
+    mine = notes[notes["track"] == 0]
+    assert (mine["pitch"] - 36).tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
+    assert mine["start"].tolist() == [0, 1, 5, 9, 13, 16, 17, 21]
 
 
 def test_what_holds_at_a_place_holds_there_again():

@@ -201,6 +201,12 @@ def test_a_released_key_fades_by_its_release_time(tmp_path):
     assert len(play(tmp_path, note=(0, 0.5, 69, FULL))) < 0.52 * RATE  # the font's default: at once
 
 
+def test_a_font_s_pan_moves_its_sound(tmp_path):
+    for pan, left, right in ((-500, 1, 0), (0, 0.5**0.5, 0.5**0.5)):
+        strength = np.sqrt(np.mean(play(tmp_path, {f.PAN: pan}).astype(np.float64) ** 2, axis=0))
+        assert strength / np.hypot(*strength) == pytest.approx([left, right], abs=1e-5)
+
+
 def response(tmp_path, hertz, zone):
     """dB by which a filter changes a sine of ``hertz``."""
     sound = f.sine(hertz=hertz, rate=44100, seconds=0.2)

@@ -127,6 +127,22 @@ def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
     assert sounds(result) == sounds(window)
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        "time_shift:1 note_on:60 time_shift:1 program:3 note_off:70",
+        "time_shift:1 program:5 note_on:60 time_shift:1 program:2 velocity:9 note_on:61",
+    ],
+)
+def test_what_a_window_has_not_said_yet_is_not_taken_from_what_it_says_later(window):
+    # Squeezed into one step, the later event would sort first and lend its program or loudness.
+    tokenizer = STRETCHED[1]
+    ids = np.array(ids_of(tokenizer, window))
+    fields = ["pitch", "program", "velocity"]
+    squeezed = tokenizer.decode(tokenizer.augment(ids, stretch=0.5))
+    assert squeezed.notes[fields].tolist() == tokenizer.decode(ids).notes[fields].tolist()
+
+
 @pytest.mark.parametrize("change", [{"semitones": 1}, {"semitones": 1, "stretch": 2.0}])
 def test_a_release_of_an_older_note_may_not_leave_the_range(change):
     window = np.array(ids_of(STRETCHED[0], "note_off:120 note_on:60"), np.uint16)
@@ -135,6 +151,9 @@ def test_a_release_of_an_older_note_may_not_leave_the_range(change):
 
 def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
     tokenizer = STRETCHED[0]
+    words = "velocity:9 note_on:60 time_shift:{} note_off:70 note_off:60"  # of an older note first
+    once, twice = (np.array(ids_of(tokenizer, words.format(n))) for n in (5, 10))
+    assert tokenizer.augment(once, stretch=2.0).tolist() == twice.tolist()
     words = ids_of(tokenizer, "velocity:9 note_on:60 time_shift:50")
     result = tokenizer.augment(np.array([BOS, *words, EOS]), semitones=2, stretch=2.5)
     assert [tokenizer.vocabulary.describe(i) for i in result] == [
@@ -224,3 +243,4 @@ def test_the_rules(tokenizer, prefix, may, some, others):
     assert kinds(tokenizer, allowed) == set(may.split())
     assert allowed[ids_of(tokenizer, some)].all()
     assert not allowed[ids_of(tokenizer, others)].any()
+    assert not allowed.flags.writeable
