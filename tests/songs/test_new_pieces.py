@@ -85,6 +85,11 @@ def test_new_pieces_are_for_ensembles_of_the_corpus(song):
         assert playing(one.score.notes) in ensembles
 
 
+def test_new_pieces_begin_on_their_first_beat(song):
+    for piece in musictx.generate(song, bars=1, samples=8, seed=3):
+        assert piece.score.notes["start"].min() == 0
+
+
 BAR = 2.0  # seconds, in 4/4 at 120
 
 
