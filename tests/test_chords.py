@@ -23,9 +23,7 @@ def test_names_are_read_as_they_are_written(chord):
         ("N", NONE),
         ("Bb:maj/3", Chord(10, 1)),
         ("A#:min7/b7", Chord(10, 5)),
-        ("Cb:sus4(b7)", Chord(11, 7)),
         ("E:minmaj7", Chord(4, 2)),
-        ("B:", Chord(11, 1)),
         *((text, None) for text in ("A", "Coda", "verse 1", "H:maj", "C:quartal", "")),
     ],
 )
@@ -37,9 +35,7 @@ def test_qualities_without_a_number_count_as_their_kin_and_other_words_are_no_ch
     ("texts", "found"),
     [
         (["Am7", "D", "G/B", "N.C.", "Verse"], ["A:min7", "D:maj", "G:maj", "N"]),
-        (["A", "B", "A2"], []),
         (["A", "C:maj", "B", "F:maj/5"], ["C:maj", "F:maj"]),
-        (["Bb", "C"], ["Bb:maj", "C:maj"]),
         (["Go", "Coda", "Bridge", "E"], []),
     ],
 )

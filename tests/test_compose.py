@@ -8,12 +8,8 @@ import shutil
 import string
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from hydra.core.config_store import ConfigStore
-from hydra.core.plugins import Plugins
-from hydra.plugins.sweeper import Sweeper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -275,36 +271,3 @@ def test_plus_and_tilde(ran):
     assert cli.main(["prepare", "tokenizer.name=my:Own", "tokenizer.params.use_chords=true"]) == 0
     assert ran[-1].tokenizer.params == {"use_chords": True}
     assert cli.main(["train", "~experimnt", *TINY]) == 2
-
-
-class Twice(Sweeper):
-    """The smallest sweeper that looks at what a run returns, as Optuna's does."""
-
-    def setup(self, **parts):
-        self.config = parts["config"]
-        self.launcher = Plugins.instance().instantiate_launcher(**parts)
-
-    def sweep(self, arguments):
-        seed = 1
-        for number in range(2):
-            (done,) = self.launcher.launch([[*arguments, f"seed={seed}"]], number)
-            seed = round(1 / done.return_value) + 5  # from the result to the next question
-
-
-def test_a_sweeper_plugin_gets_the_validation_loss(ran, capsys, monkeypatch):
-    Twice.__module__ = "hydra_plugins.twice"  # Hydra looks there alone
-    plugins = SimpleNamespace(twice=SimpleNamespace(Twice=Twice), __path__=[], __name__="")
-    monkeypatch.setitem(sys.modules, "hydra_plugins", plugins)
-    monkeypatch.setitem(sys.modules, "hydra_plugins.twice", plugins.twice)
-    Plugins.instance().register(Twice)
-    ConfigStore.instance().store(
-        group="hydra/sweeper", name="twice", node={"_target_": f"{Twice.__module__}.Twice"}
-    )
-    assert cli.main(["train", "-m", "hydra/sweeper=twice", *TINY]) == 0
-    assert [c.seed for c in ran] == [1, 7]
-    assert "0.1250  " in capsys.readouterr().out
-    for words, part in (["hydra/sweeper=twice"], "-m"), (["-m", "hydra/sweeper=ax"], "sweeper/ax"):
-        assert cli.main(["train", *words, *TINY]) == 2
-        err = capsys.readouterr().err
-        assert part in err
-        assert err.count("\n") == 1

@@ -157,7 +157,8 @@ class BarIdiom(Idiom):
         more: Sequence[Penalty],
     ) -> list[Penalty]:
         """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). New pieces
-        keep to the meters of their plans, and none of the parts of these is silent."""
+        keep to the meters of their plans, and none of the parts of these is silent; with habits
+        they begin on their first beat."""
         self.hold(states, primers, sampling, stats, targets)
         of, plans = self.tokenizer, [primer.plan for primer in primers]
         penalties = list(more)
@@ -171,6 +172,8 @@ class BarIdiom(Idiom):
         if sampling.habits:
             kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
             penalties += [EachRow([kind(of) for _ in primers]) for kind in kinds]
+            begin = on_first_beat(of.vocabulary)
+            penalties.append(EachRow([None if len(one.ids) else begin for one in primers]))
         return [*penalties, *self.parts(sampling, states, targets)]
 
     def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
@@ -216,6 +219,20 @@ def _within(least: Mapping[int, float], target: Mapping[str, float]) -> dict[int
     usual = sum(least.values()) / PART_SHARE / PART_SECONDS
     share = min(target.get("density", usual) / usual, 1.0) if usual else 0.0
     return {part: share * notes for part, notes in least.items()}
+
+
+def on_first_beat(table: Vocabulary) -> RowPenalty:
+    """No place but the first of the first bar while there is no note: many pieces of the corpus
+    begin with a pick-up, and a new one would leave the rest of that bar empty."""
+    later = np.zeros(table.size)
+    later[slice(*table.range("place"))] = np.inf
+    later[table.id("bar")] = np.inf
+    later[table.id("place", 0)] = 0.0
+
+    def penalty(state: Any, past: np.ndarray) -> np.ndarray | None:
+        return later if state.lines and not state.notes else None
+
+    return penalty
 
 
 def one_meter(table: Vocabulary, meter: tuple[int, int]) -> RowPenalty:

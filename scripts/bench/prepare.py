@@ -6,8 +6,7 @@ Reads and encodes ``files`` of FOLDER (drawn by ``seed``) with musictx as ``musi
 notes, pedals, content hash, ids - and with MidiTok's REMI, in turn, ``repeats`` times, in this one
 process; times are processor time, so that a busy machine does not matter much. First it checks that
 both have read the same notes: those of symusic, MidiTok's reader, where the file leaves none open.
-Then ``musictx prepare`` as a whole, from the files to the folder of shards. Needs MidiTok; writes
-nothing outside a temporary folder.
+Needs MidiTok.
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import miditok
 import numpy as np
@@ -30,7 +27,6 @@ from musictx import formats
 from musictx.config import CorpusConfig
 from musictx.data.corpora import Folder, read_file
 from musictx.data.encode import encode_item
-from musictx.data.prepare import prepare
 from musictx.errors import UserError
 from musictx.tokens.build import build
 from scripts.harness import run
@@ -67,16 +63,6 @@ def main(*folder: str, files: int = 30, repeats: int = 3, seed: int = 0) -> None
     for name, rate in median.items():
         print(f"{name:<22} {rate:8.1f} files/s")
     print(f"musictx / MidiTok REMI  {median['musictx'] / median['MidiTok REMI']:7.1f}")
-
-    with tempfile.TemporaryDirectory() as temporary:
-        corpus = Path(temporary, "corpus")
-        corpus.mkdir()
-        for number, item in enumerate(items):
-            (corpus / f"{number}-{Path(item.source).name}").symlink_to(Path(item.source).resolve())
-        config = CorpusConfig(path=str(corpus), workers=1)
-        out = Path(temporary, "out")
-        rate = len(items) / seconds(lambda: prepare(config, tokenizer, out, progress=False))
-    print(f"{'musictx prepare':<22} {rate:8.1f} files/s, from files to shards")
 
 
 def seconds(work: Callable[[], object]) -> float:

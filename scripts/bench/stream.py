@@ -1,6 +1,6 @@
 """Music without end: memory, density and hanging notes by the hour, for docs/reliability.md.
 
-    python -m scripts.bench.stream [model=piano] [hours=6] [every=0.5] [seed=0] [rehearse=true]
+    python -m scripts.bench.stream [model=piano] [hours=6] [every=0.5] [seed=0]
 
 Reads a stream of events (``musictx.stream``) for so many hours of music and prints after every
 ``every`` hours: tokens drawn, notes a second, the longest note, and the memory that the process
@@ -21,15 +21,9 @@ import musictx
 from scripts.harness import run
 
 
-def main(
-    model: str = "piano",
-    hours: float = 6,
-    every: float = 0.5,
-    seed: int = 0,
-    rehearse: bool = False,
-) -> int:
+def main(model: str = "piano", hours: float = 6, every: float = 0.5, seed: int = 0) -> int:
     torch.set_num_threads(1)
-    every, until = (3.6, 7.2) if rehearse else (3600 * every, 3600 * hours)
+    every, until = 3600 * every, 3600 * hours
     bundle, began = musictx.load(model), time.monotonic()
     sounding: dict[tuple[int, int], float] = {}
     faults, notes, longest, now, reported = 0, 0, 0.0, 0.0, every

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import mido
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from musictx.beats import Beats
 from musictx.config import AccompanyConfig, InfillConfig, ModelFolder
 from musictx.config.limits import Limits
 from musictx.errors import UserError
-from musictx.notes import NOTE, Score
 from tests.pieces import listed, of_track, outside, score
 from tests.untrained import saved
 
@@ -110,16 +107,6 @@ def test_a_melody_stays_as_it_is_and_gets_a_track_beside_it(which, song, tmp_pat
     assert set(new["program"].tolist()) <= ({0, 48} if which == "songs" else {0})
 
 
-def test_without_a_track_of_its_own_the_melody_is_what_nothing_sounds_above():
-    rows = [(0, 2, 60, 64, 0, False, 0), (0, 1, 72, 64, 0, False, 1)]
-    notes = np.array([*rows, (1, 2, 55, 64, 0, False, 1), (2, 3, 50, 64, 0, False, 1)], NOTE)
-    task = tasks.under(Score(notes=notes), AccompanyConfig())
-    assert task.given.notes["pitch"].tolist() == [72, 50]
-    notes["drum"] = True
-    with pytest.raises(UserError, match="melody: "):
-        tasks.under(Score(notes=notes), AccompanyConfig())
-
-
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
@@ -195,12 +182,6 @@ def test_a_model_of_chorales_fills_voices_and_keeps_the_rest_to_the_tick(tmp_pat
     ):
         with pytest.raises(UserError, match=reason):
             musictx.infill(path, "chorale", **{"begin": 2, "end": 3} | wrong)
-
-
-def test_an_accompaniment_is_as_dense_as_requested(folder, song):
-    ask = partial(musictx.accompany, song, str(folder), melody_track="1", seed=1)
-    few, many = (ask(density=density)[0].notes for density in (1.0, 12.0))
-    assert 1.5 * few < many
 
 
 @pytest.fixture

@@ -115,12 +115,6 @@ def test_a_kill_in_the_middle_of_writing_a_checkpoint_resumes_to_the_same_bits(r
     assert not list(tmp_path.glob(".*"))
 
 
-def test_more_steps_go_on(root, tmp_path):
-    for steps in (6, 8):
-        train.run(config(root, tmp_path, f"trainer.max_steps={steps}"))
-    assert checkpoint.read(tmp_path / "last.ckpt")["global_step"] == 8
-
-
 def test_a_run_killed_after_its_last_step_is_only_finished(root, tmp_path, monkeypatch):
     monkeypatch.setattr(train, "keep_best", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from musictx.notes import Score
 from musictx.pedal import fold_sustain
@@ -54,14 +53,3 @@ def test_miditok_reads_the_same_notes(piece):
     theirs = [(n.time // per_step, (n.time + n.duration) // per_step, n.pitch, n.velocity)
               for n in track.notes]  # fmt: skip
     assert sorted(ours) == sorted(theirs)
-
-
-@quick
-@given(scores(pitches=(30, 90), velocities=(1, 127)), st.integers(-9, 9))
-def test_transposing_commutes_with_encoding(piece, semitones):
-    ids = REMI.encode(piece)
-    notes = piece.notes.copy()
-    notes["pitch"] = np.where(notes["drum"], notes["pitch"], notes["pitch"] + np.int64(semitones))
-    moved = REMI.encode(piece.with_notes(notes))
-    assert REMI.augment(ids, semitones=semitones).tolist() == moved.tolist()
-    assert len(ids) == 0 or REMI.augment(ids, semitones=80) is None

@@ -3,7 +3,7 @@
 import mido
 import pytest
 
-from musictx.live.jam import Listener, jam
+from musictx.live.jam import jam
 from tests.live.test_player import Composer, Recorder, Time, scale
 
 
@@ -97,16 +97,3 @@ def test_what_is_played_while_an_answer_is_composed_comes_before_it():
     count, primers, _ = jammed(on(0.0, 60), off(0.1, 60), on(0.6, 62), off(0.7, 62))
     assert count == 1
     assert primers[0] == [60, 62]
-
-
-def test_the_listener_counts_time_from_0_and_forgets():
-    listener = Listener(memory=10.0)
-    for at, on, pitch, velocity in (100, True, 60, 70), (101, True, 60, 0), (101.5, False, 64, 5):
-        listener.note(at, on, pitch, velocity)
-    assert not listener.playing
-    listener.hush(102.0)
-    assert listener.score().notes[["start", "end"]].tolist() == [(0.0, 1.0), (1.5, 2.0)]
-    listener.note(111.5, True, 67, 70)
-    assert listener.playing
-    listener.note(112.5, True, 67, 0)
-    assert listener.score().notes["pitch"].tolist() == [67]

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from musictx import midi
 from musictx.midi.document import Document
 from musictx.midi.parts import with_parts
-from musictx.notes import NOTE
 from tests.midi.midi_bytes import END, NOTE_ON_OFF, file, messages, saved
 from tests.midi.test_edit import QUARTER, files, seconds_of
 
@@ -94,21 +93,6 @@ def test_where_notes_keep_their_seconds_every_message_does(data: bytes, bpm: flo
     assert abs(again.tempos["bpm"][0] - bpm) < 1e-3 * bpm
 
 
-def test_notes_may_change_with_the_tempo() -> None:
-    """A bend stays at its beat while one note goes and another comes."""
-    data = file(f"00 FF 51 03 07 A1 20 {END}", f"00 E0 01 02 {NOTE_ON_OFF} {NOTE_ON_OFF} {END}")
-    score, beat = midi.read(data), 60 / 97.3
-    notes = score.notes.copy()
-    notes["start"] *= 2 * beat
-    notes["end"] *= 2 * beat
-    new = np.array([(beat, 2 * beat, 77, 64, 0, False, 0)], NOTE)
-    notes = np.concatenate([notes[1:], new])
-    made = midi.to_bytes(replace(score, notes=notes, tempos=[(0.0, 97.3)]))
-    assert "pitchwheel" in str(placed(made))
-    for name in ("start", "end", "pitch"):
-        np.testing.assert_allclose(midi.read(made).notes[name], notes[name], atol=1e-5)
-
-
 TIMING = ("set_tempo", "time_signature", "key_signature", "smpte_offset")
 
 
@@ -153,14 +137,6 @@ def test_parts_in_another_order_and_fewer_of_them(data: bytes, more: st.DataObje
     assert not first - its
     if order == there:
         assert made == data
-
-
-def test_whole_tracks_change_places_byte_for_byte() -> None:
-    conductor = f"00 FF 51 03 07 A1 20 {END}"
-    first, second = f"00 B0 07 11 {NOTE_ON_OFF} {END}", f"00 E1 01 02 00 91 40 40 10 40 00 {END}"
-    data = file(conductor, first, second) + b"XFIH\0\0\0\2hi"
-    assert with_parts(data, [33, 16]) == file(conductor, second, first) + b"XFIH\0\0\0\2hi"
-    assert with_parts(data, [33]) == file(conductor, second) + b"XFIH\0\0\0\2hi"
 
 
 def test_a_part_comes_to_another_channel_with_all_its_messages() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 import xml.etree.ElementTree as ET
 import zipfile
 
@@ -85,14 +84,12 @@ WIDE = WIDE.decode().encode("utf-16")
     [
         (b"", "is not MusicXML"),
         (GOOD[:-20], "is not MusicXML"),
-        (b"<html/>", "<html>"),
         (b"<score-partwise/>", "no parts"),
         (GOOD.replace(b"<score-partwise>", BOMB + b"<score-partwise>"), "document type"),
         (GOOD.replace(b"<score-p", OUTSIDE + b"<score-p", 1), "document type"),
         (WIDE, "document type"),
         (GOOD.replace(b"<duration>1<", b"<duration>1e999999999<"), "duration '1e999999999'"),
         (GOOD.replace(b"<divisions>1<", b"<divisions>0<"), "divisions"),
-        (GOOD.replace(b"<step>C<", b"<step>H<"), "step 'H'"),
         (GOOD.replace(b"<duration>1<", b"<duration>99999999<"), "limits.seconds"),
         (mxl({"x.txt": b"?"}), "zip"),
         (mxl({"x.xml": GOOD})[:60], ".mxl"),
@@ -102,6 +99,12 @@ def test_what_cannot_be_read_gets_one_sentence(data, message):
     with pytest.raises(UserError, match=r"^the given bytes: ") as caught:
         musicxml.read(data, bpm=100)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("bpm", [0, float("nan"), float("inf")])
+def test_impossible_tempos_are_refused(bpm):
+    with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):
+        musicxml.read(GOOD, bpm=bpm)
 
 
 def test_sizes_are_limited_even_where_a_zip_lies():
@@ -159,18 +162,6 @@ def test_what_only_looks_like_one_is_read():
     assert len(musicxml.read(GOOD.replace(b"<note>", meter)).meters) == 0
 
 
-def test_names_do_not_carry_the_address_of_their_namespace():
-    """A few kilobytes of zip would else become gigabytes: the address once for each name."""
-    address = b"u" * 200_000
-    names = b"".join(b"<a%d/>" % n for n in range(4000))
-    data = GOOD.replace(b"<score-partwise>", b'<score-partwise xmlns="%b">%b' % (address, names))
-    tracemalloc.start()
-    assert len(musicxml.read(data)) == 1
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20_000_000
-
-
 def test_the_tree_is_that_of_the_standard_library():
     data = GOOD.replace(b"<step>", "<!-- x -->&#65;<?y z?>\n<![CDATA[<]]>é<step>".encode())
     for encoding in ("utf-8", "utf-16"):
@@ -178,25 +169,18 @@ def test_the_tree_is_that_of_the_standard_library():
         assert ET.tostring(tree_of(text)) == ET.tostring(ET.fromstring(text))
 
 
-def test_impossible_tempos_are_refused():
-    for bpm in (0, float("nan"), float("inf")):
-        with pytest.raises(UserError, match=r"^bpm=.*: expected a positive number"):
-            musicxml.read(GOOD, bpm=bpm)
-
-
 def test_damaged_documents_raise_nothing_but_user_errors():
-    outcomes = []
+    outcomes, zipped = [], mxl({"x.xml": GOOD})
     digits = [place for place in range(1, len(GOOD) - 1) if chr(GOOD[place]).isdigit()]
-    anywhere = [st.tuples(st.integers(0, len(data) - 1), st.integers(0, 255))
-                for data in (GOOD, mxl({"x.xml": GOOD}))]  # fmt: skip
-    numbers = st.tuples(st.sampled_from(digits), st.sampled_from(b"0123456789.-"))
-    cases = [(GOOD, numbers), (GOOD, anywhere[0]), (mxl({"x.xml": GOOD}), anywhere[1])]
+    cases = [(GOOD, digits, b"0123456789.-")]
+    cases += [(data, range(len(data)), range(256)) for data in (GOOD, zipped)]
 
     @settings(deadline=None, max_examples=100)
     @given(st.data(), st.sampled_from(cases))
     def damaged(data, case):
         spoiled = bytearray(case[0])
-        for place, value in data.draw(st.lists(case[1], min_size=1, max_size=4)):
+        change = st.tuples(*map(st.sampled_from, case[1:]))
+        for place, value in data.draw(st.lists(change, min_size=1, max_size=4)):
             spoiled[place] = value
         try:
             assert np.all(np.isfinite(musicxml.read(bytes(spoiled), bpm=60).notes["end"]))

@@ -66,15 +66,12 @@ QUARTER = note(C, 2)
     [
         (dynamics("p") + QUARTER + dynamics("f") + QUARTER * 2, [49, 96, 96]),
         (dynamics("pp") + QUARTER + dynamics("sfz") + QUARTER * 2, [33, 49, 33]),
-        (direction("<words>x</words>", '<sound dynamics="100"/>') + QUARTER, [90]),
         ('<sound dynamics="999"/>' + QUARTER, [127]),
         (QUARTER.replace("<note>", '<note dynamics="50">') + QUARTER, [45, 80]),
         (note(C, 2, after=articulation("accent")) + QUARTER, [92, 80]),
         # a hairpin to a mark, at its end or soon after; to none; one that never stops
         (dynamics("p") + wedge("crescendo") + QUARTER * 4 + wedge("stop") + dynamics("f") + QUARTER,
          [49, 61, 72, 84, 96]),
-        (wedge("diminuendo") + QUARTER * 2 + wedge("stop") + QUARTER + dynamics("p") + QUARTER,
-         [80, 64, 49, 49]),
         (wedge("diminuendo") + QUARTER * 2 + wedge("stop") + QUARTER * 2, [80, 72, 64, 64]),
         # to a softer mark a crescendo does not lead
         (wedge("crescendo") + QUARTER * 2 + wedge("stop") + dynamics("p") + QUARTER, [80, 88, 49]),
@@ -117,29 +114,15 @@ def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_befo
     assert spans(played(*more)) == [
         (0, two, 60), (0, 2, 67), (two, one, 62), (one, 2, 64), (one, 2, 67), (2, 4, 60)
     ]  # fmt: skip
-    # after a note, at the end of the bar
-    assert spans(played(note(C, 4) + grace(D), note(E, 4))) == [
-        (0, one, 60), (one, 2, 62), (2, 4, 64)
-    ]  # fmt: skip
     # the end of a tie is what is shortened
     tied = note(C, 2, ties=["start"]) + note(C, 2, ties=["stop"]) + grace(D) + note(E, 4)
     assert spans(played(tied))[0] == (0, one, 60)
 
 
-def test_no_grace_note_begins_before_the_piece_or_wraps_round():
-    repairs = Counter()
-    score = played(grace(D) + grace(E) + note(C, 4) + grace(D) * 40 + note(E, 4), repairs=repairs)
-    assert (score.notes["start"] >= 0).all()
-    assert (score.notes["end"] >= score.notes["start"]).all()
-    assert sum(score.notes["pitch"] == 60) == 1
-    assert repairs["grace notes before the beginning left out"] == 2
-
-
 @pytest.mark.parametrize(
     ("name", "length"),
-    [("staccato", 1), ("staccatissimo", 0.5), ("spiccato", 0.5), ("tenuto", 2), ("accent", 2),
-     ("detached-legato", 1.5), ("staccato/><tenuto", 1.5)],
-)  # fmt: skip
+    [("staccato", 1), ("staccatissimo", 0.5), ("tenuto", 2), ("staccato/><tenuto", 1.5)],
+)
 def test_articulations_shorten_notes(name, length):
     assert spans(played(note(C, 4, after=articulation(name)) + note(D, 4))) == [
         (0, length, 60), (2, 4, 62)
@@ -156,12 +139,8 @@ def test_pedals_are_played_and_end_with_the_piece():
     assert fold_sustain(open_end).notes["end"][0] == 3
 
 
-NOTATIONS = [
-    *("<ornaments><trill-mark/></ornaments>", "<technical><bend/></technical>"),
-    *("<arpeggiate/>", '<slide type="start"/>'),
-]
 PLAIN = [
-    *(note(C, 2, after=f"<notations>{one}</notations>") for one in NOTATIONS),
+    note(C, 2, after="<notations><ornaments><trill-mark/></ornaments></notations>"),
     note(C, 2) + note(D, 2, before=CUE),
     note(C, 2) + note(D.replace("4<", "10<"), 2),
     note(C.replace("<oct", "<alter>0.5</alter><oct"), 2),
@@ -174,9 +153,6 @@ def test_what_is_not_played_is_counted():
         repairs = Counter()
         assert spans(played(music, repairs=repairs)) == [(0, 1, 60)]
         assert list(repairs.values()) == [1]
-    repairs = Counter()
-    played(direction("<words>with spirit, Strings</words>") + note(C, 2), repairs=repairs)
-    assert not repairs
 
 
 def harmony(step="C", alter=None, kind="major", text=None, bass=None, degree="", sharp=0):
@@ -194,17 +170,12 @@ FLAT_NINE = (
 )
 #: A chord symbol -> its name, and the chord that it counts as.
 SYMBOLS = [
-    (harmony(), "C:maj", "C:maj"),
     (harmony(bass="G"), "C:maj/5", "C:maj"),
     (harmony("B", -2), "Bbb:maj", "A:maj"),
     (harmony("F", kind="major-11th"), "F:maj11", "F:maj7"),
     (harmony("G", kind="dominant", bass="F"), "G:7/b7", "G:7"),
-    (harmony("E", bass="G", sharp=1), "E:maj/3", "E:maj"),
-    (harmony("B", -1, bass="A", sharp=-1), "Bb:maj/b7", "Bb:maj"),
     (harmony(kind="other"), "C:maj", "C:maj"),
     (harmony(kind="other", text="7alt(x)"), "C:maj(7alt x)", "C:maj"),
-    (harmony(kind="other", text="m7"), "C:min7", "C:min7"),
-    (harmony("A", kind=""), "A:maj", "A:maj"),
     ("<harmony><kind>major</kind></harmony>", "N", "N"),
     (harmony("A", kind="minor-fancy"), "A:min(minor-fancy)", "A:min"),
     (harmony("G", kind="dominant", degree=FLAT_NINE), "G:7(b9)", "G:7"),
@@ -241,8 +212,6 @@ def test_sheets_without_notes_are_charts(bar, program):
     score = musicxml.read(data.replace(b"<part-list>", program.encode() + b"<part-list>"), bpm=60)
     assert is_chart(score)
     assert score.markers[:3] == ((0.0, "C:maj"), (4.0, "D:maj"), (8.0, "E:maj"))
-    diamond = document([FOUR.format(1) + note(C, 4, after="<notehead>diamond</notehead>")])
-    assert len(musicxml.read(diamond)) == 1
 
 
 def test_chords_are_written_as_symbols_and_read_back():

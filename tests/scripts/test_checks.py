@@ -1,25 +1,17 @@
-"""Checks and benchmarks that maintainers run, small: each passes, and reports what it is there to
+"""Checks that maintainers run, small: each passes, and reports what it is there to
 notice."""
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from scripts import fuzz, kept, kill, lowest
-from scripts.bench import attention, stream
-from scripts.studio import soak
-from tests.browser.served import Served
 from tests.data.helpers import write_songs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,38 +45,6 @@ def test_the_lowest_versions_are_those_of_the_project():
     assert all(line.replace("==", ">=") in text for line in lines)
 
 
-def test_what_has_changed_is_reported_by_its_line(tmp_path):
-    def unchanged(option):
-        command = [sys.executable, "-m", "scripts.unchanged", option, "only=help"]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-    file = tmp_path / "before.json"
-    assert unchanged(f"write={file}").returncode == 0
-    hashes = json.loads(file.read_text())
-    assert hashes["help"]["train --help"]
-    hashes["help"]["train --help"] += "."
-    file.write_text(json.dumps(hashes))
-    answer = unchanged(f"against={file}")
-    assert answer.returncode == 1
-    assert answer.stdout == f"1 of {len(hashes['help'])} differ\nhelp: train --help\n"
-
-
-def test_nothing_acknowledged_is_lost_by_a_studio_that_is_killed(tmp_path):
-    pytest.importorskip("aiohttp")
-    served = Served(tmp_path / "studio").start()
-    try:
-        client = soak.Client(served.url, Random(0), {"chorale"}, until=0.0)
-        client.run()
-        assert client.takes == 1
-        served.kill()
-        client.url = served.start().url
-        assert client.faults + client.lost() == []
-        client.document["notes"].pop()
-        assert client.lost() == [f"{client.session}: notes are not as before"]
-    finally:
-        served.stop()
-
-
 #: Nearly all damage to a session is read past.
 FEWEST = {"sessions": 0, "weights": 0}
 CASES = {"weights": 8, "marks": 20, "sessions": 30}
@@ -116,31 +76,3 @@ def test_an_escape_is_reported_and_kept(use, outcome, tmp_path, monkeypatch, cap
     assert row.startswith("| json | 1 | 0 | 0 | 1 |")
     assert line.startswith(f"json 0: {outcome}")
     assert (tmp_path / "escapes" / "json-0" / "x.json").is_file()
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def test_attention_is_compared_and_timed(tmp_path, capsys, monkeypatch):
-    results, only = tmp_path / "results.csv", ["textbook", "chunked", "sdpa"]
-    options = {"lengths": [40], "heads": 2, "size": 16, "repeats": 1, "memory": False}
-    assert attention.main(**options, only=only, results=results) == 0
-    assert [(row["implementation"], row["pass"]) for row in rows(results)] == [
-        (name, which) for which in ("forward", "forward+backward") for name in only
-    ]
-    right = attention.ours
-    monkeypatch.setattr(
-        attention, "ours",
-        lambda name, pieces=None: lambda *x: right(name, pieces)(*x) * (1 + (name == "chunked")),
-    )  # fmt: skip
-    assert attention.main(**options, only=["chunked"]) == 1
-    assert "WRONG chunked, out: error" in capsys.readouterr().out
-
-
-def test_a_stream_is_counted_by_the_hour_and_ends_without_faults(capsys):
-    assert stream.main(rehearse=True) == 0
-    *hours, end = capsys.readouterr().out.splitlines()
-    assert [line.split(" h: ")[0] for line in hours] == ["0.001", "0.002"]
-    assert ": 0 sounding, 0 faults" in end

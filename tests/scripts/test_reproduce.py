@@ -1,26 +1,16 @@
-"""What makes corpora, tables and calibrations (scripts/reproduce), small."""
+"""What makes corpora (scripts/reproduce), small."""
 
 from __future__ import annotations
 
 import csv
-import json
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import pytest
-import torch
 
 import musictx
 from musictx.beats import Beats
-from musictx.data.shards import Shards, new_shards
-from musictx.evaluate.nll import evaluate
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.tokens.vocab import BOS
-from scripts.reproduce import bands, calibrate, songs, steering
-from scripts.reproduce.calibrate import calibrated, fit
-from tests.pieces import line, score
+from scripts.reproduce import bands, songs
+from tests.pieces import score
 
 
 def drummer(bars):
@@ -60,68 +50,6 @@ def test_strokes_lie_on_the_bars_of_the_song():
     assert made == bands.drummed("001", given, [one])
 
 
-VOICES, VOCAB, STEPS = 4, 12, 60
-
-
-def network() -> MusicTransformer:
-    torch.manual_seed(0)
-    settings = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 256}
-    model = MusicTransformer(
-        VOCAB, **settings, features=[{"name": "ages", "voices": VOICES}]
-    ).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(6 if parameter.dim() > 1 else 1)
-    return model
-
-
-def written_by(model: MusicTransformer, pieces: int) -> list[np.ndarray]:
-    """Pieces drawn from ``model``, without the special ids."""
-    torch.manual_seed(1)
-    ids = torch.full((pieces, 1), BOS)
-    with torch.no_grad():
-        for _ in range(VOICES * STEPS):
-            logits = model(ids)[:, -1]
-            logits[:, :4] = -torch.inf
-            ids = torch.cat([ids, torch.multinomial(logits.softmax(-1), 1)], 1)
-    return list(ids[:, 1:].numpy())
-
-
-def shards_of(folder: Path, pieces: list[np.ndarray]) -> Shards:
-    with new_shards(folder, fingerprint="f", tokenizer_config={}, corpus={}) as writer:
-        for number, ids in enumerate(pieces):
-            row = {"name": f"{number:03d}", "split": "validation", "notes": 9, "seconds": 9.0}
-            writer.add(ids.astype(np.uint16), ends=False, **row)
-    return Shards(folder)
-
-
-def test_what_wrote_the_pieces_is_found(tmp_path: Path) -> None:
-    model = network()
-    truth = {"scale": torch.linspace(0.6, 1.1, 16), "hold": torch.linspace(-0.5, 2.0, 16)}
-    truth["end"] = torch.zeros(1)
-    right = calibrated(model, truth)
-    shards = shards_of(tmp_path / "shards", written_by(right, 48))
-    fitted = fit(model, shards)
-    assert (fitted["scale"] - truth["scale"]).abs().mean() < 0.1
-    too_high = fitted["hold"] - truth["hold"]  # since the special ids were left out: all alike
-    assert 0.2 < too_high.mean() < 0.7
-    assert too_high.std() < 0.25
-    ours, without = (evaluate(m, shards).nats_per_token for m in (calibrated(model, fitted), model))
-    assert ours < without - 0.01
-    assert ours < evaluate(right, shards).nats_per_token
-    again = fit(right, shards)  # as if it were not calibrated
-    assert torch.allclose(again["scale"], fitted["scale"], atol=1e-3)
-
-
-def test_the_pieces_set_aside_are_training_pieces(tmp_path):
-    train, valid = [[n] for n in range(28)], [[n] for n in range(28, 30)]
-    path = tmp_path / "chorales.json"
-    path.write_text(json.dumps({"train": train, "valid": valid}))
-    made = json.loads(calibrate.set_aside(path, 3, 0, tmp_path / "aside.json").read_text())
-    assert sorted(made["train"] + made["valid"]) == train
-    assert len(made["valid"]) == 3
-
-
 def in_parts(programs, count=24):
     parts = [(n % len(programs), programs[n % len(programs)]) for n in range(count)]
     rows = [(0.5 * n, 0.5 * n + 0.4, 60 + n % 7, 64, program, False, track)
@@ -158,21 +86,3 @@ def test_editions_of_a_work_are_on_one_side_of_the_split():
     sides = [songs.split("mutopia", name) for name in names]
     assert sides[::2] == sides[1::2]
     assert set(sides) == {"train", "validation"}
-
-
-@pytest.mark.parametrize("follows", [True, False])
-def test_each_control_is_requested_and_measured(follows, monkeypatch, capsys):
-    """Of a model that plays the pitch that is requested, or its mirror image about 60."""
-
-    def generate(model, *, samples, register, **options):
-        pitch = round(register if follows else 120 - register)
-        return [SimpleNamespace(score=line(*[pitch] * 12, every=0.25))] * samples
-
-    monkeypatch.setattr(steering.musictx, "generate", generate)
-    results = steering.main(samples=16, seconds=3, controls=["register"])
-    assert results == {"register": 1.0 if follows else -1.0}
-    measured, count = capsys.readouterr().out.splitlines()[2:]
-    wanted = np.array(steering.values("register"))
-    expected = pytest.approx(wanted if follows else 120 - wanted, abs=0.6)
-    assert np.array(measured.split()[1:], float) == expected
-    assert "over 16 pieces" in count

@@ -1,8 +1,8 @@
 """Scores become documents and come back; parts of them; lines of beats."""
 
-import io
 import json
 from dataclasses import replace
+from functools import partial
 
 import mido
 import numpy as np
@@ -16,7 +16,7 @@ from musictx.notes import Score
 from musictx.studio import exchange, original
 from musictx.studio.change import Change, Track
 from musictx.studio.config import StudioLimits
-from musictx.studio.controllers import controllers
+from musictx.studio.controllers import beginning, controllers
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import (
@@ -31,6 +31,7 @@ from musictx.studio.exchange import (
 )
 from musictx.studio.request import Request, bars
 from musictx.studio.uploads import document_of as document_of_bytes
+from tests.midi.midi_bytes import saved
 from tests.strategies import scores
 
 
@@ -154,30 +155,6 @@ def test_beats_are_sent_seldom_and_damaged_marks_give_no_millions():
     assert 40_000 < len(beats(document)) <= 50_300
 
 
-def test_what_two_programs_of_a_part_cannot_be_is_said():
-    """All that the file has stays."""
-    track = mido.MidiTrack()
-    for program in (10, 20):
-        track.append(mido.Message("program_change", program=program))
-        track.append(mido.Message("pitchwheel", pitch=100))
-        track.append(mido.Message("note_on", note=60 + program, velocity=80))
-        track.append(mido.Message("note_off", note=60 + program, time=96))
-    file = io.BytesIO()
-    mido.MidiFile(tracks=[track]).save(file=file)
-    data = file.getvalue()
-    document = exchange.document_of(midi.read(data))
-    first, second = document.tracks
-    for tracks, lost in (
-        ((first, second._replace(name="Flute")), "one name"),
-        ((first, second._replace(volume=20)), "one volume"),
-        ((second, first), "one place"),
-    ):
-        document.tracks = tracks
-        made = original.written(document, data)
-        assert made.data == data
-        assert [lost in sentence for sentence in made.losses] == [True]
-
-
 def test_chords_are_found_in_the_notes_and_told_apart_from_sections():
     chords = {0: (48, 52, 55, 60), 2: (43, 55, 59, 62)}
     notes = [(at, at + 2, p, 80, 0, False, 0) for at, pitches in chords.items() for p in pitches]
@@ -214,3 +191,20 @@ def test_a_mixer_is_read_from_a_file_and_written_into_it():
     assert {7, 10, 91} == {number for _, number in controllers(made)}
     state = json.loads(json.dumps(document.state()))
     assert Document.restored(state).tracks == document.tracks
+
+
+def test_controllers_are_those_of_the_parts_that_they_move_and_the_first_can_be_set():
+    """Volume of the second part stands in a track without notes; seconds at 120 quarters a
+    minute."""
+    change, note = partial(mido.Message, "control_change"), {"note": 60, "channel": 0}
+    volumes = [(n, change(channel=1, control=7, value=v)) for n, v in ((0, 90), (960, 50))]
+    first = [(10, change(control=7, value=70)), (480, mido.Message("note_on", **note))]
+    first += [(960, mido.Message("note_off", **note)), (960, change(control=7, value=99))]
+    second = [(at, message.copy(channel=1)) for at, message in first[1:3]]
+    data = saved(volumes, first, second)
+    expected = {(0, 7): [(pytest.approx(10 / 960), 70), (1.0, 99)], (1, 7): [(0.0, 90), (1.0, 50)]}
+    assert controllers(data) == expected
+    again = beginning(data, {0: {7: 33, 91: 60}})
+    set_anew = {(0, 7): [(0.0, 33), (1.0, 99)], (0, 91): [(0.0, 60)]}
+    assert controllers(again) == expected | set_anew  # what comes later stays
+    assert midi.read(again) == midi.read(data)

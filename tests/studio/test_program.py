@@ -5,7 +5,6 @@ import http.client
 import json
 import re
 import socket
-import sys
 import threading
 import urllib.request
 
@@ -94,10 +93,3 @@ def test_a_port_that_is_taken_and_an_address_that_is_none_are_said(tmp_path):
     with pytest.raises(UserError, match=r"host=192\.0\.2\.1: this machine has no such address"):
         run(host="192.0.2.1", port=0)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_a_package_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(UserError, match=r"needs aiohttp: pip install 'musictx\[studio\]'"):
-        program.run(StudioConfig(folder=str(tmp_path / "s"), browser=False))
-    assert not (tmp_path / "s").exists()

@@ -7,7 +7,6 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,13 +16,10 @@ import musictx
 from musictx import cli, options, shipped
 from musictx.config import ModelFolder
 from musictx.errors import UserError
-from musictx.sampling.events import Event
 from musictx.studio.change import Change
 from musictx.studio.config import StudioConfig
 from musictx.studio.models import TASKS, Models
-from musictx.studio.performing import TakeEvents
 from musictx.studio.request import Request, command_line, parse
-from musictx.studio.takes import Proposal, Take
 from tests.studio.composers import finished, rounded
 
 pytestmark = pytest.mark.usefixtures("only_tiny")
@@ -179,25 +175,3 @@ def test_the_command_of_a_model_of_ones_own_finds_it(tiny, tmp_path, monkeypatch
     assert "model=PATH/TO/mine " in line
     assert str(tmp_path) not in line
     assert shipped.locate(path_in(line.replace("PATH/TO", str(tmp_path / "runs")))) == mine
-
-
-@given(st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.integers(60, 62)), max_size=30))
-def test_a_page_that_connects_while_music_is_composed_hears_no_note_twice(played):
-    """What it is given at first is what was published until then."""
-    take = Take(1, "new", "", 0, "", 0, 0, None, {}, "", None, proposals=[Proposal(1)])
-    begins = SimpleNamespace(placed=lambda seconds: seconds)
-    track = SimpleNamespace(of=lambda key: key)
-    session = SimpleNamespace(id="s")
-    job = SimpleNamespace(session=session, take=take, source=begins, tracks=[track], stopped=False)
-    published: list = []
-    events_of_take = TakeEvents(None, job, lambda _, kind, data: published.extend(data["events"]))
-    for seconds, on, pitch in played:
-        events_of_take.event(0, Event(seconds / 10, on, pitch, 80, 0))
-        begun = [(at, pitch) for kind, at, pitch, *_ in published if kind == "on"]
-        assert [(note[0], note[2]) for note in take.proposals[0].notes] == begun
-    events_of_take._flush()
-    open_ = [pitch for _, end, pitch, *_ in take.proposals[0].notes if end is None]
-    counted = Counter()
-    for kind, _, pitch, *_ in published:
-        counted[pitch] = counted[pitch] + 1 if kind == "on" else max(0, counted[pitch] - 1)
-    assert Counter(open_) == +counted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -16,7 +15,6 @@ from musictx.studio.config import StudioConfig
 from musictx.studio.errors import Refused
 from musictx.studio.training import Trainings
 from tests.browser.served import wait_for
-from tests.studio.studios import asked, opened
 
 #: What stands in for ``musictx train corpus.path=FOLDER out=RUN``: a row of losses every moment, a
 #: sample and a model with the second; it ends by SIGTERM as training does, or after 500 steps.
@@ -142,28 +140,3 @@ def test_a_training_that_fails_says_why_and_one_ends_with_its_studio(tmp_path, m
     pid = json.loads((tmp_path / "studio" / "training" / "current.json").read_text())["pid"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-@pytest.mark.anyio
-async def test_the_routes_and_what_a_page_gets(music, tmp_path, monkeypatch):
-    monkeypatch.setattr(Trainings.__init__, "__defaults__", (SCRIPTED,))
-    async with opened(tmp_path / "studio") as client:
-        path = "/api/training"
-        assert await asked(client, "GET", path) == {"state": "none"}
-        contents = await asked(client, "POST", f"{path}/look", 200, {"folder": str(music)})
-        assert (contents["files"], contents["read"], contents["on_beats"]) == (4, 3, 2)
-        assert not (tmp_path / "studio" / "training").exists()  # to look changes nothing
-        begun = await asked(client, "POST", path, 202, {"folder": str(music)})
-        assert begun["command"] == contents["command"]
-        for _ in range(600):
-            if (state := await asked(client, "GET", path))["step"] > 4:
-                break
-            await asyncio.sleep(0.05)
-        await asked(client, "DELETE", path, 204)
-        for kind, begins in (("wav", b"RIFF"), ("mid", b"MThd")):
-            async with client.get(f"{path}/samples/2.{kind}") as answer:
-                assert (answer.status, (await answer.read())[:4]) == (200, begins)
-        await asked(client, "GET", f"{path}/samples/77.wav", 404)
-        used = await asked(client, "POST", f"{path}/use", 200)
-        assert used == {"model": state["model"]}
-        assert [*client.composer.learnt] == [state["model"]]

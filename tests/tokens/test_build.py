@@ -1,4 +1,4 @@
-"""Name and options -> tokenizer; its table of ids; what a model of two axes reads of its tokens."""
+"""Name and options -> tokenizer; what a model of two axes reads of its tokens."""
 
 import dataclasses
 import json
@@ -9,9 +9,8 @@ import yaml
 
 from musictx.attention.positions.coordinates import readers, token_coordinates
 from musictx.config import TokenizerConfig
-from musictx.errors import ConfigError, UserError
+from musictx.errors import ConfigError
 from musictx.tokens.build import build
-from musictx.tokens.vocab import Vocabulary
 
 #: Option -> a value that is not its default, and the tokenizers that it changes.
 OPTIONS = {
@@ -79,20 +78,6 @@ def test_a_class_of_ones_own_in_the_current_folder_gets_the_options_that_it_name
 def test_unknown_names_and_options_are_refused_with_what_there_is(name, options, words):
     with pytest.raises(ConfigError, match=f"^{words}"):
         build(name, **options)
-
-
-TABLE = Vocabulary.of(("note", 21, 108), ("shift", 1, 100))
-
-
-def test_values_outside_are_refused_with_the_range():
-    for call, words in (
-        (lambda: TABLE.id("note", 109), "note 109: expected a value from 21 to 108"),
-        (lambda: TABLE.token(TABLE.size), f"token id {TABLE.size}: expected 0 to"),
-        (lambda: TABLE.range("pitch"), "kind 'pitch': expected one of pad, bos"),
-        (lambda: Vocabulary.of(("note", 0, 70000)), "70005 ids, which do not fit uint16"),
-    ):
-        with pytest.raises((ValueError, UserError), match=words):
-            call()
 
 
 @pytest.mark.parametrize(

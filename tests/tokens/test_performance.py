@@ -1,5 +1,5 @@
-"""Performance tokens against plain loops, faults that others have had, and stretched windows; the
-grammar takes all that the tokenizer writes and lets nothing through that is no music."""
+"""Performance tokens against plain loops, and stretched windows; the grammar lets nothing through
+that is no music."""
 
 from __future__ import annotations
 
@@ -62,11 +62,6 @@ def test_what_is_left_out_is_counted():
     assert left_out == {"drum notes left out": 1, "notes outside pitches 21..108 left out": 2}
     with pytest.raises(ValueError, match="whole numbers"):
         PerformanceTokenizer().decode(np.array([5.0]))
-
-
-@pytest.mark.parametrize(("options", "events"), [({}, 388), ({"low": 21, "high": 108}, 308)])
-def test_sizes_of_the_paper_and_of_magenta(options, events):
-    assert PerformanceTokenizer(**options).size == events + 4
 
 
 def test_every_velocity_survives_within_half_a_bin_and_none_becomes_silent():
@@ -132,29 +127,6 @@ def test_a_window_from_inside_a_piece_keeps_every_strike_and_release(
     assert sounds(result) == sounds(window)
 
 
-#: A stretch that moves nothing: all that happens is reading and writing.
-HARDLY = 1 + 1e-9
-plain = scores(
-    min_notes=8, max_notes=40, tracks=1, drums=False, pedals=False, overlaps=False, grid=0.01
-)
-
-
-@quick
-@given(plain, st.booleans(), st.data())
-def test_a_window_written_anew_is_the_same_ids_in_the_same_order(piece, programs, data):
-    tokenizer = PerformanceTokenizer(tracks="programs" if programs else "piano")
-    notes = piece.notes.copy()
-    notes["program"] = notes["pitch"] % 3
-    ids = tokenizer.encode(Score(notes=notes))
-    assume(len(ids) > 4)
-    start = data.draw(st.integers(0, len(ids) - 2))
-    window = ids[start : data.draw(st.integers(start + 1, len(ids)))]
-    kinds = [word.split(":")[0] for word in loops.describe(tokenizer, window)]
-    while kinds and kinds[-1] in ("program", "velocity"):  # not kept, as documented
-        kinds.pop()
-    assert np.array_equal(tokenizer.augment(window, stretch=HARDLY), window[: len(kinds)])
-
-
 @pytest.mark.parametrize(
     "window",
     [
@@ -179,6 +151,9 @@ def test_a_release_of_an_older_note_may_not_leave_the_range(change):
 
 def test_special_ids_at_the_ends_stay_and_a_pause_at_the_end_is_stretched():
     tokenizer = STRETCHED[0]
+    words = "velocity:9 note_on:60 time_shift:{} note_off:70 note_off:60"  # of an older note first
+    once, twice = (np.array(ids_of(tokenizer, words.format(n))) for n in (5, 10))
+    assert tokenizer.augment(once, stretch=2.0).tolist() == twice.tolist()
     words = ids_of(tokenizer, "velocity:9 note_on:60 time_shift:50")
     result = tokenizer.augment(np.array([BOS, *words, EOS]), semitones=2, stretch=2.5)
     assert [tokenizer.vocabulary.describe(i) for i in result] == [
@@ -268,11 +243,4 @@ def test_the_rules(tokenizer, prefix, may, some, others):
     assert kinds(tokenizer, allowed) == set(may.split())
     assert allowed[ids_of(tokenizer, some)].all()
     assert not allowed[ids_of(tokenizer, others)].any()
-
-
-def test_masks_cannot_be_written_and_ids_outside_are_refused():
-    with pytest.raises(ValueError, match="read-only"):
-        PIANO.grammar().allowed()[:] = True
-    for token_id in (-1, PIANO.size, PAD):
-        with pytest.raises(ValueError, match="is not allowed after start"):
-            PIANO.grammar().advance(token_id)
+    assert not allowed.flags.writeable

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { clock, noteWords, pitchLabel, positionLabel, stretchWords } from "../../../musictx/studio/page/js/document/words.js";
 import { gridLines } from "../../../musictx/studio/page/js/roll/grid.js";
 import { View } from "../../../musictx/studio/page/js/roll/view.js";
 import { beatsOf, randomly } from "./music.mjs";
@@ -23,15 +22,6 @@ test("a moment is in the last beat that is not after it", () => {
       assert.deepEqual(beats.name(beats.index(time)), found.slice(1));
     }
   }
-});
-
-test("bars and beats go on after the list as its last bar", () => {
-  const beats = new Beats(MIXED);
-  const end = 6 + 24 * 0.25;
-  assert.deepEqual(beats.name(beats.index(end)), [11, 1]);
-  assert.deepEqual(beats.name(beats.index(end + 1.25)), [12, 2]);
-  near(beats.bar(end + 1.3).begin, end + 1);
-  near(beats.bar(end + 1.3).end, end + 2);
 });
 
 test("bars cover time without gap, each moment lies in its bar", () => {
@@ -72,14 +62,6 @@ test("the grid: the nearest line, the line before, the next line", () => {
   assert.equal(MUSIC[0].step(0, 4, -3), 0);
 });
 
-test("selecting between two moments selects whole bars, either way round", () => {
-  const [beats] = MUSIC;
-  assert.deepEqual(beats.bars(3, 5), { begin: 2, end: 6 });
-  assert.deepEqual(beats.bars(5, 3), { begin: 2, end: 6 });
-  assert.deepEqual(beats.bars(2, 4), { begin: 2, end: 4 });
-  assert.deepEqual(beats.bars(2, 2), { begin: 2, end: 4 });
-});
-
 test("lines are where beats are, and never closer than can be seen", () => {
   const view = new View();
   for (const scale of [5, 20, 90, 400]) {
@@ -93,13 +75,4 @@ test("lines are where beats are, and never closer than can be seen", () => {
       for (let i = 1; i < numbered.length; i++) assert.ok(numbered[i].x - numbered[i - 1].x >= 41.9);
     }
   }
-});
-
-test("music in words, as screen readers say it", () => {
-  const [beats] = MUSIC;
-  assert.equal(noteWords({ pitch: 61, start: 4.75, velocity: 5 }, beats), "C sharp 4, bar 3 beat 2.5, pianississimo");
-  assert.equal(pitchLabel(70), "B♭4");
-  assert.equal(positionLabel(beats, 4.625), "3.2.25");
-  assert.equal(stretchWords(beats, 2, 5.5), "bars 2 to 3 (in part)");
-  assert.equal(clock(59.99), "1:00.0");
 });

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { chordLabel, lineOf, setLyrics, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
-import { lines } from "../../../musictx/studio/page/js/document/losses.js";
+import { chordLabel, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
 import { barsOf, mixed } from "../../../musictx/studio/page/js/document/mix.js";
-import { audible, controllers, duplicated, isLocked, level, locked, panWords, reordered, tracked } from "../../../musictx/studio/page/js/document/mixer.js";
+import { duplicated, isLocked, locked, reordered, tracked } from "../../../musictx/studio/page/js/document/mixer.js";
 import { apply, toWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { proposalFromWire } from "../../../musictx/studio/page/js/document/takes.js";
 import { beatsOf, pieceOf, rows } from "./music.mjs";
@@ -29,37 +28,7 @@ test("a chord is written, replaced and taken away; sections beside it stay", () 
   assert.equal(chordLabel("Cm7b5/Eb"), "Cm7♭5/E♭");
 });
 
-test("words stand under the notes, a syllable each; they are changed and taken away", () => {
-  const starts = [0, 0.5, 0.505, 1, 1.5, 2, 2.5];
-  let piece = pieceOf([], { lyrics: [] });
-  const sung = (line, place) => {
-    const operation = setLyrics(piece, line, place, starts);
-    if (typeof operation !== "string" && operation) piece = apply(piece, operation);
-    return typeof operation === "string" ? operation : piece.lyrics;
-  };
-  assert.deepEqual(sung("Freu-de _ schö-ner", { begin: 0 }), [[0, "Freu-"], [0.5, "de"], [1.5, "schö-"], [2, "ner"]]);
-  assert.equal(lineOf(piece.lyrics), "Freu-de schö-ner");
-  assert.deepEqual(sung("la", { begin: 0.5 }), [[0, "Freu-"], [0.5, "la"], [1.5, "schö-"], [2, "ner"]]);
-  assert.match(sung("a b c", { begin: 2 }), /2 notes from here on, and 3 syllables/);
-  assert.deepEqual(sung("", { begin: 0.5 }), [[0, "Freu-"], [1.5, "schö-"], [2, "ner"]]);
-  assert.deepEqual(sung("x", { begin: 1, end: 2.5 }), [[0, "Freu-"], [1, "x"]]); // of those bars all others go
-  assert.equal(setLyrics(piece, "", { begin: 2 }, starts), null);
-  assert.deepEqual(sung("", { begin: 0, end: 4 }), []);
-});
-
 const piece = pieceOf([[0, 0, 1, 60, 80, 0], [1, 1, 2, 40, 70, 1]], { pedals: [[0, 127, 0], [1, 0, 0]] });
-
-test("mute silences, solo silences all others, and a mute track alone is heard", () => {
-  const of = (...flags) => flags.map((flag, id) => ({ id, [flag]: true }));
-  const heard = (tracks) => tracks.filter((track) => audible(tracks, track.id)).map((track) => track.id);
-  assert.deepEqual(heard(of("x", "x")), [0, 1]);
-  assert.deepEqual(heard(of("mute", "x")), [1]);
-  assert.deepEqual(heard(of("x", "solo", "solo")), [1, 2]);
-  assert.deepEqual(heard([{ id: 0, mute: true, solo: true }, { id: 1 }]), [0]);
-  const sent = controllers([{ id: 3, volume: 90, pan: 0, reverb: 20 }, { id: 5, mute: true }]);
-  assert.deepEqual([...sent], [[3, [[7, 90], [10, 0], [91, 20]]], [5, [[7, 0], [10, 64], [91, 40]]]]);
-  assert.deepEqual([level({}, "volume"), panWords(64), panWords(0), panWords(127)], [100, "middle", "100 % left", "100 % right"]);
-});
 
 test("a track is duplicated with its notes and pedals, moved, and locked as a whole", () => {
   const twice = apply(piece, duplicated(piece, 0));
@@ -96,13 +65,4 @@ test("a mix has each bar of one of the two, and only what that one replaces goes
   const both = [1, 2].map((number) => proposal(number, [[0, 1, 40 + number, 80, 7], [2, 3, 50 + number, 80, 7]], [], [brought]));
   const shared = apply(piece, mixed(piece, take, both, bars, [0, 1, 0]));
   assert.deepEqual(rows(shared).slice(-2).map((row) => [row[3], row[5]]), [[41, 7], [52, 7]], "what both bring shares a track");
-});
-
-test("losses become lines from the highest to the lowest", () => {
-  const { train, val, low, high, steps } = lines([[0, 3, null], [50, 2, 2.5], [100, 1, null]]);
-  assert.deepEqual([low, high, steps], [1, 3, 100]);
-  assert.equal(train, "0.00,1.00 50.00,20.00 100.00,39.00");
-  assert.equal(val, "50.00,10.50");
-  assert.equal(lines([]).steps, 0);
-  assert.equal(lines([[5, 2, null]]).train, "100.00,20.00", "a single value is a point in the middle");
 });

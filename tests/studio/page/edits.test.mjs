@@ -3,7 +3,7 @@ import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import * as edits from "../../../musictx/studio/page/js/document/edits.js";
 import { apply } from "../../../musictx/studio/page/js/document/operation.js";
-import { changes, opening, pickup, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
+import { changes, opening, retimed, unchanged } from "../../../musictx/studio/page/js/document/timing.js";
 import { notesIn, Selection } from "../../../musictx/studio/page/js/selection.js";
 import { beatsOf, pieceOf, randomly, randomNotes, rows, whole } from "./music.mjs";
 
@@ -49,19 +49,6 @@ test("locked notes are left alone, and locking twice unlocks", () => {
   assert.equal(edits.toggleLock(piece, []), null);
 });
 
-test("quantising puts starts on lines, keeps lengths, and does nothing twice", () => {
-  const piece = pieceOf(randomNotes(randomly(13), 40, 15));
-  const notes = edits.freeNotes(piece, piece.notes.keys());
-  const once = apply(piece, edits.quantise(notes, beats, 4));
-  for (const note of once.notes.values()) {
-    assert.ok(Math.abs((note.start / 0.125) - Math.round(note.start / 0.125)) < 1e-6);
-    const before = piece.notes.get(note.id);
-    assert.ok(Math.abs(note.end - note.start - (before.end - before.start)) < 1e-9);
-    assert.ok(Math.abs(note.start - before.start) <= 0.0625 + 1e-9);
-  }
-  assert.equal(edits.quantise([...once.notes.values()], beats, 4), null);
-});
-
 test("what is cut and pasted at its old place is what it was", () => {
   const piece = pieceOf(randomNotes(randomly(14), 12));
   const chosen = edits.freeNotes(piece, [2, 5, 7]);
@@ -71,22 +58,6 @@ test("what is cut and pasted at its old place is what it was", () => {
   const plain = (each) => rows(each).map(([, start, end, ...rest]) => [start.toFixed(9), end.toFixed(9), ...rest].join()).sort();
   assert.deepEqual(plain(back), plain(piece));
   assert.equal(edits.paste(cut, [{ ...chosen[0], track: 7 }], 0).add[0].track, 0, "of a track that is gone");
-});
-
-test("selecting bars selects the notes that begin there, in the tracks that are meant", () => {
-  const piece = pieceOf(randomNotes(randomly(15), 200));
-  const selection = new Selection();
-  let changes = 0;
-  selection.on("change", () => changes++);
-  selection.pickRange(piece, { begin: 4, end: 8 });
-  const expected = rows(piece).filter(([, start]) => start >= 4 && start < 8);
-  assert.deepEqual([...selection.notes].sort((a, b) => a - b), expected.map(([id]) => id));
-  selection.pickTracks(piece, [1]);
-  assert.deepEqual([...selection.notes].sort((a, b) => a - b), expected.filter((row) => row[5] === 1).map(([id]) => id));
-  assert.deepEqual(selection.scope(piece), { stretch: { begin: 4, end: 8 }, tracks: [1] });
-  assert.equal(changes, 2);
-  selection.pickRange(piece, { begin: 5, end: 5 });
-  assert.equal(selection.range, null);
 });
 
 test("without bars the notes say what is meant: their stretch and their tracks", () => {
@@ -163,27 +134,6 @@ test("meter and key are those of the beginning, later ones stay; nothing differe
   assert.deepEqual(operation, { label: "6/8, C minor", meters: [[0, 6, 8], [8, 3, 4]], keys: [[0, -3, true]] });
   const marked = apply(piece, operation);
   assert.deepEqual(retimed(marked, { ...opening(marked), key: null }, true).keys, []);
-});
-
-test("meter and key change in the middle, and are taken away again", () => {
-  const piece = pieceOf([[0, 0, 9, 60, 80, 0]], { tempos: [[0, 120]], meters: [[0, 4, 4]], keys: [[0, 0, false]] });
-  const changed = apply(piece, retimed(piece, { ...opening(piece, 4), beats: 3, unit: 8, key: { sharps: 2, minor: false } }, true, 4));
-  assert.deepEqual([changed.meters, changed.keys], [[[0, 4, 4], [4, 3, 8]], [[0, 0, false], [4, 2, false]]]);
-  assert.deepEqual(opening(changed, 5), { tempo: 120, beats: 3, unit: 8, key: { sharps: 2, minor: false } });
-  assert.deepEqual(opening(changed, 3).beats, 4);
-  const back = apply(changed, unchanged(changed, 4));
-  assert.deepEqual([back.meters, back.keys], [piece.meters, piece.keys]);
-});
-
-test("a pick-up is a short bar before the meter, and the meter of the piece is the one after it", () => {
-  const piece = pieceOf([[0, 0, 9, 60, 80, 0]], { tempos: [[0, 120]], meters: [[0, 4, 4], [16.5, 3, 4]] });
-  const short = apply(piece, retimed(piece, { ...opening(piece), pickup: 1 }, true));
-  assert.deepEqual(short.meters, [[0, 1, 4], [0.5, 4, 4], [16.5, 3, 4]]);
-  assert.deepEqual([pickup(short), opening(short).beats, changes(short)], [1, 4, [16.5]]);
-  assert.equal(retimed(short, { ...opening(short), pickup: 1 }, true), null);
-  const without = apply(short, retimed(short, { ...opening(short), pickup: 0 }, true));
-  assert.deepEqual(without.meters, piece.meters);
-  assert.equal(pickup(pieceOf([], { tempos: [[0, 120]], meters: [[0, 2, 4], [4, 4, 4]] })), 0, "four bars of 2/4 are none");
 });
 
 test("notes are quantised as far as asked, with swing, and their lengths too", () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { KeyPiano } from "../../../musictx/studio/page/js/input/keys.js";
-import { understand } from "../../../musictx/studio/page/js/input/midi.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { countIn, Recording } from "../../../musictx/studio/page/js/input/take.js";
 
@@ -21,14 +20,6 @@ test("keys are a piano, each ends the pitch that it began", () => {
   assert.deepEqual(piano.letGo(), [73]);
   for (let i = 0; i < 20; i++) piano.down("KeyZ");
   assert.ok(piano.base >= 0 && piano.down("KeyA").on === piano.base);
-});
-
-test("messages of a MIDI keyboard", () => {
-  assert.deepEqual(understand([0x93, 60, 90]), { pitch: 60, velocity: 90 });
-  assert.deepEqual(understand([0x90, 60, 0]), { pitch: 60, velocity: 0 });
-  assert.deepEqual(understand([0x80, 60, 64]), { pitch: 60, velocity: 0 });
-  assert.deepEqual(understand([0xb0, 64, 127]), { sustain: true });
-  for (const other of [[0xf8], [0xb0, 1, 30], [0xe0, 0, 64], [0xfe]]) assert.equal(understand(other), null);
 });
 
 test("keys become notes; the pedal holds them until it goes up or the key comes again", () => {

@@ -109,28 +109,6 @@ test("whatever one does in whatever rhythm, with lost requests and other pages, 
   }
 });
 
-test("undone more often than there is something to undo, what was done after it stays", async () => {
-  const { server, mirror, refused } = opened();
-  mirror.change({ label: "delete", remove: [3] });
-  const undone = [mirror.undo(), mirror.undo(), mirror.redo(), mirror.redo()];
-  mirror.change({ label: "delete", remove: [4] });
-  assert.deepEqual(await Promise.all(undone), [true, false, true, false]);
-  await mirror.settled();
-  agree(mirror, server);
-  assert.deepEqual([3, 4].map((id) => mirror.piece.notes.has(id)), [false, false]);
-  assert.deepEqual(refused, []);
-});
-
-test("what the server refuses is taken back alone", async () => {
-  const { server, mirror, refused } = opened();
-  const wrong = mirror.change({ label: "wrong", remove: [-1, 2] });
-  const right = mirror.change({ label: "right", remove: [4] });
-  assert.deepEqual(await Promise.all([wrong, right]), [false, true]);
-  agree(mirror, server);
-  assert.ok(mirror.piece.notes.has(2));
-  assert.equal(refused[0].message, "there is no note -1");
-});
-
 test("a note that was drawn and moved while others came keeps its move", async () => {
   const { server, mirror, refused } = opened();
   mirror.accept(1, 1); // brings a note with the id that the page would give next

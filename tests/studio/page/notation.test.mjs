@@ -104,25 +104,12 @@ test("a chorale is a choir of two staves with two voices each", () => {
   assert.deepEqual(played(abc).length, 16);
 });
 
-test("meters and keys change where the document says", () => {
-  const rows = Array.from({ length: 14 }, (_, i) => [i, i + 1, 66]);
-  const { abc } = toAbc(made(rows, { meters: [[0, 4, 4], [4, 3, 4]], keys: [[0, 0, 0], [4, 2, 0]] }));
-  assert.match(abc, /\^F4 F4 F4 F4\|.*\[M:3\/4\]\[K:D\]F4 F4 F4\|/s);
-});
-
 test("names of tracks cannot break the text", () => {
   const rows = [[0, 1, 60, 0], [0, 1, 40, 1]];
   const { abc } = toAbc(made(rows, { names: ['x" clef=alto\nK:C', "%%begin<script>"] }));
   assert.equal(abc.match(/^K:/gm).length, 1);
   assert.ok(!abc.includes("<script>") && !abc.includes('x"'));
   assert.equal(played(abc).length, 2);
-});
-
-test("marks point at the notes in the text", () => {
-  const document = made([[0, 1, 60], [1, 1.5, 64], [1, 1.5, 67], [2, 5, 72]]);
-  const { abc, marks } = toAbc(document);
-  const texts = marks.map(({ from, to, ids }) => [abc.slice(from, to), ids]);
-  assert.deepEqual(texts, [["C4", [0]], ["[EG]2", [1, 2]], ["c8-", [3]], ["c4", [3]]]);
 });
 
 test("a fermata stands over the upper voice of each staff, where it is", () => {
@@ -159,12 +146,6 @@ test("music off the grid is told, music played a little early is not", () => {
   assert.equal(onGrid, 1);
   notes.forEach((note, i) => assert.equal(note.start, i * 12));
   notes.slice(0, -1).forEach((note) => assert.equal(note.end - note.start, 12));
-});
-
-test("32nds are written where the music has them", () => {
-  const document = made(Array.from({ length: 16 }, (_, i) => [i / 8, (i + 1) / 8, 60 + i]));
-  assert.deepEqual(onGridOf(document).notes.map((n) => [n.start, n.end]), Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 3]));
-  assert.equal(played(toAbc(document).abc).length, 16);
 });
 
 test("names of pitches go with the key, and sound as they should", () => {

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { scaleOf } from "../../../musictx/studio/page/js/roll/grid.js";
 import { NoteIndex } from "../../../musictx/studio/page/js/roll/index.js";
-import { along, heightOf, velocityAt } from "../../../musictx/studio/page/js/roll/strokes.js";
 import { View } from "../../../musictx/studio/page/js/roll/view.js";
-import { struck } from "../../../musictx/studio/page/js/document/edits.js";
 import { noteFromWire } from "../../../musictx/studio/page/js/document/operation.js";
 import { randomly, randomNotes, whole } from "./music.mjs";
 
@@ -126,23 +123,4 @@ test("going from note to note meets every note once, there and back", () => {
   const back = [];
   for (let note = index.next({ time: 1e9 }, -1); note; note = index.next({ id: note.id }, -1)) back.push(note.id);
   assert.deepEqual(back, seen.reverse());
-});
-
-test("a stroke in the lane strikes the notes that it passes as hard as it is high there", () => {
-  for (let velocity = 1; velocity <= 127; velocity++) assert.equal(velocityAt(heightOf(velocity)), velocity);
-  const view = Object.assign(new View(), { left: 0, scale: 100 });
-  const notes = [0, 1, 2, 3].map((start, id) => ({ id, start, end: start + 0.5, pitch: 60, velocity: 80, track: 0 }));
-  const from = { x: 100, y: heightOf(20) };
-  const to = { x: 300, y: heightOf(120) };
-  for (const drawn of [along(notes, view, from, to), along(notes, view, to, from)]) {
-    assert.deepEqual([...drawn], [[1, 20], [2, 70], [3, 120]]);
-  }
-  assert.deepEqual([...along(notes, view, { x: 201, y: 0 }, { x: 201, y: heightOf(33) })], [[2, 33]]);
-  const { change } = struck(notes, new Map([[1, 20], [2, 80], [3, 500]]));
-  assert.deepEqual(change.map((note) => [note.id, note.velocity]), [[1, 20], [3, 127]]);
-});
-
-test("the scale of a key has its seven pitch classes and its tonic", () => {
-  const { classes, tonic } = scaleOf(-3, true);
-  assert.deepEqual([[...classes].sort((a, b) => a - b), tonic], [[0, 2, 3, 5, 7, 8, 10], 0]);
 });

@@ -4,7 +4,6 @@ import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { frontier, leaving, placeOf, play, returning, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
-import { chord } from "../../../musictx/studio/page/js/shell/chord.js";
 import { beatsOf, pieceOf } from "./music.mjs";
 
 const takeOf = (more = {}) => ({
@@ -70,15 +69,6 @@ test("the music of a take stands where it was asked, or after it", () => {
   assert.deepEqual(place("continue", { bars: 2 }, 0, 12.04, "beats"), { begin: 12, end: 16 }, "which the last note may reach over");
 });
 
-test("after a new connection the server's list counts, but what was streamed stays", () => {
-  const takes = new Takes();
-  takes.reset([takeOf()]);
-  takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
-  takes.reset([takeOf(), takeOf({ id: 8, state: "waiting", place: 2 })]);
-  assert.deepEqual(takes.list.map((take) => take.id), [8, 7]);
-  assert.equal(takes.get(7).proposals[0].notes.length, 1);
-});
-
 const MODELS = [
   { name: "piano", title: "Piano", sentence: "", tasks: ["new", "continue", "replace", "vary"], controls: [{ name: "density" }], suits: ["free"] },
   { name: "pop", title: "Pop", sentence: "", tasks: ["accompany", "continue"], controls: [], suits: ["beats"] },
@@ -140,36 +130,4 @@ test("a take of the history sets the panel as it was", () => {
     const again = { ...firstWish(), ...wishOf({ ...takeOf(), task, model: model.name, seed: 5, request: asked }) };
     assert.deepEqual(request(again, piece, bars, model), asked);
   }
-});
-
-test("key strokes have one name each", () => {
-  assert.equal(chord({ key: "z", ctrlKey: true }), "Ctrl+Z");
-  assert.equal(chord({ key: "Z", metaKey: true, shiftKey: true }), "Ctrl+Shift+Z");
-  assert.equal(chord({ key: "?", shiftKey: true }), "?");
-  assert.equal(chord({ key: "ArrowLeft", altKey: true, shiftKey: true }), "Alt+Shift+ArrowLeft");
-  assert.equal(chord({ key: "å", code: "KeyA", altKey: true }), "Alt+A");
-});
-
-test("what the server says is a sentence, in which names stay as they are", () => {
-  for (const [said, shown] of [
-    ["there is no take 7", "There is no take 7."],
-    ["keep=0.5: expected less", "keep=0.5: expected less."],
-    ["piano/model.safetensors: damaged (0 bytes)", "piano/model.safetensors: damaged (0 bytes)."],
-    ["expected \"one.\"", "Expected \"one.\""],
-    ["wait …", "Wait …"],
-  ]) {
-    assert.equal(sentence(said), shown);
-    assert.equal(sentence(shown), shown);
-  }
-});
-
-test("a browser that keeps nothing shows the page all the same", async () => {
-  const dataset = /** @type {any} */ ({});
-  const forbidden = { get: () => { throw new Error("SecurityError"); }, configurable: true };
-  Object.defineProperty(globalThis, "localStorage", forbidden);
-  Object.assign(globalThis, { matchMedia: () => ({ matches: false }), document: { documentElement: { dataset } } });
-  const { nextTheme } = await import("../../../musictx/studio/page/js/shell/theme.js");
-  assert.equal(dataset.theme, "auto");
-  nextTheme({ set() {}, say() {} });
-  assert.equal(dataset.theme, "light");
 });
