@@ -147,7 +147,7 @@ def excess(name: str, job: Job, dtype: torch.dtype | None = None, **own: Any) ->
     ``own``: arguments that this implementation alone takes.
     """
     rows, heads, queries, _ = job.named["q"].shape
-    up = torch.randn(job.named["q"].shape, dtype=torch.float64)
+    up = torch.randn(job.named["q"].mT.shape, dtype=torch.float64).mT
     dtype = dtype or precision(name)
     exact = results(job.run(dense), job.named, up, torch.float64)
     plain = results(job.run(dense), job.named, up, dtype)

@@ -78,13 +78,13 @@ def position(part: list[int], whole: list[int]) -> int:
 @settings(deadline=None, max_examples=15)
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=5), st.sampled_from([1, 2, 8, 33, 200]),
-    st.integers(0, 1000),
+    st.integers(0, 1000), st.sampled_from([NO_CHANGE, CHANGE]),
 )  # fmt: skip
 def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
-    tmp_path_factory, notes, context, seed
+    tmp_path_factory, notes, context, seed, augment
 ):
     shards = shards_of(tmp_path_factory.mktemp("data") / "s", notes)
-    rows = TrainingRows(shards, TOKENIZER, context, NO_CHANGE, seed)
+    rows = TrainingRows(shards, TOKENIZER, context, augment, seed)
     pieces = [[*shards.tokens(p.number).tolist(), EOS] for p in shards.pieces("train")]
     for number in range(5):
         row = rows.row(number, 0)
@@ -93,9 +93,9 @@ def test_rows_are_pieces_one_after_the_other_and_lose_nothing_at_their_edges(
         for k, (ids, targets) in enumerate(found):
             where = [(position(targets, piece), piece) for piece in pieces]
             where = [(at, piece) for at, piece in where if at >= 0]
-            assert where, "targets are no stretch of any piece"
+            assert where or augment is CHANGE, "targets are no stretch of any piece"
             assert ids[1:] == targets[:-1]
-            assert ids[0] == CUT or any(at == 0 for at, _ in where)
+            assert ids[0] == CUT or not where or any(at == 0 for at, _ in where)
             # a piece is left before its end only where the row ends
             assert targets[-1] == EOS or k == len(found) - 1
         padding = row.piece_ids == -1
@@ -152,15 +152,6 @@ def test_changed_windows_are_changes_of_the_piece(tmp_path):
                 seen.add(tuple(targets))
     assert seen <= possible
     assert len(seen) > 0.5 * len(possible)
-
-
-def test_a_changed_window_still_fills_its_row_and_is_left_before_its_end_there_only(tmp_path):
-    shards = shards_of(tmp_path / "s", [3000])
-    augment = AugmentConfig(transpose=3, stretch=[0.9, 1.1])
-    rows = TrainingRows(shards, TOKENIZER, 256, augment, 0)
-    for row in map(rows.row, range(80), [0] * 80):
-        assert (row.piece_ids >= 0).all()
-        assert all(targets[-1] == EOS for _, targets in segments(row)[:-1])
 
 
 def test_a_change_that_leaves_the_range_is_drawn_again_and_at_last_left_out(tmp_path):

@@ -78,26 +78,6 @@ def test_several_folders_are_one_corpus(tmp_path):
     assert found.identity() != Folder([str(a), str(b)]).identity()
 
 
-def test_one_folder_given_twice_or_within_another_is_one(tmp_path):
-    a = write_songs(tmp_path / "a", [1, 2])
-    write_songs(a / "deep", [3])
-    alone = Folder(str(a))
-    for several in ([str(a), str(a)], [str(a / "deep"), str(a)]):
-        found = Folder(several)
-        assert (found.identity(), found.label) == (alone.identity(), alone.label)
-        assert list(found.items()) == list(alone.items())
-
-
-def test_files_are_a_stream(tmp_path):
-    """A corpus of a million files is never held at once: later folders are not listed yet."""
-    for name in "ab":
-        write_songs(tmp_path / name, [1])
-    files = formats.walk(tmp_path, (".mid",))
-    assert next(files).name == "a/song-001.mid"
-    write_songs(tmp_path / "b", [2])
-    assert [file.name for file in files] == ["b/song-001.mid", "b/song-002.mid"]
-
-
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 def test_maestros_table_is_recognised_at_any_depth(tmp_path, bom):
     write_songs(tmp_path / "deep" / "maestro" / "2018", range(3))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.data.shards import Shards
-from musictx.data.windows import EvaluationWindows, collate, lay_out, windows
+from musictx.data.windows import EvaluationWindows, collate, windows
 from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.data.helpers import write_shards
 
@@ -39,20 +39,6 @@ def test_a_multiple_of_the_window_has_no_window_more():
     for stride in (0, 9):  # which would stand, or skip
         with pytest.raises(ValueError, match=f"stride={stride}: expected 1 to the window of 8"):
             windows([20], 8, stride)
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.lists(st.integers(4, 60000), max_size=12), st.booleans(), st.booleans(), st.data())
-def test_a_row_is_its_targets_one_place_later(events, begins, ends, data):
-    events = np.array(events, np.uint16)
-    scored_from = data.draw(st.integers(0, len(events)))
-    row = lay_out(events, begins=begins, ends=ends, scored_from=scored_from, piece_id=3)
-    expected = [*events.tolist(), *([EOS] if ends else [])]
-    assert row.targets.tolist()[scored_from:] == expected[scored_from:]
-    assert row.targets.tolist()[:scored_from] == [-100] * scored_from
-    if expected:
-        assert row.ids.tolist() == [BOS if begins else CUT, *expected[:-1]]
-    assert row.piece_ids.tolist() == [3] * len(expected)
 
 
 def shards_of(folder, pieces, **flags):

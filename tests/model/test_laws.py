@@ -187,27 +187,6 @@ def put(cache: KVCache, count: int) -> None:
         cache.append(layer, fresh(count), fresh(count))
 
 
-def test_length_grows_once_a_pass_and_a_broken_pass_leaves_nothing():
-    cache = make_cache()
-    cache.append(0, fresh(4), fresh(4))
-    assert cache.length == 0
-    put(cache, 3)  # the pass above broke off; this one starts again
-    assert cache.length == 3
-
-
-def test_gradients_flow_to_the_tokens_of_this_pass_and_not_to_earlier_ones():
-    cache = make_cache()
-    put(cache, 2)
-    k, v = fresh(3).requires_grad_(), fresh(3).requires_grad_()
-    keys, values = cache.append(0, k, v)
-    (keys.sum() + 2 * values.sum()).backward()
-    assert (k.grad == 1).all()
-    assert (v.grad == 2).all()
-    with torch.no_grad():
-        cache.append(1, k, v)
-    assert not cache.append(0, fresh(1), fresh(1))[0].requires_grad
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

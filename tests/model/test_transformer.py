@@ -104,27 +104,6 @@ def test_dropout_acts_in_training_only_on_attention_weights_too_and_follows_the_
     assert not torch.equal(runs[0], still)
 
 
-def test_hidden_states_are_what_the_logits_are_made_of():
-    model = build(tied=False)
-    ids = random_ids(2, 12)
-    hidden = model.hidden(ids)
-    assert hidden.shape == (2, 12, 16)
-    close(model.output(hidden), model(ids))
-
-
-@pytest.mark.parametrize(
-    ("scheme", "options", "name"),
-    [
-        ("huang", {"attention": "flash"}, "attention=flash"),
-        ("shaw", {"attention": "skew"}, "attention=skew"),
-        ("huang", {"heads": 3}, "heads=3"),
-    ],
-)
-def test_options_that_cannot_be_are_named(scheme, options, name):
-    with pytest.raises(ValueError, match=name):
-        build(scheme, **options)
-
-
 @pytest.mark.parametrize(
     ("name", "shape", "cache", "more"),
     [

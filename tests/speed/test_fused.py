@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from musictx.attention.setting import Setting
-from musictx.attention.terms import Axis, Span, Terms
+from musictx.attention.terms import Span, Terms
 from musictx.speed import fused
 from musictx.speed.fused import masks
 from tests.attention import cases
@@ -79,20 +79,6 @@ def test_the_kernels_compile_for_hopper() -> None:
 SPANS = (Span(0, 4), Span(0, 4))
 
 
-def test_jobs_that_it_refuses() -> None:
-    """Equal bits too: gradients of tables are added up in the order in which they come."""
-    assert cases.why_not(fused, PLAIN, *SPANS, True) is None
-    assert cases.why_not(fused, PLAIN, Span(0, 4), Span(0, 6), True)  # not the last of the keys
-    assert cases.why_not(fused, PLAIN, *SPANS, False)
-    assert cases.why_not(fused, Terms(1.0, (Axis(), Axis())), *SPANS, True)
-    assert cases.why_not(fused, Terms(scale=-1.0), *SPANS, True)
-    torch.use_deterministic_algorithms(True)
-    try:
-        assert cases.why_not(fused, PLAIN, *SPANS, True)
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
 def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     def why_not(*shape: int, dtype: torch.dtype = torch.float32) -> str | None:
         return cases.why_not(fused, PLAIN, *SPANS, True, torch.zeros(shape, dtype=dtype))
@@ -106,13 +92,14 @@ def test_tensors_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "float64" in str(why_not(1, 1, 4, 64, dtype=torch.float64))
     assert "48" in str(why_not(1, 1, 4, 48))
     assert why_not(1, 1, 4, 64) is None
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+    assert "deterministic" in str(why_not(1, 1, 4, 64))  # sums of tables in another order each run
 
 
-def test_the_layers_of_a_pass_share_a_mask_until_its_pieces_change() -> None:
+def test_masks_are_those_of_pieces_that_changed_in_place() -> None:
     pieces, spans = torch.tensor([[0, 0, 1, 1]]), ((Span(0, 4),), (Span(0, 4),))
     setting = Setting(*spans, True, pieces, pieces)
-    first = masks.mask(setting)
-    assert masks.mask(setting) is first
+    masks.mask(setting)
     pieces[0, 1] = 1
     changed, again = masks.mask(setting), masks.mask(Setting(*spans, True, pieces, pieces.clone()))
     assert changed is not None

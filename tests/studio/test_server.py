@@ -35,11 +35,13 @@ async def test_a_piece_is_imported_changed_undone_listed_and_deleted(tmp_path):
         assert [0.0, 0.6, 71, 80, 0] not in [note[1:] for note in changed["notes"]]
         stale = await asked(client, "POST", f"{path}/ops", 409, json=move)
         assert stale["revision"] == 1
+        await asked(client, "POST", f"{path}/undo", 409, json={"revision": 0})
         undone = await asked(client, "POST", f"{path}/undo", json={"revision": 1})
         assert undone["notes"] == first["notes"]
         assert "takes" not in undone
         redone = await asked(client, "POST", f"{path}/redo", json={"revision": 2})
         assert redone["notes"] == changed["notes"]
+        await asked(client, "POST", f"{path}/redo", 409, json={"revision": 3})  # the end of it
         await asked(client, "POST", f"{path}/ops", json={"revision": 3, "name": "Ode, again"})
 
         second = await made(client)

@@ -37,22 +37,7 @@ def test_intervals_get_the_pitches_of_the_tokens():
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"features": [{"name": "intervals", "outputs": [4]}]}, "model.features=intervals"),
-        ({"position": "two_d"}, "position.name=two_d"),
-        ({"features": ["repeats"]}, "model.features=repeats"),
-    ],
-)
-def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, named):
-    pytest.importorskip("miditok")
-    tokenizer = build("docs.examples.remi:Remi")
-    with pytest.raises(ConfigError, match=f"{named}.*: expected tokenizer="):
-        build_model(config(**options), tokenizer)
-
-
-@pytest.mark.parametrize(
-    ("feature", "words"),
+    ("features", "words"),
     [
         ("agess", r"model\.features=agess: "),
         ("os:abort", r"model\.features=os:abort: "),
@@ -62,9 +47,20 @@ def test_tokens_without_pitches_are_refused_by_the_option_that_asks(options, nam
         ("conditions", r"tokenizer\.controls=true"),
     ],
 )
-def test_what_a_feature_may_not_be_told_is_refused(feature, words):
+def test_what_a_feature_may_not_be_told_is_refused(features, words):
     with pytest.raises(ConfigError, match=words):
-        build_model(config(features=[feature]), build("chorale"))
+        build_model(config(features=[features]), build("chorale"))
+
+
+def test_tokens_without_pitches_are_refused_by_the_option_that_asks():
+    pytest.importorskip("miditok")
+    asked = {
+        "model.features=repeats": {"features": ["repeats"]},
+        "position.name=two_d": {"position": "two_d"},
+    }
+    for name, options in asked.items():
+        with pytest.raises(ConfigError, match=f"{name}.*: expected tokenizer="):
+            build_model(config(**options), build("docs.examples.remi:Remi"))
 
 
 def trained(tokens: dict, position: str = "huang", **model) -> Bundle:

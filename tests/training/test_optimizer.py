@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
@@ -123,21 +122,15 @@ def losses(net, optimizer, steps: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
-def test_the_iteration_is_the_polynomial_of_the_singular_values(shape):
+@pytest.mark.parametrize("shape", [(40, 64), (64, 40)])
+def test_singular_vectors_stay_and_their_values_come_near_one(shape):
     given = torch.randn(3, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    u, s, v = torch.linalg.svd(given, full_matrices=False)
-    s = s / (s.norm(dim=-1, keepdim=True) + 1e-7)
-    for _ in range(muon.STEPS):
-        s = muon.A * s + muon.B * s**3 + muon.C * s**5
-    torch.testing.assert_close(orthogonal(given), u @ torch.diag_embed(s) @ v, atol=1e-9, rtol=0)
-
-
-def test_the_result_is_nearly_orthogonal_and_a_zero_matrix_stays_zero():
-    given = torch.randn(1, 40, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    s = torch.linalg.svdvals(orthogonal(given))
-    assert 0.6 < s.min() <= s.max() < 1.3
-    assert not orthogonal(torch.zeros(1, 4, 3)).any()
+    u, _, v = torch.linalg.svd(given, full_matrices=False)
+    found = u.mT @ orthogonal(given) @ v.mT
+    values = found.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(found, torch.diag_embed(values), atol=1e-9, rtol=0)
+    assert 0.6 < values.min() <= values.max() < 1.3
+    assert not orthogonal(torch.zeros(1, *shape)).any()
 
 
 @pytest.mark.parametrize("faster", [True, False], ids=["bfloat16", "float32"])
@@ -188,28 +181,17 @@ def test_it_learns_and_a_saved_state_goes_on_bit_for_bit():
 
 
 KINDS = ("cosine", "rsqrt", "constant")
-RUNS = st.tuples(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
 
 
 @settings(max_examples=60, deadline=None)
-@given(RUNS)
-def test_the_rate_rises_then_never_rises_again_and_stays_between_0_and_1(run):
-    total, warmup, kind = run
-    rates = [multiplier(s, total=total, warmup=warmup, kind=kind) for s in range(total + 5)]
-    peak = max(warmup, 1) - 1
-    assert rates[0] == 1 / max(warmup, 1)
-    assert peak >= len(rates) or rates[peak] == 1.0
-    assert all(0 <= r <= 1 for r in rates)
-    assert all(a < b for a, b in pairwise(rates[: peak + 1]))
-    assert all(a >= b for a, b in pairwise(rates[peak:]))
-
-
-def test_after_the_peak_the_rate_follows_its_formula():
-    for step in (10, 50, 99, 100, 10_000):
-        rate = multiplier(step, total=100, warmup=10, kind="cosine")
-        share = min((step - 9) / 91, 1.0)
-        assert rate == pytest.approx(0.5 + 0.5 * math.cos(math.pi * share))
-    assert multiplier(399, total=10**6, warmup=100, kind="rsqrt") == pytest.approx(0.5)
+@given(st.integers(1, 400), st.integers(0, 500), st.sampled_from(KINDS))
+def test_the_rate_rises_and_then_follows_its_formula(total, warmup, kind):
+    peak = max(warmup, 1)
+    for done in range(1, total + 6):
+        share = min(max(done - peak, 0) / max(total + 1 - peak, 1), 1.0)
+        fall = {"cosine": 0.5 + 0.5 * math.cos(math.pi * share), "rsqrt": (peak / done) ** 0.5}
+        want = done / peak if done < peak else fall.get(kind, 1.0)
+        assert multiplier(done - 1, total=total, warmup=warmup, kind=kind) == pytest.approx(want)
 
 
 def test_by_the_clock_the_rise_ends_after_its_steps_or_a_tenth_of_the_time():

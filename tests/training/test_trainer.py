@@ -10,7 +10,6 @@ import pytorch_lightning as pl
 import torch
 
 from musictx.compose import compose
-from musictx.compose.run import train
 from musictx.compose.words import normalise
 from musictx.config import TrainerConfig
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
@@ -63,16 +62,10 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
         assert f"| `{name}` | {reason} |" in page
 
 
-def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
+def test_flags_that_are_passed_on_are_typed_as_the_others():
     given = dict.fromkeys(PASSED_ON, 7) | {"fast_dev_run": 1}
     made = compose([f"trainer.{name}={value}" for name, value in given.items()]).trainer
     assert made == TrainerConfig.of(**given)
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer/mine.yaml").write_text("".join(f"{n}: {v}\n" for n, v in given.items()))
-    seen = []
-    train(["trainer=mine"], lambda c: seen.append(c.trainer),
-        flags={"--config-dir": str(tmp_path)}, folders=[tmp_path])  # fmt: skip
-    assert seen == [made]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +80,7 @@ def test_flags_that_are_passed_on_are_typed_as_the_others(tmp_path):
 )
 def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
     assert build_trainer(TrainerConfig.of(deterministic="warn", accelerator="cpu"))
+    torch.use_deterministic_algorithms(False)  # or it would stay so for the tests after this one
     with pytest.raises(UserError, match=sentence):
         build_trainer(TrainerConfig.of(accelerator="cpu", **flags))
 

@@ -88,31 +88,21 @@ def time_class(steps: int) -> int:
     return steps if steps < 16 else min(TIMES - 1, int(16 + 6 * (math.log2(steps) - 4)))
 
 
+@pytest.mark.parametrize("resets", [[], [[3, 4, 0]]], ids=str)
 @pytest.mark.parametrize("known", [0, 1, 40])
-def test_it_reads_what_a_loop_over_events_finds(known):
-    """``known`` of the ids are given as earlier ones, as a cache does; a piece begins at 25."""
-    found, ids = sounding(), music(2, 120)
+def test_it_reads_what_a_loop_over_events_finds(known, resets):
+    """``known`` of the ids are given as earlier ones, as a cache does; a piece begins at 25; after
+    a reset nothing counts that was before."""
+    found, ids = sounding(resets=resets), music(2, 120)
+    ids[:, [17, 60]] = 3
     places = torch.arange(120).repeat(2, 1)
     places[1, 25:] -= 25
     seen = found.read(ids[:, known:], ids[:, :known], places[:, known:])
     for row in range(2):
         for at in range(120):
-            if places[row, at] == 0:
+            if places[row, at] == 0 or (resets and ids[row, at] == 3):
                 loop = Loop()
             loop.advance(int(ids[row, at]))
             if at >= known:
                 assert seen.pitches[row, at - known].tolist() == loop.pitches()
                 assert seen.rows[row, at - known].tolist() == loop.rows()
-
-
-def test_after_a_reset_nothing_is_known_of_what_was_before_it():
-    feature, ids, reset = sounding(resets=[[3, 4, 0]]), music(2, 40), 17
-    ids[:, reset] = 3
-    places = torch.arange(40).expand(2, 40)
-    seen = feature.read(ids, ids[:, :0], places)
-    before = sounding().read(ids[:, :reset], ids[:, :0], places[:, :reset])
-    after = feature.read(ids[:, reset:], ids[:, :0], places[:, reset:])
-    late = feature.read(ids[:, 30:], ids[:, :30], places[:, 30:])  # as while decoding
-    for whole, *parts in zip(seen, before, after, late):
-        for found, part in zip(parts, (slice(0, reset), slice(reset, 40), slice(30, 40))):
-            assert torch.equal(whole[:, part], found)
