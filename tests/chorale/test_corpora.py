@@ -22,24 +22,6 @@ installed = pytest.mark.skipif(
 )
 
 
-def voice(score, track):
-    return score.notes[score.notes["track"] == track]
-
-
-@installed
-def test_bwv_66_6_begins_as_it_is_sung():
-    """BWV 66.6 in F sharp minor, with its pickup of two eighths."""
-    score = dict(corpora.chorales())["bwv66.6"]
-    soprano = voice(score, 0)
-    # C#5 B4 A4 B4 C#5 E5 C#5 | quarters are 0.6 s
-    assert soprano["pitch"][:7].tolist() == [73, 71, 69, 71, 73, 76, 73]
-    assert np.round(soprano["start"][:7], 6).tolist() == [0, 0.3, 0.6, 1.2, 1.8, 2.4, 3.0]
-    first = score.notes[score.notes["start"] == 0]
-    assert sorted(first["pitch"].tolist(), reverse=True) == [73, 64, 57, 57]  # A major
-    assert [int(voice(score, t)["pitch"][0]) for t in range(4)] == [73, 64, 57, 57]
-    assert score.duration == pytest.approx(36 * 0.6)
-
-
 @installed
 def test_bach_keeps_the_rules_nearly_always():
     """Rates with a margin: a wrong definition is off by far more."""
@@ -103,9 +85,7 @@ def test_the_shards_follow_the_file(tmp_path):
     [
         ("[1, 2", "cannot be read as JSON"),
         ("[" * 200_000, "cannot be read as JSON"),
-        (f'{{"train": [[[1{"0" * 5000}, 2, 3, 4]]]}}', "cannot be read as JSON"),
         ("[]", "lists of pieces named train, valid, test"),
-        ('{"train": 5}', "train: expected a list of pieces"),
         ('{"train": []}', "there is no piece in it"),
         ('{"valid": [[[60, 60, 60, "x"]]]}', "valid/000: expected a list of steps"),
         (f'{{"train": [{"[" * 90}1{"]" * 90}]}}', "expected a list of steps"),

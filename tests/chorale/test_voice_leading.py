@@ -13,12 +13,11 @@ from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale import voice_leading as v
 from musictx.chorale.grid import Grid
-from musictx.chorale.rules import Closing, Rules, fault_costs
+from musictx.chorale.rules import fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling.primer import NOTHING
-from musictx.tokens.vocab import BOS, CUT, EOS
 from tests.chorale.parts import chords, pieces, small_model
 from tests.sampling.pieces import continue_each
 
@@ -53,10 +52,6 @@ def test_a_plain_cadence_is_free_of_faults():
     [
         # Fifth to fifth, the same way, not from a perfect fifth to a diminished one.
         ("parallel fifths", (1, 3), "C5 G4 E4 C3, C5 A4 F4 D3", "C5 G4 E4 C3, B4 G4 F4 C3"),
-        # Outer voices the same way into a fifth, the soprano by leap.
-        ("hidden fifths", (0, 3), "C5 G4 E4 E3, E5 G4 E4 A3", "D5 G4 E4 E3, E5 G4 E4 A3"),
-        # A tritone, but in the bass.
-        ("leap", (1,), "C5 F4 D4 G3, C5 B4 D4 G3", "C5 F4 D4 G3, C5 Bb4 D4 G3"),
         ("outside its range", (0,), "B5 G4 E4 C3", "A5 A4 E4 C3"),
         ("outside its range", (3,), "G4 E4 C4 C2", "G4 E4 C4 D2"),
     ],
@@ -210,19 +205,6 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
     assert np.reshape(costs, (-1, 4)).tolist() == expected.tolist()
 
 
-def test_as_a_soft_constraint_each_fault_costs_the_strength():
-    tokenizer = ChoraleTokenizer()
-    past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
-    faults = faults_of(tokenizer, past)
-    for first in (BOS, CUT):
-        costs = Rules(tokenizer.written, 2.5)((), np.array([[first, *past.tolist()]]))
-        assert np.array_equal(costs, 2.5 * faults[None])
-    assert faults.max() >= 2  # D3: fifths and octaves
-    for strength in (0.0, 1.5):
-        built = tokenizer.soft_constraints(SamplingConfig(rules=strength))
-        assert [c.strength for c in built if isinstance(c, Rules)] == [strength] * (strength > 0)
-
-
 def test_what_a_model_ends_closes():
     tokenizer = ChoraleTokenizer(low=60, high=67)
     pieces = continue_each(
@@ -233,15 +215,3 @@ def test_what_a_model_ends_closes():
     assert ended
     for piece in ended:
         assert voice_leading.closes(tokenizer.decode_grid(piece.ids).pitches)
-
-
-@settings(max_examples=60, deadline=None)
-@given(grid=grids())
-def test_an_end_is_possible_where_the_piece_closes(grid):
-    tokenizer = ChoraleTokenizer()
-    if (grid.pitches[-1] >= 0).all():
-        grid = Grid.joined(grid.pitches)
-        ids = tokenizer.encode_grid(grid)
-        costs = Closing(tokenizer.written)([tokenizer.grammar(ids)], np.array([[BOS, *ids]]))
-        assert not np.delete(costs[0], EOS).any()
-        assert (costs[0, EOS] == np.inf) == (not voice_leading.closes(grid.pitches))

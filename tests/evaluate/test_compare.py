@@ -14,7 +14,6 @@ from musictx.chorale import voice_leading
 from musictx.chorale.grid import Grid
 from musictx.config import CorpusConfig, ModelFolder, SamplingConfig
 from musictx.data.shards import Shards
-from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.evaluate import compare as app
 from musictx.evaluate import measures, sets
@@ -269,15 +268,6 @@ def test_music_on_a_grid_is_measured_in_bars_where_it_stands_in_the_piece():
     assert not other & {name for table in measures.in_bars() for name in table}, (
         "real music decides"
     )
-
-
-def test_a_seam_in_the_list_is_where_the_measured_part_begins(tmp_path):
-    write_songs(tmp_path, range(2), notes=40)
-    (tmp_path / sets.LIST).write_text(json.dumps({"samples": {"song-000": {"seam": 2.0}}}))
-    first, second = sets.read_samples(tmp_path, 1.0, 3.0)
-    assert (first.name, second.name) == ("song-000", "song-001")
-    assert first.alone == excerpt(midi.read(tmp_path / "song-000.mid"), 2.0, 3.0)
-    assert second.alone == excerpt(midi.read(tmp_path / "song-001.mid"), 1.0, 3.0)
 
 
 @pytest.mark.parametrize(

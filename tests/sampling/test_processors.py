@@ -82,16 +82,6 @@ def test_temperature_zero_leaves_the_first_of_the_likeliest(row):
     check(row, apply(Temperature(0.0), row), {ranking(row)[0]})
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(rows, min_size=2, max_size=4), st.floats(0.05, 0.95))
-def test_rows_do_not_see_each_other(many, p):
-    batch = torch.tensor(many, dtype=torch.float64)
-    for rule in (Temperature(0.0), Temperature(0.7), TopP(p)):
-        together = rule(NO_IDS, batch)
-        for i, row in enumerate(many):
-            assert together[i].tolist() == apply(rule, row)
-
-
 @given(row=rows, kind=st.sets(st.integers(0, V - 1), min_size=1), value=st.floats(0.2, 5.0))
 def test_the_temperature_of_a_kind_divides_its_logits_and_leaves_its_share(row, kind, value):
     logits = torch.tensor([row], dtype=torch.float64)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx import bundle
 from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
@@ -18,14 +17,12 @@ from musictx.songs.bar_copying import (
     RhythmConsistency,
     SectionContrast,
 )
-from musictx.songs.bar_feedback import BarFeedback, PartDensity
+from musictx.songs.bar_feedback import BarFeedback
 from musictx.songs.strengths import (
     CROWD_GAIN,
     LEFT_OUT,
     LENGTH_GAIN,
     NEW_ONSET,
-    PART_GAIN,
-    PART_SECONDS,
     PART_SHARE,
     REPEAT_GAIN,
     SAME_PITCH,
@@ -38,7 +35,6 @@ from tests.pieces import score
 from tests.sampling.engines import nats
 from tests.sampling.pieces import BARS, DRUMS, line_ids, note_ids
 from tests.songs.test_grouped import song
-from tests.untrained import saved
 
 TABLE = BARS.vocabulary
 #: With more pitches, and of which a new section has some.
@@ -233,33 +229,15 @@ def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, aske
     assert not nats(BarFeedback(BARS, {}, given=given), BARS.grammar(ids), BARS.size).any()
 
 
-@pytest.mark.parametrize("from_start", [False, True])
-def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
-    """Four notes of a part and none of two others."""
-    state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
-    passed = state.seconds / PART_SECONDS if from_start else 1.0
-    pull = PartDensity(BARS, {0: 3.0, 5: 2.0, DRUMS: 6.0}, from_start)
-    wanted = np.zeros((2, TABLE.size))
-    wanted[0, slice(*TABLE.range("place"))] = -PART_GAIN * 6 * passed
-    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -PART_GAIN * 2 * passed
-    wanted[1, TABLE.id("drums")] *= 3
-    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[0])
-    state.advance(TABLE.id("place", 24))
-    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[1])
-
-
 @pytest.mark.parametrize("habits", [True, False])
-def test_a_part_that_the_model_would_drop_goes_on(tmp_path, habits):
+def test_a_part_that_the_model_would_drop_goes_on(counting, habits):
     """Its program costs eight nats; without habits it is as good as silent."""
-    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
-    where = saved(tmp_path / "m", {}, tokens=tokens, group=5, context=1500)
-    model = bundle.load(where)
     rows = [(n / 2, n / 2 + 0.5, 72, 80, 73, False, 0) for n in range(32)]
     rows += [(n, n + 1.0, 48, 80, 48, False, 1) for n in range(16)]
-    costs = np.zeros((1, model.tokenizer.size))
-    costs[0, model.tokenizer.vocabulary.id("program", 48)] = 8.0
+    costs = np.zeros((1, counting.tokenizer.size))
+    costs[0, counting.tokenizer.vocabulary.id("program", 48)] = 8.0
     (made,) = generate(
-        model, primer=score(rows), bars=16, seed=1, constraints=[lambda states, past: costs],
+        counting, primer=score(rows), bars=16, seed=1, constraints=[lambda states, past: costs],
         sampling={"habits": habits},
     )  # fmt: skip
     new = made.score.notes[made.score.notes["start"] >= 16 - 1e-3]

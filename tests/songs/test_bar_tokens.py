@@ -10,13 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.card import CorpusStats, Habit
-from musictx.config import SamplingConfig
-from musictx.notes import DRUMS, METER, NOTE, Score
-from musictx.sampling import idiom
-from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.notes import Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bars import Bars, Meter
+from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
@@ -84,38 +80,6 @@ def test_a_bar_as_ids():
         "place:0 program:0 pitch:60 length:24 velocity:4 "
         "place:48 drums drum:36 none velocity:7"
     )
-
-
-def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
-    notes = [(1920, 2400, 60, 64, 0, False, 0), (1920 * 4, 1920 * 4 + 60, 60, 64, 0, False, 0)]
-    tokenizer = TOKENIZERS[3]
-    piece = on_ticks(notes, tempos=[(0, 60.0)])
-    assert tokenizer.clock(piece).begins == 4.0
-    line = ["bar", "numerator:4", "denominator:2", "section:0", "place:0"]
-    ids = words(tokenizer, tokenizer.encode(piece))
-    assert [ids[at : at + 5] for at in (0, 10, 15)] == [line] * 3
-    assert [ids[at] for at in (5, 20, 25)] == ["place:0", "bar", "place:0"]
-
-
-def test_windows_begin_at_bar_lines():
-    tokenizer = TOKENIZERS[0]
-    ids = tokenizer.encode(
-        on_ticks([(480 * n, 480 * n + 240, 60 + n, 64, 0, False, 0) for n in range(12)])
-    )
-    for start in range(len(ids)):
-        opening = tokenizer.opening(ids, start)
-        assert opening <= start
-        assert opening % FIELDS_PER_NOTE == 0
-        assert tokenizer.vocabulary.describe(int(ids[opening])) == "bar"
-
-
-def test_meters_that_cannot_be_written_are_reduced_or_common_time():
-    def of(numerator, denominator):
-        return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
-
-    assert of(48, 32) == (24, 4)
-    assert of(12, 64) == (6, 5)
-    assert of(255, 4) == of(3, 64) == of(0, 4) == (4, 2)
 
 
 def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
@@ -206,31 +170,3 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
             if kind == "program":
                 notes.append((part, tone, line + place, line + place + length))
         group = []
-
-
-def test_parts_keep_to_the_corpus_and_to_what_the_primer_has_beyond_it():
-    limits = CorpusStats(
-        instruments=frozenset([0, 5, DRUMS]),
-        parts={0: Habit(1, 61, 63), 5: Habit(2, 60, 66), DRUMS: Habit(3, 35, 50)},
-    )
-    rows = [(0.0, 1.0, 61, 64, 0, False, 0), (0.0, 1.0, 66, 64, 0, False, 0)]
-    rows += [(1.0, 2.0, 62, 64, 9, False, 1)]
-    primer = encode_primer(FEW, Score(np.array(rows, NOTE)))
-
-    def held(primer, sampling=None, **values):
-        state = primer.state(FEW)
-        idiom.of(FEW).hold([state], [primer], sampling or SamplingConfig(), limits, [values])
-        tones = {part: np.flatnonzero(some).tolist() for part, some in state._tones.items()}
-        return tones, state._voices
-
-    tones, voices = held(NOTHING)
-    assert tones == {0: [61, 62, 63], 5: [*range(60, 67)], DRUMS: [*range(128)]}
-    assert voices == {0: 1, 5: 2, DRUMS: 3}
-    tones, voices = held(primer)
-    assert tones == {0: [*range(61, 67)], 9: [*range(60, 67)]}, "its parts, 66 as in the primer"
-    assert voices[0] == 2
-    every = [*range(60, 67)]
-    assert held(primer, SamplingConfig(habits=False))[0] == {0: every, 9: every}
-    assert held(primer, polyphony=4.0)[1] == {0: DRUMS, 9: DRUMS}
-    assert held(NOTHING, register=64.0)[0][0] == every
-    assert held(NOTHING, SamplingConfig(low="65"))[0][0] == [65, 66]

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import musictx
-from musictx import cli
 from musictx.beats import Beats
 from musictx.chords import NAMES, ROOTS, changes, name_of, named, spelled, symbol, symbol_of
 from musictx.errors import UserError
@@ -142,17 +141,6 @@ def test_any_text_is_read_or_refused(data):
     except UserError:
         return
     assert all(time >= 0 for time, _ in score.markers)
-
-
-@pytest.mark.parametrize("name", ["song.cho", "song"])
-def test_files_are_shown_played_and_written(name, tmp_path, capsys):
-    song = tmp_path / name
-    song.write_text("Tempo: 60\n| C | Am7/G | F . . G7 | C |")
-    assert cli.main(["chords", str(song), f"out={tmp_path / 'x.musicxml'}"]) == 0
-    assert "| F . . G7 | C" in capsys.readouterr().out
-    assert bars_of(musictx.read(tmp_path / "x.musicxml")) == bars_of(musictx.read(song))
-    assert cli.main(["render", str(song), "png=false"]) == 0
-    assert (tmp_path / "song.wav").stat().st_size > 16 * 44_100
 
 
 #: Symbols as musicians and programs write them -> their name, and the chord that a model knows.

@@ -13,7 +13,6 @@ from musictx.config import AccompanyConfig
 from musictx.errors import UserError
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.songs.chord_sheet import bars_of, laid, sheet, text_of
-from tests.untrained import saved
 
 
 def test_a_sheet_is_printed_and_written(tmp_path, capsys):
@@ -29,26 +28,19 @@ def test_a_sheet_is_printed_and_written(tmp_path, capsys):
     assert bars_of(musictx.read(out)) == (bars * 4)[:16]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    tokens = {"name": "notes", "low": 40, "high": 90, "controls": True}
-    folder = saved(tmp_path_factory.mktemp("m"), tokens=tokens, context=1500, group=5)
-    return musictx.load(folder)
-
-
-def test_a_file_of_chords_is_followed_in_its_tempo(model, tmp_path):
+def test_a_file_of_chords_is_followed_in_its_tempo(counting, tmp_path):
     song = tmp_path / "song.cho"
     song.write_text("{tempo: 60}\n[C]Words [Am7/G]and [F]more")
     for made in (
-        musictx.accompany(model=model, chords=str(song), seed=3)[0],
-        musictx.accompany(song, model, seed=3)[0],
+        musictx.accompany(model=counting, chords=str(song), seed=3)[0],
+        musictx.accompany(song, counting, seed=3)[0],
     ):
         assert [name for _, name in made.score.markers[:3]] == ["C:maj", "A:min7/b7", "F:maj"]
         assert made.score.tempos["bpm"].tolist() == [60]
         assert len(made.score) > 0
         assert made.score.notes["start"].max() < 12
     tune = musictx.read(shipped.examples()["ode_to_joy"])
-    made = musictx.accompany(tune, model, chords=str(song), seed=3)[0]
+    made = musictx.accompany(tune, counting, chords=str(song), seed=3)[0]
     assert made.score.markers[1][1] == "A:min7/b7"
     request = AccompanyConfig(chords="irealb://A=B==Swing=C==1r34LbKcu7T44C  |A-7  Z=Jazz=90=3")
     markers = tasks.under(Score(), request).given.markers
@@ -58,7 +50,7 @@ def test_a_file_of_chords_is_followed_in_its_tempo(model, tmp_path):
             tasks.under(tune, AccompanyConfig(chords=missing))
     song.write_text("no music")
     with pytest.raises(UserError, match=r"^chords=.*song\.cho"):
-        musictx.accompany(model=model, chords=str(song))
+        musictx.accompany(model=counting, chords=str(song))
 
 
 @pytest.mark.parametrize(("meter", "pickup"), [((3, 4), 1.0), ((6, 8), 0.5), ((4, 4), 0.0)])
@@ -85,7 +77,7 @@ def test_a_sheet_lies_on_the_bars_of_its_file_after_a_pick_up(meter, pickup):
 
 
 def test_a_chart_without_notes_is_shown_written_and_accompanied_as_its_sheet(
-    model, tmp_path, capsys
+    counting, tmp_path, capsys
 ):
     text = "| C | F G | C |"
     slow, source = Score(tempos=[(0.0, 60.0)], meters=[(0.0, 4, 4)]), tmp_path / "chart.musicxml"
@@ -95,7 +87,7 @@ def test_a_chart_without_notes_is_shown_written_and_accompanied_as_its_sheet(
         assert text_of(sheet(text)) in capsys.readouterr().out
         assert bars_of(musictx.read(tmp_path / out)) == sheet(text)
     made, again, usual = (
-        musictx.accompany(music, model, chords=chords, seed=3)[0].score
+        musictx.accompany(music, counting, chords=chords, seed=3)[0].score
         for music, chords in ((source, None), (tmp_path / "chart.mid", None), (None, text))
     )
     assert made.tempos["bpm"].tolist() == [60]

@@ -72,23 +72,6 @@ def test_the_layers_read_sums_of_groups_and_the_cascade_adds_one_id_after_anothe
             torch.testing.assert_close(logits[place], plain.embedding.weight @ y)
 
 
-def test_forked_and_selected_rows_go_on_as_rows_of_their_own(network):
-    more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
-    with torch.inference_mode():
-        cache = network.new_cache(rows=1, capacity=130)
-        network(IDS[:1, :38], cache=cache)
-        both = cache.fork(2)
-        got = network(more, cache=both)
-        for row in range(2):
-            alone = network(torch.cat([IDS[0, :38], more[row]])[None])[:, 38:]
-            torch.testing.assert_close(got[row : row + 1], alone, atol=1e-4, rtol=1e-4)
-        both.select(torch.tensor([1, 1]))
-        again = network(IDS[:1, 70:74].expand(2, -1), cache=both)
-        torch.testing.assert_close(again[0], again[1])
-        with pytest.raises(ValueError, match="do not fit 130"):
-            network(IDS[:, :100], cache=both)
-
-
 def test_every_map_of_the_cascade_learns():
     cascade = Cascade(5, 16)
     x = torch.randn(2, 3, 5, 16, requires_grad=True)

@@ -12,15 +12,14 @@ from musictx.card import Habit
 from musictx.chords import CHORDS, NONE
 from musictx.config import SamplingConfig
 from musictx.notes import Score
-from musictx.sampling.strengths import SECTION_BARS
 from musictx.shipped import models
 from musictx.songs import drummers, infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
+from musictx.songs.strengths import OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import DRUM_PART
-from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, as_counts, gap, versions
+from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
 from tests.songs.test_bar_infill import song as waltz
 
 notes = st.tuples(st.integers(0, 100), st.integers(1, 60), st.integers(30, 90))
@@ -31,17 +30,6 @@ def sounding_of(known):
     for begin, length, pitch in known:
         sounding.setdefault((begin % 3, pitch), []).append((begin, begin + length))
     return sounding
-
-
-@given(st.lists(notes, max_size=8), st.integers(0, 120))
-def test_a_semitone_from_what_sounds_costs(known, step):
-    found = HarmonicFit(sounding_of(known), []).clashes(step)
-    for one in range(12):
-        near = any(
-            begin <= step < begin + length and (pitch - one) % 12 in (1, 11)
-            for begin, length, pitch in known
-        )
-        assert found[one] == (CLASH if near else 0.0)
 
 
 @given(
@@ -147,28 +135,6 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
 
 
-def test_notes_off_a_known_chord_cost():
-    tune = Score(
-        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
-        tempos=[(0.0, 120.0)],
-        meters=[(0.0, 3, 4)],
-        markers=((0.0, "C:maj"),),
-    )
-    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
-    for _, ids in row.given.groups[0]:
-        for token in ids:
-            row.advance(token)
-    for token in (table.id("place", 0), table.id("program", 33)):
-        row.advance(token)
-    (bias,) = part.biases([part], [row], SamplingConfig())
-    (penalty,) = bias([row.state], [np.empty(0)])
-    for pitch in range(48, 72):
-        clash = CLASH * (pitch % 12 in (1, 11))
-        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
-        assert penalty[table.id("pitch", pitch)] == wanted, pitch
-
-
 #: One drum of each kind, in order.
 SIX = np.array([36, 38, 42, 43, 49, 51])
 TABLE = TOKENS.vocabulary
@@ -218,25 +184,6 @@ def test_of_each_kind_one_drum_is_struck_at_a_time():
         nats = drummer.log_prob_drum(0, struck)[np.isin(TONES, next_ones)]
         assert (nats <= np.log(RAREST)).all()
     assert drummer.log_prob_hit(0, [49, 51]) == np.log(RAREST), "nothing is left"
-
-
-def test_new_drums_are_those_of_the_drummer_and_all_else_is_as_it_was():
-    rates = np.zeros((6, 96))
-    rates[KICK, ::48], rates[SNARE, 24::48], rates[HAT, ::12] = 0.95, 0.95, 0.95
-    kept = TOKENS.quantise(common(waltz(bars=16)))
-    table = np.zeros((2, 7, 96))
-    for number, some in enumerate(([], [Drummer(rates, 4.0, TONES)])):
-        options = {"closes": False, "parts": (DRUM_PART,), "drummers": some}
-        (made,) = versions(BarInfill(NETWORK, TOKENS, kept, 0.0, 16.0, **options))
-        assert made.done
-        old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
-        assert as_counts(old) == as_counts(kept.notes[kept.notes["start"] < 16.0 - 1e-6])
-        at = np.round(made.new["start"] * 48).astype(int) % 96
-        np.add.at(table[number], (drummers.KIND_OF[made.new["pitch"]], at), 1)
-    strokes = table.sum((1, 2))
-    on = (table[:, :6] * (rates > 0)).sum((1, 2)) / strokes
-    assert on[1] > 0.9 > on[0]
-    assert min(table[1, KICK, 0], table[1, SNARE, 24]) >= 7, "of 8 bars"
 
 
 @pytest.mark.parametrize("is_common", [True, False])
@@ -310,19 +257,6 @@ def test_sections_are_counted_from_the_bar_line_nearest_to_the_first_note(begin,
     score = score.with_notes(score.notes[score.notes["start"] >= begin - 1e-6])
     part = BarInfill(NETWORK, TOKENS, score, begin, 24.0, closes=False, parts=(DRUM_PART,))
     assert part.sections == {section}
-
-
-@settings(deadline=None)
-@given(st.integers(0, 3), st.integers(1, 40), st.sets(st.integers(0, 40)))
-def test_no_section_is_longer_than_eight_bars_and_markers_begin_some(first, bars, marks):
-    begins = drummers.section_begins(first, first + bars, marks)
-    inside = {mark for mark in marks if first < mark <= first + bars}
-    assert inside <= begins
-    edges = [first, *sorted(begins), first + bars]
-    sizes = np.diff(edges)
-    assert (sizes <= SECTION_BARS).all()
-    unmarked = [size for size, end in zip(sizes, edges[1:-1]) if end not in inside]
-    assert set(unmarked) <= {SECTION_BARS}
 
 
 def test_the_drummers_of_song_keep_a_beat():

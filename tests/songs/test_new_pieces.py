@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import mido
@@ -15,16 +14,10 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
-from musictx.sampling.constraints import EachRow
-from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
-from musictx.sampling.strengths import MOST_ALIKE
+from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.shipped import examples
-from musictx.songs import form
-from musictx.songs.bar_feedback import PartDensity
 from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
-from musictx.songs.strengths import PART_SECONDS
-from musictx.tokens.stream import STEPS
 from tests.pieces import score
 
 TUNE = musictx.read(examples()["frere_jacques"])
@@ -95,40 +88,6 @@ def test_new_pieces_are_for_ensembles_of_the_corpus(song):
 def test_new_pieces_begin_on_their_first_beat(song):
     for piece in musictx.generate(song, bars=1, samples=8, seed=3):
         assert piece.score.notes["start"].min() == 0
-
-
-def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
-    its, stats = idiom.of(song.tokenizer), song.stats
-    drawn = Counter(
-        tuple(its.cast(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
-        for seed in range(900, 1900)
-    )
-    total = sum(count for count, _ in stats.ensembles)
-    assert set(drawn) <= {tuple(some) for _, some in stats.ensembles}
-    for count, some in stats.ensembles:
-        share = count / total
-        assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
-    free = its.cast(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
-    asked = Primer(plan=Plan(parts={33: 1.0}))
-    assert free is NOTHING
-    assert its.cast(asked, stats, SamplingConfig(), [0, 0]) is asked
-
-
-@pytest.mark.parametrize("density", [1.0, 100.0])
-def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(song, density):
-    its, sampling = idiom.of(song.tokenizer), SamplingConfig()
-    primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
-    every = its.penalties(
-        [primer], [song.tokenizer.grammar()], sampling, song.stats, [{"density": density}], []
-    )
-    rows = [one.rows[0] for one in every if isinstance(one, EachRow)]
-    (least,) = [one.least for one in rows if isinstance(one, PartDensity)]
-    usual = primer.plan.parts
-    assert least.keys() == usual.keys()
-    assert sum(least.values()) <= density * PART_SECONDS
-    ratios = {part: least[part] / usual[part] for part in usual}
-    assert max(ratios.values()) == pytest.approx(min(ratios.values()))
-    assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
 
 
 BAR = 2.0  # seconds, in 4/4 at 120
@@ -212,7 +171,7 @@ def verse(tmp_path_factory):
 def made(song, verse):
     told = []
     (sample,) = musictx.generate(
-        song, primer=verse, form="aba", seed=2, on_event=lambda *event: told.append(event)
+        song, primer=verse, form="abaa'", seed=2, on_event=lambda *event: told.append(event)
     )
     return sample, told
 
@@ -230,72 +189,30 @@ def bars_of(score, first, count):
     return found
 
 
-def alike(one, other):
-    """The share of notes that two sections share, of all that they have."""
-    return len(one & other) / len(one | other)
-
-
-def strikes(bars):
-    """Bar, place and pitch of each note."""
-    return {(bar, row[0], row[2]) for bar, rows in enumerate(bars) for row in rows}
-
-
 def test_a_primer_is_the_first_section_and_returns_in_its_meter(made, verse):
     piece, given = made[0].score, musictx.read(verse)
     assert made[0].seam == pytest.approx(18 * BEAT)
     own = piece.notes[piece.notes["start"] < made[0].seam - 1e-3]
     assert own["pitch"].tolist() == given.notes["pitch"].tolist(), "the primer stays as it is"
     assert np.allclose(own["start"], given.notes["start"], atol=1e-6)
-    lines = [(at, name) for at, name in piece.markers if name in ("A", "B")]
-    assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate("ABA")]
-    first, new, again = (bars_of(piece, at, 4) for at in (2, 6, 10))
+    names = ["A", "B", "A", "A'"]
+    lines = [(at, name) for at, name in piece.markers if name in names]
+    assert lines == [(pytest.approx((6 + 12 * n) * BEAT), name) for n, name in enumerate(names)]
+    first, new, again, changed = (bars_of(piece, at, 4) for at in (2, 6, 10, 14))
     assert any(new)
-    likeness = [alike(strikes(first[:3]), strikes(other[:3])) for other in (again, new)]
-    assert likeness[0] > likeness[1]
-    assert again[3] == first[3], "the end of the piece is that of its section"
-    assert piece.duration <= 42 * BEAT + 1e-3
+    assert first[0] == again[0] == changed[0], "a return begins as it did"
+    assert again != first, "and is no copy"
+    assert changed[2] not in (first[2], again[2]), "the second half of a prime is new"
+    assert changed[3] == first[3], "the end of the piece is that of its section"
+    assert piece.duration <= 54 * BEAT + 1e-3
     assert set(piece.notes["program"][piece.notes["track"] == 0].tolist()) == {6}
     chords = [(at, name) for at, name in piece.markers if ":" in name]
     assert (pytest.approx(30 * BEAT), "C:maj") in chords, "chords return with their section"
 
 
-def test_a_return_begins_as_it_did_and_is_a_variation_up_to_its_end(song, verse, monkeypatch):
-    """With a prime its second half is new; the last bar of the piece stays."""
-    composed, seen = form.infill.composed, []
-
-    def watched(bundle, task, request, **more):
-        seen.append((int(request.begin), int(request.end), task.varied))
-        return composed(bundle, task, request, **more)
-
-    monkeypatch.setattr(form.infill, "composed", watched)
-    (sample,) = musictx.generate(song, primer=verse, form="ABAA'", seed=3)
-    # Bars from 1 on, after a rest of two: A 3 to 6, B 7 to 10, A 11 to 14, A' 15 to 18.
-    assert seen == [(10, 10, False), (12, 14, True), (16, 16, True), (17, 17, False)]
-    first, again = (bars_of(sample.score, at, 4) for at in (2, 10))
-    assert again[0] == first[0]
-
-
-def test_a_pick_up_stands_before_the_first_section_and_what_returns_begins_on_its_bar_line(song):
-    rows = [((1 + n) / 2, (2 + n) / 2, 60 + n * 7 % 20, 80, 6, False, 0) for n in range(-1, 12)]
-    verse = score(rows, meters=[(0.0, 4, 4), (0.5, 3, 4)])
-    (sample,) = musictx.generate(song, primer=verse, form="aba", seed=2)
-    lines = [(at, name) for at, name in sample.score.markers if name in ("A", "B")]
-    assert lines == [(pytest.approx(0.5 + 6 * n), name) for n, name in enumerate("ABA")]
-    first, again = (
-        [
-            (round(float(n["start"]) - begin, 3), int(n["pitch"]))
-            for n in sample.score.notes
-            if begin - 1e-3 <= n["start"] < begin + 4 * 1.5 - 1e-3
-        ]
-        for begin in (0.5, 12.5)
-    )
-    assert first
-    assert alike({*first}, {*again}) > 0.2
-
-
 def test_the_seed_is_all_and_notes_are_told(song, verse, made):
     sample, told = made
-    (again,) = musictx.generate(song, primer=verse, form="ABA", seed=2)
+    (again,) = musictx.generate(song, primer=verse, form="ABAA'", seed=2)
     assert again.score == sample.score
     assert again.score.markers == sample.score.markers
     assert {number for number, _ in told} == {0}
@@ -316,9 +233,7 @@ def test_returns_are_recognised(song):
     ("options", "sentence"),
     [
         ({"meter": "9/4"}, "meter"),
-        ({"meter": "waltz"}, "meter"),
         ({"instruments": "banjo"}, "instruments"),
-        ({"instruments": "bass,bass"}, "instruments"),
         ({"tempo": 5}, "tempo"),
         ({"model": "piano", "bars": None, "tempo": 90}, "tempo"),
         ({"primer": TUNE, "bars": 1, "meter": "3/4"}, "meter"),
@@ -339,23 +254,3 @@ def test_returns_are_recognised(song):
 def test_what_cannot_be_is_refused_in_a_sentence(song, options, sentence):
     with pytest.raises(UserError, match=sentence):
         musictx.generate(**({"model": song, "bars": 2} | options))
-
-
-@pytest.mark.parametrize("seed", [100, 102])
-def test_a_section_that_returns_is_no_copy(song, seed):
-    """Of what is composed, all but its first and its last bar, a fifth at least is new."""
-    (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
-    clock, notes = piece.score.beats, piece.score.notes
-    at = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
-    lines = [round(clock.bar_line(0.0, int(clock.pickup) + bar) * STEPS) for bar in (1, 3, 5, 7)]
-    one, other = (
-        {
-            (step - begin, int(note["pitch"]), int(note["program"]), bool(note["drum"]))
-            for step, note in zip(at.tolist(), notes)
-            if begin <= step < stop
-        }
-        for begin, stop in (lines[:2], lines[2:])
-    )
-    assert one
-    assert other
-    assert 0.1 < 2 * len(one & other) / (len(one) + len(other)) <= MOST_ALIKE

@@ -11,11 +11,10 @@ import musictx
 from musictx.beats import Beats
 from musictx.config import CorpusConfig
 from musictx.data.prepare import prepare
-from musictx.grid import grid_of, in_time, without_beats
+from musictx.grid import grid_of, in_time
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.songs.bars import nearest
 from musictx.tokens.build import build
-from tests.untrained import saved
 
 NOTES = build(name="notes")
 
@@ -70,18 +69,6 @@ def test_beats_of_played_music_are_found(bpm, sway, seed, in_a_bar):
     assert (np.abs(bars[:, None] - there[::size]).min(axis=1) < 0.05).mean() > 0.9
 
 
-@pytest.mark.parametrize("number", [16, 48, 200])
-@pytest.mark.parametrize("seed", range(3))
-def test_random_onsets_have_no_beats(number, seed):
-    rng = np.random.default_rng(seed)
-    notes = np.zeros(number, NOTE)
-    notes["start"] = np.cumsum(rng.gamma(2, 0.2, number))
-    notes["end"], notes["pitch"], notes["velocity"] = notes["start"] + 0.2, 60, 80
-    music = Score(notes=notes)
-    assert in_time(music) is music
-    assert without_beats(music)
-
-
 def test_music_on_its_beats_stays_as_it_is_and_late_music_is_late():
     written = song()
     assert in_time(written) is written
@@ -109,14 +96,6 @@ def test_music_that_swings_is_read_straight(swing):
     assert grid_of(swung).on_beats
     assert (NOTES.encode(in_time(swung)) == NOTES.encode(written)).all()
     assert grid_of(written).swing == 0.5
-
-
-@pytest.fixture(scope="module")
-def counting(tmp_path_factory):
-    """A model of notes in bars."""
-    tokens = {"name": "notes", "low": 21, "high": 108, "controls": True}
-    where = tmp_path_factory.mktemp("counting") / "m"
-    return str(saved(where, tokens=tokens, group=5, context=1200))
 
 
 def on_found_beats(notes, timed):
