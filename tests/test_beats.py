@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from musictx.beats import Beats
 from musictx.grid import grid_of
-from musictx.notes import NOTE, TEMPO, Score
-from tests.pieces import line
+from musictx.notes import TEMPO, Score
+from tests.pieces import line, of
 
 marks = st.lists(
     st.tuples(st.floats(0, 20), st.floats(30, 240)), max_size=4, unique_by=lambda mark: mark[0]
@@ -75,10 +75,8 @@ TEMPI = np.array([(0.0, 100.0), (7.0, 132.0), (20.0, 80.0)], TEMPO)
 
 
 def piece(quarters: np.ndarray, late: float = 0.0, tempos: np.ndarray = TEMPI) -> Score:
-    notes = np.zeros(len(quarters), NOTE)
-    notes["start"] = np.maximum(Beats(Score(tempos=tempos)).seconds(quarters) + late, 0.0)
-    notes["end"], notes["pitch"], notes["velocity"] = notes["start"] + 0.1, 60, 64
-    return Score(notes, tempos=tempos)
+    starts = np.maximum(Beats(Score(tempos=tempos)).seconds(quarters) + late, 0.0)
+    return of(*((start, start + 0.1) for start in starts), tempos=tempos)
 
 
 def places(random: np.random.Generator, lines: int, count: int = 120) -> np.ndarray:

@@ -188,7 +188,7 @@ def test_without_ports_the_error_names_what_to_do(monkeypatch):
     monkeypatch.setattr(mido, "open_input", lambda name: f"<{name}>")
     assert ports.open_input("keystation") == "<Keystation 49>"
     wrong = {"Organ": "Keystation 49", "socket:127.0.0.1:1": "nobody listens there"}
-    for address in ("9080", "localhost:99999", "localhost:\u0661", "localhost:" + "9" * 5000):
+    for address in ("9080", "localhost:99999", "localhost:\u0661"):
         wrong[f"socket:{address}"] = "expected socket:HOST:PORT"
     for name, words in wrong.items():
         with pytest.raises(UserError, match=words):

@@ -2,7 +2,6 @@
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,15 +12,16 @@ import musictx
 from musictx import musicxml
 from musictx.errors import UserError
 from musictx.musicxml import write as w
-from musictx.notes import KEY, METER, NOTE, TEMPO, Score
+from musictx.notes import KEY, METER, Score
 from tests.pieces import of
+from tests.tokens.grids import TICKS, on_ticks
 
 #: Sixteenths, triplets of eighths, and thirty-seconds, in ticks.
 STEPS = st.sampled_from([3, 6, 8, 12, 16, 24, 36, 60, 100, 192])
 
 
 @st.composite
-def gridded(draw):
+def written(draw):
     """Tracks, programs, drums; overlaps, chords, ties over bars; tempo, meter and key changes."""
     tempos = [(0, draw(st.sampled_from([60.0, 96.0, 6e7 / 450_000])))]
     if draw(st.booleans()):
@@ -29,14 +29,6 @@ def gridded(draw):
     meters = [(0, *draw(st.sampled_from([(4, 4), (3, 4), (6, 8), (5, 8)])))]
     if draw(st.booleans()):  # in the midst of a bar: what was before it is a short bar
         meters.append((24 * draw(st.integers(1, 9)), 3, 4))
-    at = [0.0]
-    for (a, bpm), (b, _) in pairwise(tempos):
-        at.append(at[-1] + (b - a) / w.DIVISIONS * 60 / bpm)
-
-    def seconds(tick):
-        i = max(i for i, (begin, _) in enumerate(tempos) if begin <= tick)
-        return at[i] + (tick - tempos[i][0]) / w.DIVISIONS * 60 / tempos[i][1]
-
     rows, taken = [], set()
     for track in range(draw(st.integers(1, 3))):
         program, drum = draw(st.integers(0, 127)), draw(st.booleans())
@@ -47,20 +39,16 @@ def gridded(draw):
             if any((track, pitch, t) in taken for t in range(start, end)):
                 continue
             taken.update((track, pitch, t) for t in range(start, end))
-            sound = (pitch, 80, 0 if drum else program, drum, track)
-            rows.append((seconds(start), seconds(end), *sound))
-    rows.sort(key=lambda row: (row[0], row[2], row[6]))
-    return Score(
-        notes=np.array(rows, NOTE),
-        tempos=np.array([(seconds(t), bpm) for t, bpm in tempos], TEMPO),
-        meters=np.array([(seconds(t), n, d) for t, n, d in meters], METER),
-        keys=np.array([(0.0, draw(st.integers(-7, 7)), draw(st.booleans()))], KEY),
-        names={0: "Flöte & <Oboe>"},
-    )
+            rows.append((start, end, pitch, 80, 0 if drum else program, drum, track))
+    fine = TICKS // w.DIVISIONS
+    rows = [(fine * start, fine * end, *rest) for start, end, *rest in rows]
+    marks = ([(fine * row[0], *row[1:]) for row in table] for table in (tempos, meters))
+    keys = [(0.0, draw(st.integers(-7, 7)), draw(st.booleans()))]
+    return replace(on_ticks(rows, *marks), keys=keys, names={0: "Flöte & <Oboe>"})
 
 
 @settings(max_examples=60, deadline=None)
-@given(gridded())
+@given(written())
 def test_what_is_read_back_is_what_was_written(score):
     again = musicxml.read(w.to_bytes(score))
     tracks = np.unique(score.notes["track"])

@@ -11,12 +11,7 @@ from musictx.render import audio
 from tests.pieces import line
 from tests.render import fonts as f
 
-SCORE = Score(
-    notes=[
-        (0.1 + 0.37 * i, 0.4 + 0.41 * i, 50 + 7 * i % 30, 30 + 9 * i, 0, False, 0)
-        for i in range(10)
-    ]
-)
+SCORE = line(*range(50, 80, 3), every=0.37, length=0.41)
 
 
 @pytest.fixture
