@@ -10,6 +10,7 @@ import torch
 
 from musictx.errors import NotNumbers
 from musictx.sampling import engine
+from musictx.sampling.constraints import GrammarConstraint
 from musictx.sampling.processors import Temperature
 from musictx.tokens.vocab import BOS, CUT, EOS, PAD
 from tests import compiler
@@ -134,6 +135,64 @@ def test_a_head_stays_in_sight_when_the_window_is_full(scheme, cache):
             kept = context - context // engine.SLIDE
             read = [CUT, *prompt[1 : head + 1], *ids[-(kept - head - 1) :]]
     assert found == ids[len(prompt) :]
+
+
+NOTE, SECOND, TRAP = 4, 5, 6
+
+
+class State:
+    """``NOTE`` adds a note, ``SECOND`` a second; after ``TRAP`` only the end is allowed."""
+
+    def __init__(self, seconds=0.0, notes=0):
+        self.seconds, self.notes, self.trapped = seconds, notes, False
+
+    def allowed(self):
+        mask = np.zeros(7, bool)
+        mask[[EOS] if self.trapped else [EOS, NOTE, SECOND, TRAP]] = True
+        return mask
+
+    def advance(self, token_id):
+        self.notes += token_id == NOTE
+        self.seconds += token_id == SECOND
+        self.trapped = token_id == TRAP
+
+
+def allowed(constraint, row=0):
+    return constraint.allowed()[row].nonzero().flatten().tolist()
+
+
+def advance(constraint, *steps):
+    for ids in steps:
+        constraint.advance(torch.tensor(ids))
+
+
+def test_a_piece_ends_after_a_new_note_if_it_may_or_where_nothing_else_can_come():
+    for may_end in (True, False):
+        constraint = GrammarConstraint([State(seconds=3.0, notes=9)], may_end=may_end)
+        assert allowed(constraint) == [NOTE, SECOND, TRAP]
+        advance(constraint, [SECOND], [NOTE])
+        assert (EOS in allowed(constraint)) == may_end
+        advance(constraint, [TRAP])
+        assert allowed(constraint) == [EOS]
+
+
+def test_an_ended_row_allows_pad_only_and_is_left_alone():
+    constraint = GrammarConstraint([State(), State()])
+    advance(constraint, [NOTE, NOTE], [EOS, NOTE], [PAD, SECOND])
+    assert allowed(constraint, 0) == [PAD]
+    assert PAD not in allowed(constraint, 1)
+    assert constraint.done().tolist() == [True, False]
+    assert constraint.states[0].notes == 1
+
+
+@pytest.mark.parametrize(("until", "steps"), [(2.0, 2), (1.5, 2), (0.0, 0), (None, 9)])
+def test_a_row_is_done_when_its_time_reaches_the_limit(until, steps):
+    constraint = GrammarConstraint([State()], until=[lambda: until])
+    for _ in range(steps):
+        assert constraint.done().tolist() == [False]
+        advance(constraint, [SECOND])
+    assert constraint.done().tolist() == [until is not None]
+    assert (allowed(constraint) == [PAD]) == (until is not None)
 
 
 def test_penalties_are_taken_off_and_forbid_only_while_another_id_is_left():

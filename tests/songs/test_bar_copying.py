@@ -17,12 +17,14 @@ from musictx.songs.bar_copying import (
     RhythmConsistency,
     SectionContrast,
 )
-from musictx.songs.bar_feedback import BarFeedback
+from musictx.songs.bar_feedback import BarFeedback, PartDensity
 from musictx.songs.strengths import (
     CROWD_GAIN,
     LEFT_OUT,
     LENGTH_GAIN,
     NEW_ONSET,
+    PART_GAIN,
+    PART_SECONDS,
     PART_SHARE,
     REPEAT_GAIN,
     SAME_PITCH,
@@ -227,6 +229,21 @@ def test_costs_in_bars_are_those_of_plain_loops(bars, length, count, given, aske
     feed = BarFeedback(BARS, targets, given=given)
     np.testing.assert_allclose(nats(feed, BARS.grammar(ids), BARS.size), wanted, atol=1e-9)
     assert not nats(BarFeedback(BARS, {}, given=given), BARS.grammar(ids), BARS.size).any()
+
+
+@pytest.mark.parametrize("from_start", [False, True])
+def test_what_a_part_lacks_makes_its_notes_likelier(from_start):
+    """Four notes of a part and none of two others."""
+    state = BARS.grammar([token for _ in range(4) for token in [*line_ids(), *note_ids(0, 0)]])
+    passed = state.seconds / PART_SECONDS if from_start else 1.0
+    pull = PartDensity(BARS, {0: 3.0, 5: 2.0, DRUMS: 6.0}, from_start)
+    wanted = np.zeros((2, TABLE.size))
+    wanted[0, slice(*TABLE.range("place"))] = -PART_GAIN * 6 * passed
+    wanted[1, [TABLE.id("program", 5), TABLE.id("drums")]] = -PART_GAIN * 2 * passed
+    wanted[1, TABLE.id("drums")] *= 3
+    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[0])
+    state.advance(TABLE.id("place", 24))
+    np.testing.assert_allclose(nats(pull, state, TABLE.size), wanted[1])
 
 
 @pytest.mark.parametrize("habits", [True, False])
