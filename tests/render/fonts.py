@@ -16,7 +16,8 @@ from musictx.render.soundfont import OURS, SoundFont
 
 Zone = dict[int, int]  # generator number -> amount; 53 names a sample, 41 an instrument
 
-(START, END, LOOP_START, CUTOFF, RESONANCE, PAN) = (0, 1, 2, 8, 9, 17)
+(START, END, LOOP_START, CUTOFF, RESONANCE, CUTOFF_ENVELOPE, PAN) = (0, 1, 2, 8, 9, 11, 17)
+(MOD_ATTACK, MOD_DECAY, MOD_SUSTAIN) = (26, 28, 29)
 (DELAY, ATTACK, HOLD, DECAY, SUSTAIN, RELEASE) = (33, 34, 35, 36, 37, 38)
 (INSTRUMENT, KEYS, VELOCITIES, ATTENUATION) = (41, 43, 44, 48)
 (COARSE, FINE, SAMPLE, LOOP, KEY_CENTS, ROOT) = (51, 52, 53, 54, 56, 58)

@@ -220,6 +220,15 @@ def test_the_low_pass_follows_its_cutoff_and_resonance(tmp_path):
     assert response(tmp_path, 88.2, peaked) == pytest.approx(-10, abs=0.3)
 
 
+def test_the_modulation_envelope_opens_and_closes_the_filter(tmp_path):
+    zone = {f.CUTOFF: 6900, f.CUTOFF_ENVELOPE: 4800, f.MOD_SUSTAIN: 1000}
+    zone |= {f.MOD_ATTACK: f.cents(0.5), f.MOD_DECAY: f.cents(1.0)}
+    sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
+    samples = play(tmp_path, zone, note=(0, 2, 69, FULL), sound=sound)
+    levels = [level(samples, t, t + 0.02) for t in (0.04, 0.25, 0.5, 0.9, 1.3)]
+    assert np.sign(np.diff(levels)).tolist() == [1, 1, -1, -1]
+
+
 def test_what_the_output_rate_cannot_hold_is_silent_instead_of_false(tmp_path):
     """5292 Hz does not fit into 8000 samples a second; it must not come out as 2708 Hz."""
     sound = f.sine(hertz=1764.0, rate=44100, seconds=0.2)
