@@ -17,7 +17,7 @@ from musictx.songs import drummers, infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.songs.drummers import IN_KIT, Drummer
 from musictx.songs.infill_biases import HarmonicFit
-from musictx.songs.strengths import OVERHANG, RAREST, SUREST
+from musictx.songs.strengths import CLASH, OVERHANG, RAREST, SUREST
 from musictx.tokens.stream import DRUM_PART
 from tests.songs.test_bar_infill import BAR, NETWORK, TOKENS, gap, versions
 from tests.songs.test_bar_infill import song as waltz
@@ -133,6 +133,28 @@ def test_new_notes_go_by_it_unless_habits_are_off(habits, monkeypatch):
                 tone = (int(one["pitch"]) - roots[bar]) % 12
                 held += one["end"] > BAR * bar + 1e-6 and tone not in (0, 4, 7)
     assert (clashing == 0 and held == 0) if habits else (clashing > 0 and held > 0)
+
+
+def test_notes_off_a_known_chord_cost():
+    tune = Score(
+        notes=[(0.0, BAR, 60, 64, 0, False, 0)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+        markers=((0.0, "C:maj"),),
+    )
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
+    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
+    for _, ids in row.given.groups[0]:
+        for token in ids:
+            row.advance(token)
+    for token in (table.id("place", 0), table.id("program", 33)):
+        row.advance(token)
+    (bias,) = part.biases([part], [row], SamplingConfig())
+    (penalty,) = bias([row.state], [np.empty(0)])
+    for pitch in range(48, 72):
+        clash = CLASH * (pitch % 12 in (1, 11))
+        wanted = 0.0 if pitch % 12 in (0, 4, 7) else CLASH + clash
+        assert penalty[table.id("pitch", pitch)] == wanted, pitch
 
 
 #: One drum of each kind, in order.
