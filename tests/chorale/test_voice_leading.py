@@ -13,11 +13,12 @@ from musictx import keys
 from musictx.chorale import voice_leading
 from musictx.chorale import voice_leading as v
 from musictx.chorale.grid import Grid
-from musictx.chorale.rules import fault_costs
+from musictx.chorale.rules import Rules, fault_costs
 from musictx.chorale.tokenizer import ChoraleTokenizer
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.sampling.primer import NOTHING
+from musictx.tokens.vocab import BOS, CUT
 from tests.chorale.parts import chords, pieces, small_model
 from tests.sampling.pieces import continue_each
 
@@ -203,6 +204,19 @@ def test_faults_id_by_id_are_those_of_the_whole_piece(grid, ties):
         tonic = -1 if home is None else home.tonic
         expected[step, 3] += voice_leading.leading_notes(pair, tonic)[0][0]
     assert np.reshape(costs, (-1, 4)).tolist() == expected.tolist()
+
+
+def test_as_a_soft_constraint_each_fault_costs_the_strength():
+    tokenizer = ChoraleTokenizer()
+    past = tokenizer.encode_grid(Grid.joined(chords("C5 G4 E4 C3, D5 A4 F4 D3", 1)))[:7]
+    faults = faults_of(tokenizer, past)
+    for first in (BOS, CUT):
+        costs = Rules(tokenizer.written, 2.5)((), np.array([[first, *past.tolist()]]))
+        assert np.array_equal(costs, 2.5 * faults[None])
+    assert faults.max() >= 2  # D3: fifths and octaves
+    for strength in (0.0, 1.5):
+        built = tokenizer.soft_constraints(SamplingConfig(rules=strength))
+        assert [c.strength for c in built if isinstance(c, Rules)] == [strength] * (strength > 0)
 
 
 def test_what_a_model_ends_closes():
