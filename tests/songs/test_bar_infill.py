@@ -16,6 +16,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
 from musictx.sampling.infill_constraint import GivenNotes
 from musictx.sampling.strengths import MOST_ALIKE
+from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
 from musictx.tokens.build import build
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -172,3 +173,18 @@ def test_ids_that_are_sure_are_read_at_once(count, monkeypatch):
     at_once = [one.new.tolist() for one in versions(part, seeds)]
     monkeypatch.setattr(GivenNotes, "due", lambda self: None)
     assert at_once == [one.new.tolist() for one in versions(part, seeds)]
+
+
+def test_bars_repeat_those_whose_given_notes_they_share():
+    """A note less in each of two bars is no other bar, and chords say nothing."""
+    random = np.random.default_rng(4)
+    rows = [
+        (bar * BAR + at / 4, bar * BAR + at / 4 + 0.2, int(pitch), 64, 33, False, 0)
+        for bar in range(8)
+        for at, pitch in enumerate(random.integers(50, 80, 6))
+    ]
+    rows += [(a + 8 * BAR, b + 8 * BAR, *rest) for a, b, *rest in rows]
+    rows = [row for n, row in enumerate(rows) if n not in (5, 60)]
+    tune = replace(song().with_notes(rows), markers=tuple((BAR * n, "C") for n in range(16)))
+    stream = TOKENS.grid(tune, 0.0, 16 * BAR).stream
+    assert infill_biases.repeated_bars(stream) == {bar: bar - 8 for bar in range(8, 16)}

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.notes import Score
+from musictx.notes import METER, Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bars import Bars
+from musictx.songs.bars import Bars, Meter
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
@@ -170,3 +170,23 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
             if kind == "program":
                 notes.append((part, tone, line + place, line + place + length))
         group = []
+
+
+def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
+    notes = [(1920, 2400, 60, 64, 0, False, 0), (1920 * 4, 1920 * 4 + 60, 60, 64, 0, False, 0)]
+    tokenizer = TOKENIZERS[3]
+    piece = on_ticks(notes, tempos=[(0, 60.0)])
+    assert tokenizer.clock(piece).begins == 4.0
+    line = ["bar", "numerator:4", "denominator:2", "section:0", "place:0"]
+    ids = words(tokenizer, tokenizer.encode(piece))
+    assert [ids[at : at + 5] for at in (0, 10, 15)] == [line] * 3
+    assert [ids[at] for at in (5, 20, 25)] == ["place:0", "bar", "place:0"]
+
+
+def test_meters_that_cannot_be_written_are_reduced_or_common_time():
+    def of(numerator, denominator):
+        return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
+
+    assert of(48, 32) == (24, 4)
+    assert of(12, 64) == (6, 5)
+    assert of(255, 4) == of(3, 64) == of(0, 4) == (4, 2)

@@ -78,3 +78,20 @@ def test_every_map_of_the_cascade_learns():
     cascade(torch.randn(2, 3, 16), x)[:, :, -1].sum().backward()
     assert (x.grad.abs().sum((0, 1, 3)) > 0).tolist() == [False, True, True, True, True]
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in cascade.parameters())
+
+
+def test_forked_and_selected_rows_go_on_as_rows_of_their_own(network):
+    more = torch.tensor([IDS[0, 50:60].tolist(), IDS[0, 60:70].tolist()])
+    with torch.inference_mode():
+        cache = network.new_cache(rows=1, capacity=130)
+        network(IDS[:1, :38], cache=cache)
+        both = cache.fork(2)
+        got = network(more, cache=both)
+        for row in range(2):
+            alone = network(torch.cat([IDS[0, :38], more[row]])[None])[:, 38:]
+            torch.testing.assert_close(got[row : row + 1], alone, atol=1e-4, rtol=1e-4)
+        both.select(torch.tensor([1, 1]))
+        again = network(IDS[:1, 70:74].expand(2, -1), cache=both)
+        torch.testing.assert_close(again[0], again[1])
+        with pytest.raises(ValueError, match="do not fit 130"):
+            network(IDS[:, :100], cache=both)

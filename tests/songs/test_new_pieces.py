@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import mido
@@ -14,10 +15,15 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
-from musictx.sampling.primer import NOTHING, encode_primer
+from musictx.sampling.constraints import EachRow
+from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
+from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
+from musictx.songs.bar_feedback import PartDensity
 from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
+from musictx.songs.strengths import PART_SECONDS
+from musictx.tokens.stream import STEPS
 from tests.pieces import score
 
 TUNE = musictx.read(examples()["frere_jacques"])
@@ -254,3 +260,57 @@ def test_returns_are_recognised(song):
 def test_what_cannot_be_is_refused_in_a_sentence(song, options, sentence):
     with pytest.raises(UserError, match=sentence):
         musictx.generate(**({"model": song, "bars": 2} | options))
+
+
+def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
+    its, stats = idiom.of(song.tokenizer), song.stats
+    drawn = Counter(
+        tuple(its.cast(NOTHING, stats, SamplingConfig(), [seed, 0]).plan.parts)
+        for seed in range(900, 1900)
+    )
+    total = sum(count for count, _ in stats.ensembles)
+    assert set(drawn) <= {tuple(some) for _, some in stats.ensembles}
+    for count, some in stats.ensembles:
+        share = count / total
+        assert abs(drawn[tuple(some)] / 1000 - share) < 5 * np.sqrt(share / 1000)
+    free = its.cast(NOTHING, stats, SamplingConfig(habits=False), [0, 0])
+    asked = Primer(plan=Plan(parts={33: 1.0}))
+    assert free is NOTHING
+    assert its.cast(asked, stats, SamplingConfig(), [0, 0]) is asked
+
+
+@pytest.mark.parametrize("density", [1.0, 100.0])
+def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(song, density):
+    its, sampling = idiom.of(song.tokenizer), SamplingConfig()
+    primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
+    every = its.penalties(
+        [primer], [song.tokenizer.grammar()], sampling, song.stats, [{"density": density}], []
+    )
+    rows = [one.rows[0] for one in every if isinstance(one, EachRow)]
+    (least,) = [one.least for one in rows if isinstance(one, PartDensity)]
+    usual = primer.plan.parts
+    assert least.keys() == usual.keys()
+    assert sum(least.values()) <= density * PART_SECONDS
+    ratios = {part: least[part] / usual[part] for part in usual}
+    assert max(ratios.values()) == pytest.approx(min(ratios.values()))
+    assert density < 100 or ratios == dict.fromkeys(usual, 1.0)
+
+
+@pytest.mark.parametrize("seed", [100, 102])
+def test_a_section_that_returns_is_no_copy(song, seed):
+    """Of what is composed, all but its first and its last bar, a fifth at least is new."""
+    (piece,) = musictx.generate(song, form="AA", bars=4, seed=seed)
+    clock, notes = piece.score.beats, piece.score.notes
+    at = np.round(clock.quarters(notes["start"]) * STEPS).astype(int)
+    lines = [round(clock.bar_line(0.0, int(clock.pickup) + bar) * STEPS) for bar in (1, 3, 5, 7)]
+    one, other = (
+        {
+            (step - begin, int(note["pitch"]), int(note["program"]), bool(note["drum"]))
+            for step, note in zip(at.tolist(), notes)
+            if begin <= step < stop
+        }
+        for begin, stop in (lines[:2], lines[2:])
+    )
+    assert one
+    assert other
+    assert 0.1 < 2 * len(one & other) / (len(one) + len(other)) <= MOST_ALIKE
