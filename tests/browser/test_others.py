@@ -130,7 +130,8 @@ def test_a_piece_is_heard_and_exported_and_its_settings_survive_a_reload(page, s
     page.press(" ")
     ask(page, "!musictx.player.playing")
     page.click("document.querySelector('summary[aria-label=Export]')")
-    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b)])"
+    # No more than a MIDI file has: a driver would carry the numbers of a sound for minutes.
+    bytes_of = "r => r.arrayBuffer().then(b => [...new Uint8Array(b.slice(0, 65536))])"
     begins = {"MIDI": b"MThd", "MusicXML": b"<?xml", "Sound": b"RIFF", "Picture": b"\x89PNG"}
     for label, first in begins.items():
         link = seen(".menu[open] a", label)
