@@ -175,3 +175,16 @@ def test_a_style_that_cannot_be_kept_is_refused_in_a_sentence(songs, band, tmp_p
     waltz = replace(music, meters=np.array([(0.0, 3, 4)], METER), file=b"")
     musictx.write(waltz, tmp_path / "waltz.mid")
     refused("play in 4/4", file=tmp_path / "waltz.mid", add="drums", style="disco")
+
+
+def test_a_few_high_notes_are_no_tune(songs):
+    """Nor are new parts then as rare as what accompanies a tune of so few notes."""
+    tune = [(n / 2, n / 2 + 0.5, 60 + n % 5, 80, 1, False, 0) for n in range(32)]
+    high = [(4.0, 4.5, 90, 80, 2, False, 1)]
+    assert parts.tune_of(score(tune + high)) == 0
+    assert parts.tune_of(score(tune[:2] + high)) == 1, "all are few"
+    alone, both = (
+        musictx.accompany(score(one), songs, add="strings", seed=1)[0].notes
+        for one in (tune, tune + high)
+    )
+    assert min(alone, both) >= 8
