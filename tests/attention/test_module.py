@@ -107,3 +107,14 @@ def test_padding_changes_nothing_for_what_is_not_padding(implementation, causal)
     pieces = torch.tensor([[0] * 5 + [3] * 5] * 3)
     found = layer(x, key_padding_mask=padding, pieces=pieces)
     torch.testing.assert_close(found[1, :6], layer(x[1, :6], pieces=pieces[1, :6]))
+
+
+@pytest.mark.parametrize("scheme", ["huang", "rotary", "transformer_xl"])
+def test_a_sequence_without_a_batch_is_a_batch_of_one_also_on_meta(scheme):
+    torch.manual_seed(0)
+    layer = RelativeAttention(16, 2, scheme, context=24)
+    x = torch.randn(9, 16)
+    torch.testing.assert_close(layer(x), layer(x[None])[0])
+    for shape in ((9, 16), (2, 9, 16)):
+        out = layer.to("meta")(torch.empty(shape, device="meta"))
+        assert (out.shape, out.device.type) == (shape, "meta")

@@ -206,3 +206,32 @@ def test_a_mark_that_says_no_number_is_passed_over():
     assert score.notes["pitch"].tolist() == [60]
     assert score.tempos["bpm"].tolist() == [90]
     assert score.markers == ((0.0, "C:maj"),)
+
+
+TIED = '<notations><tied type="{}"/></notations>'
+
+
+@pytest.mark.parametrize(
+    ("measures", "notes"),
+    [
+        ([note(C, 2, ties=["start"]), note(C, 2)], [(0, 4, 60, 0)]),
+        ([note(C, 2, after=TIED.format("start")), note(C, 2)], [(0, 4, 60, 0)]),
+        ([note(C, 2, ties=["start"]), note(D, 2) + note(C, 2)],
+         [(0, 2, 60, 0), (2, 4, 62, 0), (4, 6, 60, 0)]),
+        (  # of a chord one note
+            [note(C, 2, ties=["start"]) + note(E, 2, before=CHORD),
+             note(C, 2) + note(E, 2, before=CHORD)],
+            [(0, 4, 60, 0), (0, 2, 64, 0), (2, 4, 64, 0)],
+        ),
+        ([note(C, 2, after=TIED.format("let-ring")), note(C, 2)], [(0, 2, 60, 0), (2, 4, 60, 0)]),
+    ],
+)  # fmt: skip
+def test_a_tie_that_only_begins_ends_in_the_next_note_of_its_pitch(measures, notes):
+    first, *others = measures
+    assert read([HEAD.format(1) + first, *others]) == notes
+
+
+def test_divisions_may_come_after_the_first_notes():
+    assert read([note(C, 2) + note(D, 2) + HEAD.format(2) + note(E, 2) + note(G, 2)]) == [
+        (0, 1, 60, 0), (1, 2, 62, 0), (2, 3, 64, 0), (3, 4, 67, 0)
+    ]  # fmt: skip
