@@ -164,22 +164,20 @@ class BarInfill(Infill):
 
     # ---------------------------------------------------------------------------------- composing
 
-    def _groups_ahead(self) -> list[list[int]]:
-        """The ids of the groups ahead of this bar, and of each one after it."""
-        groups = bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
-        return [one.reshape(-1).tolist() for one in groups]
+    def _groups_ahead(self) -> list[np.ndarray]:
+        """The groups ahead of this bar, (n, 5), and of each one after it."""
+        return bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        front = bar_layout.control_prefix(self.table, levels).tolist()
+        controls = bar_layout.control_prefix(self.table, levels)
         bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
-        room = int(PAST_SHARE * self.context) - 1 - len(front)
-        past = bars[: self.bar]
-        while past and sum(bar.size for bar in past) > room:
-            past = past[1:]
-        rest = [one for bar in bars[self.bar :] for one in bar.reshape(-1).tolist()]
-        before = [one for bar in past for one in bar.reshape(-1).tolist()]
-        opening = BOS if len(past) == self.bar else CUT
-        return np.array([opening, *front, *before, *self._groups_ahead()[0], *rest], np.int64)
+        room = int(PAST_SHARE * self.context) - 1 - len(controls)
+        first = 0
+        while sum(bar.size for bar in bars[first : self.bar]) > room:
+            first += 1
+        groups = [*bars[first : self.bar], self._groups_ahead()[0], *bars[self.bar :]]
+        opening = [CUT if first else BOS]
+        return np.concatenate([opening, controls, *(one.reshape(-1) for one in groups)])
 
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
@@ -201,8 +199,9 @@ class BarInfill(Infill):
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
         groups = self._groups(write(NoteStream(self.bars, self.given), self.table))
-        later = dict(enumerate(self._groups_ahead()[1:], self.bar + 1))
-        given = GivenBars(self.lines, openings, self.given, groups, later)
+        later = (one.reshape(-1).tolist() for one in self._groups_ahead()[1:])
+        ahead = dict(enumerate(later, self.bar + 1))
+        given = GivenBars(self.lines, openings, self.given, groups, ahead)
         new = NewNotes(
             self.table,
             self.begin,

@@ -24,6 +24,7 @@ from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
 from musictx.errors import UserError
 from musictx.notes import Score
+from musictx.sampling import timeline
 from musictx.sampling.composer import Progress, continuations
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.events import OnEvent, emit_all
@@ -91,72 +92,68 @@ class _Writing:
         self.seed, self.steps = seed, 0
         self.bars, self.first, self.count = request.bars or SECTION_BARS, 0, 0
         self.piece = Score()
-        if primer is not None:
-            clock = primer.beats
-            self.first = clock.bar(float(clock.quarters(self._begins(primer))) + 1e-3)[0] - 1
-            self.first = max(self.first, int(clock.pickup))
-            last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
-            self.bars = request.bars or last - self.first
-            if not len(primer) or self.bars > MOST_BARS:
-                raise UserError(
-                    f"form={request.form}: the primer is its first section and has {self.bars} "
-                    f"bars, expected 1 to {MOST_BARS}; give bars"
-                )
-            chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
-            named_there = marked(primer)
-            others = [one for one in primer.markers if one[1] not in named_there]
-            primer = replace(primer, markers=tuple(sorted(others + chords)))
-            self.piece = primer
-            self._cut(min(last - self.first, self.bars))
+        if primer is None:
+            return
+        clock = primer.beats
+        begins = float(self.tokenizer.clock(self._trained(primer)).begins)
+        self.first = clock.bar(float(clock.quarters(begins)) + 1e-3)[0] - 1
+        self.first = max(self.first, int(clock.pickup))
+        last = clock.bar(float(clock.quarters(primer.duration)) - 1e-3)[0]
+        self.bars = request.bars or last - self.first
+        if not len(primer) or self.bars > MOST_BARS:
+            raise UserError(
+                f"form={request.form}: the primer is its first section and has {self.bars} "
+                f"bars, expected 1 to {MOST_BARS}; give bars"
+            )
+        chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
+        symbols = marked(primer)
+        others = [one for one in primer.markers if one[1] not in symbols]
+        self.piece = replace(primer, markers=tuple(sorted(others + chords)))
+        self._cut(min(last - self.first, self.bars))
 
     def sample(self) -> Sample:
         plan = sections_of(self.request.form or "")
-        given = self.count
-        for number, (name, _) in enumerate(plan):
-            earlier = [one for one, _ in plan[:number]]
-            if name in earlier:
-                self._again(earlier.index(name) * self.bars)
-            else:
-                self._other((number + 1) * self.bars, set(map(earlier.index, earlier)))
-        for number, (name, primes) in enumerate(plan):
-            last, names = (number + 1) * self.bars, [one for one, _ in plan]
+        names, bars, given = [name for name, _ in plan], self.bars, self.count
+        for number, name in enumerate(names):
             if name in names[:number]:
-                ending = number + 1 == len(plan)  # of the piece: its last bar stays
-                anew = max(round(PRIMED * self.bars), 1) if primes else 0
-                self._bars_anew(last - self.bars + 1, last - max(anew, ending), varied=True)
+                self._again(names.index(name) * bars)
+            else:
+                self._other((number + 1) * bars, {names.index(one) for one in names[:number]})
+        for number, (name, primes) in enumerate(plan):
+            last, ending = (number + 1) * bars, number + 1 == len(plan)
+            if name in names[:number]:  # the last bar of the piece stays
+                anew = max(round(PRIMED * bars), 1) if primes else 0
+                self._bars_anew(last - bars + 1, last - max(anew, ending), varied=True)
                 self._bars_anew(last - max(anew, ending), last - ending)
-            elif names[number + 1 : number + 2] and names[number + 1] in names[: number + 1]:
+            elif not ending and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)
-        clock = self.piece.beats
-        lines = [float(clock.seconds(self._line(n * self.bars))) for n in range(len(plan) + 1)]
-        titles = [(line, name + primes) for line, (name, primes) in zip(lines, plan)]
+        titles = [(self._begin(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
         score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
-        seam = float(clock.seconds(self._line(given))) if given else 0.0
+        seam = self._begin(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
-        return Sample(score, seam, np.empty(0, np.uint16), count, lines[-1] - seam, "seconds")
-
-    def _begins(self, score: Score) -> float:
-        return float(self.tokenizer.clock(self._trained(score)).begins)
+        length = self._begin(len(plan) * bars) - seam
+        return Sample(score, seam, np.empty(0, np.uint16), count, length, "seconds")
 
     def _trained(self, score: Score) -> Score:
         return parts.as_trained(self.bundle, score, parts.lent(self.bundle, score))
 
-    def _line(self, bars: int) -> float:
-        """Quarter notes from the beginning of the piece to the line after so many of its bars."""
-        return self.piece.beats.bar_line(0.0, self.first + bars)
+    def _line(self, bar: int) -> float:
+        """Quarter notes from the beginning of the piece to the line of a bar; from 0."""
+        return self.piece.beats.bar_line(0.0, self.first + bar)
+
+    def _begin(self, bar: int) -> float:
+        """The same in seconds."""
+        return float(self.piece.beats.seconds(self._line(bar)))
 
     def _cut(self, bars: int) -> None:
         """The piece ends after so many bars."""
-        end = float(self.piece.beats.seconds(self._line(bars)))
-        notes, pedals = self.piece.notes, self.piece.pedals
-        notes = notes[notes["start"] < end - NEAR].copy()
+        end = self._begin(bars)
+        piece = timeline.cut(self.piece, end - NEAR)
+        notes = piece.notes.copy()
         notes["end"] = np.minimum(notes["end"], end)
-        markers = tuple(one for one in self.piece.markers if one[0] < end - NEAR)
-        pedals = pedals[pedals["time"] < end]
-        meters = self.piece.meters[self.piece.meters["time"] < end - NEAR]
-        self.piece = replace(
-            self.piece, notes=notes, pedals=pedals, markers=markers, meters=meters, file=b""
-        )
+        meters = piece.meters[piece.meters["time"] < end - NEAR]
+        markers = tuple(one for one in piece.markers if one[0] < end - NEAR)
+        self.piece = replace(piece, notes=notes, markers=markers, meters=meters)
         self.count = bars
 
     def _other(self, stop: int, earlier: set[int]) -> None:
@@ -185,20 +182,16 @@ class _Writing:
         while self.count < stop:
             primer = self._primer() if self.count else NOTHING
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
-            like = primer.score
-            steer = steering(self.bundle, controls_of(request), request.guidance, like=like)
-            seed, written = (*self.seed, self.steps), self.piece.duration
-            self.steps += 1
-            made = continuations(
+            controls = controls_of(request)
+            ((_, sample),) = continuations(
                 self.bundle,
                 [primer],
                 request,
-                seeds=[seed],
-                steering=[steer],
+                seeds=[self._next_seed()],
+                steering=[steering(self.bundle, controls, request.guidance, like=primer.score)],
                 constraints=self._contrast(stop, earlier),
-                progress=self._progress_from(written),
+                progress=self._progress_from(self.piece.duration),
             )
-            ((_, sample),) = made
             score = sample.score
             if self.count:
                 clock = primer.clock(self.tokenizer)
@@ -256,16 +249,14 @@ class _Writing:
 
     def _again(self, source: int) -> None:
         """The section from the bar ``source`` on once more, after what there is."""
-        clock, line = self.piece.beats, self._line(source)
-        begin, end = (float(clock.seconds(at)) for at in (line, self._line(source + self.bars)))
-        moved = self._line(self.count) - line
+        clock, begin, end = self.piece.beats, self._begin(source), self._begin(source + self.bars)
+        moved = self._line(self.count) - self._line(source)
 
         def later(seconds: Any) -> Any:
             return clock.seconds(clock.quarters(seconds) + moved)
 
-        def inside(times: np.ndarray) -> np.ndarray:
-            within: np.ndarray = (times >= begin - NEAR) & (times < end - NEAR)
-            return within
+        def inside(times: Any) -> Any:
+            return (times >= begin - NEAR) & (times < end - NEAR)
 
         notes = self.piece.notes[inside(self.piece.notes["start"])].copy()
         notes["start"], notes["end"] = later(notes["start"]), later(np.minimum(notes["end"], end))
@@ -274,7 +265,7 @@ class _Writing:
         chords = [
             (max(float(later(time)), 0.0), text)
             for time, text in self.piece.markers
-            if inside(np.array(time)) and named(text) is not None
+            if inside(time) and named(text) is not None
         ]
         self.piece = replace(
             self.piece,
@@ -287,7 +278,7 @@ class _Writing:
     def _bars_anew(self, first: int, stop: int, *, varied: bool = False) -> None:
         """The bars from ``first`` to before ``stop`` are composed anew in the same chords, on all
         its tracks, or ``varied``."""
-        begin = float(self.piece.beats.seconds(self._line(first)))
+        begin, progress = self._begin(first), self.progress
         if first >= stop or begin >= self.piece.duration - NEAR:
             return
         same = {one.name: getattr(self.request, one.name) for one in fields(Steered)}
@@ -298,23 +289,21 @@ class _Writing:
             "samples": 1,
         }
         request = InfillConfig(**same)
-        progress = self._progress_from(begin)
-        task = replace(tasks.gap(self.piece, request), varied=varied)
-        seed = np.random.SeedSequence([*self.seed, self.steps]).generate_state(1)
-        self.steps += 1
-        made = infill.composed(
+        (sample,) = infill.composed(
             self.bundle,
-            task,
+            replace(tasks.gap(self.piece, request), varied=varied),
             request,
-            seed=int(seed[0]),
-            progress=None if progress is None else lambda seconds: progress(1, seconds),
+            seed=int(np.random.SeedSequence(self._next_seed()).generate_state(1)[0]),
+            progress=None if progress is None else lambda seconds: progress(1, begin + seconds),
         )
-        (sample,) = made
         self.piece = replace(sample.score, file=b"")
+
+    def _next_seed(self) -> list[int]:
+        """The seed of what is composed next."""
+        self.steps += 1
+        return [*self.seed, self.steps - 1]
 
     def _progress_from(self, before: float) -> Progress | None:
         """Progress of what begins ``before`` seconds after the beginning of the piece."""
-        if self.progress is None:
-            return None
         progress = self.progress
-        return lambda count, seconds: progress(count, before + seconds)
+        return progress and (lambda count, seconds: progress(count, before + seconds))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
-from musictx.notes import METER, Score
+from musictx.notes import Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bars import Bars, Meter
+from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
 from musictx.tokens.vocab import EOS
@@ -183,10 +183,11 @@ def test_empty_bars_have_a_line_each_and_those_before_the_music_are_left_out():
     assert [ids[at] for at in (5, 20, 25)] == ["place:0", "bar", "place:0"]
 
 
-def test_meters_that_cannot_be_written_are_reduced_or_common_time():
+def test_meters_that_cannot_be_written_are_common_time():
     def of(numerator, denominator):
-        return Meter.of(np.array([(0.0, numerator, denominator)], METER)[0])
+        return Bars(Score(meters=[(0.0, numerator, denominator)]), 1.0).rows[0].tolist()
 
-    assert of(48, 32) == (24, 4)
-    assert of(12, 64) == (6, 5)
-    assert of(255, 4) == of(3, 64) == of(0, 4) == (4, 2)
+    assert of(24, 16) == (24, 4, 0)
+    assert of(6, 32) == (6, 5, 0)
+    for meter in ((255, 4), (3, 64), (3, 3), (33, 32), (17, 8), (0, 4)):
+        assert of(*meter) == (4, 2, 0)
