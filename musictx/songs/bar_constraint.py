@@ -15,11 +15,10 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
 from musictx.sampling.infill_constraint import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_grammar import BarState, Group
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bar_grammar import WINDOW, BarState, Group
+from musictx.songs.bars import STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 
 #: Stands among the ids that are forced next for one that the model draws.
@@ -186,12 +185,11 @@ class BarRow(GivenRow):
 
     def full(self, part: int, step: int) -> bool:
         """Whether no further note of ``part`` may begin at ``step``, by the habit of the part: the
-        most notes that sound at once, and the most new notes in :data:`WINDOW_SECONDS`."""
+        most notes that sound at once, and the most new notes in :data:`WINDOW` steps."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
-        window = round(WINDOW_SECONDS * PER_SECOND)
-        if len(begun) - bisect_right(begun, step - window) >= habit.densest:
+        if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
             return True
         given = {*self.given.sounding(part, step)}
         return part != DRUM_PART and len(self._held(part, step)) + len(given) >= habit.voices

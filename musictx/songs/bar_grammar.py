@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from itertools import takewhile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
@@ -37,6 +38,9 @@ from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
+if TYPE_CHECKING:
+    from musictx.sampling.infill_constraint import NewNotes
+
 #: The kind of the second field of a group -> the kinds of its second to last fields.
 SHAPES = {
     "program": ("program", "pitch", "length", "velocity"),
@@ -48,6 +52,8 @@ SHAPES = {
 Key = tuple[int, int, int]
 #: Before the first group of a bar.
 NOTHING: Key = (0, -2, -1)
+#: Steps in which the notes of a part are counted that begin.
+WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: The fields of a group that repeat with its bar: place, part and tone.
 REPEATED = 3
 
@@ -115,29 +121,18 @@ class BarState(GrammarState):
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
         self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
-        self._window = 0
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
-    def hold(
-        self,
-        tones: Mapping[int, np.ndarray],
-        voices: Mapping[int, int],
-        struck: Mapping[int, int] | None = None,
-        window: int = 0,
-    ) -> None:
-        """Restrict the notes that follow.
-
-        tones   part (:data:`DRUM_PART` for drums) -> (128,) bool, its allowed tones; other parts
-                are forbidden, and so is the same tone twice at a place
-        voices  part -> the most notes of it that may sound at once
-        struck  part -> the most notes of it that may begin within ``window`` steps
-
-        A place is allowed only if at least one note is allowed there.
-        """
+    def hold(self, new: NewNotes) -> None:
+        """Restrict the notes that follow to what ``new`` ones may be; the same tone does not come
+        twice at a place. A place is allowed only if at least one note is allowed there."""
+        tones = {part: new.tones(part) for part in new.parts or ()}
         self._tones = {part: some for part, some in tones.items() if some.any()}
-        self._voices, self._window, self._mask = voices, window, None
-        self._begun = {part: deque(maxlen=most) for part, most in (struck or {}).items()}
+        self._voices = {part: habit.voices for part, habit in new.habits.items()}
+        most = {part: one.densest for part, one in new.habits.items() if np.isfinite(one.densest)}
+        self._begun = {part: deque(maxlen=int(count)) for part, count in most.items()}
+        self._mask = None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -350,14 +345,15 @@ class BarState(GrammarState):
             places[now] = False
 
     def _opens(self, part: int) -> int:
-        """The first place of the bar at which another note of ``part`` may begin by ``voices`` and
-        ``struck`` of :meth:`hold`; below 0 if any place may have one."""
+        """The first place of the bar at which another note of ``part`` may begin by the habit of
+        the part (:meth:`hold`): the most notes at once, and the most in :data:`WINDOW` steps. Below
+        0 if any place may have one."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
         opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1
         begun = self._begun.get(part)
         if begun is not None and len(begun) == begun.maxlen:
-            opens = max(opens, begun[0] + self._window - self.bars[-1].begin)
+            opens = max(opens, begun[0] + WINDOW - self.bars[-1].begin)
         return opens
 
     def _left(self, part: int, place: int) -> np.ndarray | None:

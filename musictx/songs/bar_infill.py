@@ -7,7 +7,7 @@ this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -52,6 +52,7 @@ class BarInfill(Infill):
     sections  the numbers of the bars that begin a section after another one
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
     bar       the number of the bar that is written next;  piece  the ids so far
+    ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS
@@ -100,6 +101,7 @@ class BarInfill(Infill):
         held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
+        self.ends: Mapping[tuple[int, int], int] = {}
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
         """The given notes outside of the bars that are composed, and the notes of ``varied`` inside
@@ -211,13 +213,8 @@ class BarInfill(Infill):
             note_limits.pitch_sets(sampling, [self.around])[0],
             IN_KIT if self.drummers else None,
         )
-        composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
-        ends = {
-            (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / STEP_SECONDS)
-            for one in composed[~composed["drum"]]
-        }
         state = self.tokenizer.grammar(self.piece)
-        return [BarRow(new, state.copy(), given, ends) for _ in range(count)]
+        return [BarRow(new, state.copy(), given, self.ends) for _ in range(count)]
 
     def biases(
         self,
@@ -274,8 +271,7 @@ class BarInfill(Infill):
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
-        self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
-        self.done = self.row.done
+        self.bar, self.ends, self.done = self.row.bar, self.row.ends, self.row.done
 
 
 def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:

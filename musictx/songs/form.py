@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx.apps import infill, parts, tasks
 from musictx.bundle import Bundle
-from musictx.chords import annotated, marked, named
+from musictx.chords import annotated, named
 from musictx.config import GenerateConfig, InfillConfig
 from musictx.config.composing import Steered
 from musictx.config.generate import sections_of
@@ -36,6 +36,7 @@ from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
 from musictx.songs.biases import penalty_of
 from musictx.songs.chord_estimation import recognised
+from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.sections import ALIKE, whole_likeness
 
 #: Bars of a primer that is the first section at most.
@@ -105,10 +106,8 @@ class _Writing:
                 f"form={request.form}: the primer is its first section and has {self.bars} "
                 f"bars, expected 1 to {MOST_BARS}; give bars"
             )
-        chords = [(at, str(one)) for at, one in annotated(primer) or recognised(primer)]
-        symbols = marked(primer)
-        others = [one for one in primer.markers if one[1] not in symbols]
-        self.piece = replace(primer, markers=tuple(sorted(others + chords)))
+        chords = annotated(primer) or recognised(primer)
+        self.piece = with_markers(without_chords(primer), chords)
         self._cut(min(last - self.first, self.bars))
 
     def sample(self) -> Sample:
@@ -128,7 +127,7 @@ class _Writing:
             elif not ending and names[number + 1] in names[: number + 1]:
                 self._bars_anew(last - (last > given), last)
         titles = [(self._begin(n * bars), name + primes) for n, (name, primes) in enumerate(plan)]
-        score = replace(self.piece, markers=tuple(sorted([*self.piece.markers, *titles])))
+        score = with_markers(self.piece, titles)
         seam = self._begin(given) if given else 0.0
         count = int((score.notes["start"] >= seam - NEAR).sum())
         length = self._begin(len(plan) * bars) - seam
@@ -197,11 +196,11 @@ class _Writing:
                 clock = primer.clock(self.tokenizer)
                 ids = np.concatenate([primer.ids, sample.ids])
                 chords = [
-                    (float(clock.seconds(time)), name)
+                    (clock.seconds(time), name)
                     for time, name in self.tokenizer.decode(ids).markers
                     if time >= primer.seconds - 1e-6
                 ]
-                score = replace(score, markers=tuple(sorted([*score.markers, *chords])))
+                score = with_markers(score, chords)
             self.piece = parts.as_given(self.bundle, score, self.piece if self.count else None)
             beats = self.piece.beats
             end = float(beats.quarters(sample.seam + sample.seconds))
@@ -268,10 +267,9 @@ class _Writing:
             if inside(time) and named(text) is not None
         ]
         self.piece = replace(
-            self.piece,
+            with_markers(self.piece, chords),
             notes=np.concatenate([self.piece.notes, notes]),
             pedals=np.concatenate([self.piece.pedals, pedals]),
-            markers=tuple(sorted([*self.piece.markers, *chords])),
         )
         self.count += self.bars
 

@@ -21,6 +21,7 @@ from musictx.notes import DRUMS, METER, TEMPO, Score
 from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow, RowPenalty, never
 from musictx.sampling.idiom import Idiom
+from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
@@ -28,7 +29,6 @@ from musictx.songs.bar_copying import bar_repetition, bar_return, rhythm_consist
 from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.bars import PER_SECOND
 from musictx.songs.biases import Bias, penalty_of
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
@@ -115,24 +115,16 @@ class BarIdiom(Idiom):
         before its part, and the part before the pitch, so the grammar allows no place and no part
         that would leave no pitch.
         """
-        sets, numbers = note_limits.pitch_sets(sampling, primers), np.arange(128)
-        for state, primer, target, inside in zip(states, primers, targets, sets):
+        table, sets = self.tokenizer.vocabulary, note_limits.pitch_sets(sampling, primers)
+        for state, primer, target, pitches in zip(states, primers, targets, sets):
             assert isinstance(state, BarState)
             habits = self._habits(primer, stats)
             if not sampling.habits:
                 habits = dict.fromkeys(habits, ANY)
             habits = asked(habits, sampling, target)
-            inside &= (numbers >= self.tokenizer.low) & (numbers <= self.tokenizer.high)
-            tones = {
-                part: inside & (numbers >= one.low) & (numbers <= one.high)
-                for part, one in habits.items()
-                if part != DRUMS
-            }
-            if DRUMS in habits:
-                tones[DRUMS] = np.ones(128, bool)
-            voices = {part: one.voices for part, one in habits.items()}
-            struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
-            state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
+            every = np.ones(128, bool)
+            new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
+            state.hold(new)
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> what is usual in it; of parts in the primer at least what they do there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musictx.beats import Beats
+from musictx.card import Habit
 from musictx.notes import Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
+from musictx.songs.bar_grammar import WINDOW
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
@@ -95,7 +98,6 @@ def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
 FEW = build("notes", low=60, high=66, velocity_bins=2)
 WORDS = FEW.vocabulary
 LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
-WINDOW = 30
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
 
@@ -119,7 +121,12 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
 ):
     random = np.random.default_rng(seed)
     state = FEW.grammar([WORDS.id(*token) for token in LINE])
-    state.hold({part: is_among(some) for part, some in sets.items()}, voices, struck, WINDOW)
+    habits = {
+        part: Habit(voices.get(part, 99), 0, 127, densest=struck.get(part, np.inf))
+        for part in {*voices, *struck}
+    }
+    tones = {part: is_among(some) for part, some in sets.items()}
+    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits))
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
