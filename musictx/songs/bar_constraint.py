@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import takewhile
 
 import numpy as np
@@ -42,11 +43,19 @@ class GivenBars:
     groups: Sequence[Sequence[Group]]
     ahead: Mapping[int, list[int]]
 
-    def sounding(self, part: int, step: int) -> list[int]:
-        """The pitches of the given notes of ``part`` that sound at ``step``."""
-        begin, notes = self.notes["start"], self.notes
-        sounds = (begin <= step) & (step < begin + notes["length"]) & (notes["part"] == part)
-        return notes["pitch"][sounds].tolist() if part not in (CHORD, DRUM_PART) else []
+    @cached_property
+    def sounding(self) -> Callable[[int, int], list[int]]:
+        """(part, step) -> the pitches of the given notes of the part that sound at the step."""
+        pitched = self.notes[~np.isin(self.notes["part"], (CHORD, DRUM_PART))]
+        begin, end = pitched["start"], pitched["start"] + pitched["length"]
+
+        @cache
+        def sounding(part: int, step: int) -> list[int]:
+            sounds = (begin <= step) & (step < end) & (pitched["part"] == part)
+            pitches: list[int] = np.unique(pitched["pitch"][sounds]).tolist()
+            return pitches
+
+        return sounding
 
     def room(self, part: int, tone: int | None, step: int) -> float:
         """Steps until the next given note of this pitch begins, of any pitch if that is ``None``;
@@ -191,8 +200,8 @@ class BarRow(GivenRow):
         habit, begun = self.new.habits[part], self.begun[part]
         if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
             return True
-        given = {*self.given.sounding(part, step)}
-        return part != DRUM_PART and len(self._held(part, step)) + len(given) >= habit.voices
+        sounding = len(self._held(part, step)) + len(self.given.sounding(part, step))
+        return part != DRUM_PART and sounding >= habit.voices
 
     # --------------------------------------------------------------------------- what has come
 

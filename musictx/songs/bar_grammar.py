@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -182,10 +181,14 @@ class BarState(GrammarState):
     def recent(self, seconds: float, parts: Collection[int] | None = None) -> list[Group]:
         """The notes of ``parts`` in the last bars that began in the last ``seconds`` before
         :attr:`step`, the last one first."""
-        since = self.step - (seconds + 1e-6) * PER_SECOND
-        groups = ((bar.begin, one) for bar in reversed(self.bars) for one in reversed(bar.groups))
-        late = takewhile(lambda one: one[0] + one[1].place > since, groups)
-        return [one for _, one in late if one.velocity_bin and (parts is None or one.part in parts)]
+        since, notes = self.step - (seconds + 1e-6) * PER_SECOND, list[Group]()
+        for bar in reversed(self.bars):
+            for one in reversed(bar.groups):
+                if bar.begin + one.place <= since:
+                    return notes
+                if one.velocity_bin and (parts is None or one.part in parts):
+                    notes.append(one)
+        return notes
 
     def counts(self, seconds: float) -> Counter[int]:
         """Part -> the number of its :meth:`recent` notes."""
