@@ -158,6 +158,13 @@ def _unzipped(data: bytes, most: int) -> bytes:
         raise Fault(f"is a damaged .mxl file ({error})") from None
 
 
+def add(parent: ET.Element, name: str, text: object = "", /, **attributes: str) -> ET.Element:
+    """A new last child of ``parent``."""
+    child = ET.SubElement(parent, name, attributes)
+    child.text = str(text)
+    return child
+
+
 def number_or(text: str | None, default: float) -> Fraction | int | float:
     """The number in ``text``; ``default`` if there is none, for marks that may be left out."""
     try:
