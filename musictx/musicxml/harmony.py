@@ -98,7 +98,7 @@ def add_chord(parent: ET.Element, name: str) -> ET.Element:
     """Adds the ``<harmony>`` of a marker that is a chord."""
     harmony = add(parent, "harmony")
     chord = spelled(name)
-    if chord is None:  # a symbol for no chord has a root too, which means nothing
+    if chord is None or not chord.step:  # no chord has a root too, which means nothing
         add(add(harmony, "root"), "root-step", "C")
         add(harmony, "kind", "none")
         return harmony
