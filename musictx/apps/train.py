@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
-from musictx import __version__, bundle, files, formats, registry
+from musictx import bundle, files, formats, registry
 from musictx.config import TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
@@ -95,8 +96,9 @@ def run(config: TrainConfig) -> Trained:
         hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
         trainer = make_trainer(config, folder, shards, hooks, bar)
         state = None if trial else checkpoint_of(config, folder, say)
+        is_new = writes and folder.is_new
         if writes:
-            folder.begin(config, applied_to, musictx=__version__)
+            folder.begin(config, applied_to)
         say(report.header(config, shards, lit, trainer, folder.path))
 
         stack.callback(ranks.destroy_process_group)
@@ -107,8 +109,8 @@ def run(config: TrainConfig) -> Trained:
         except Stopped:
             end_by_signal(folder, trainer, hooks)
         except UserError:
-            if writes and trainer.global_step == 0 and not folder.last.is_file():
-                folder.clear()  # refused by Lightning before the first step
+            if is_new and trainer.global_step == 0:  # refused by Lightning before the first step
+                shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
         if trial:

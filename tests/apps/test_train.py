@@ -132,21 +132,23 @@ def test_invalid_options_leave_no_run_folder(word, sentence, root, tmp_path):
 
 
 def test_what_is_refused_leaves_the_run_as_it_is(root, tmp_path):
-    """A mistake, and fewer steps than a run has done that was killed before its end."""
+    """A mistake, and fewer steps than a run has done, to its end or until it was killed."""
 
     def content():
         return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
     train.run(config(root, tmp_path, "trainer.max_steps=4"))
-    (tmp_path / "status.json").unlink()
-    before = content()
-    for more, reason in (
-        (["trainer.max_steps=6", "callbacks.wrong._target_=no.such.Class"], r"callbacks\.wrong"),
-        (["trainer.max_steps=3"], "max_steps=3: .*done 4 steps"),
-    ):
-        with pytest.raises(UserError, match=reason):
-            train.run(config(root, tmp_path, *more))
-        assert content() == before
+    for ended in (True, False):
+        if not ended:
+            (tmp_path / "status.json").unlink()
+        before = content()
+        for more, reason in (
+            (["trainer.max_steps=6", "callbacks.wrong._target_=no.such.Class"], r"callbacks\.wrong"),
+            (["trainer.max_steps=3"], "max_steps=3: .*done 4 steps"),
+        ):
+            with pytest.raises(UserError, match=reason):
+                train.run(config(root, tmp_path, *more))
+            assert content() == before
 
 
 def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):
