@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
-from musictx import bundle, files, formats, registry
+from musictx import bundle, files
 from musictx.config import TrainConfig
 from musictx.data import corpora
 from musictx.data.module import MusicDataModule
@@ -193,7 +193,8 @@ def make_hooks(
         described = {**report.card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
-    def sample(seconds: float, seed: int) -> Score:
+    def sample(seconds: float) -> Score:
+        """By the same seed each time, so that the pictures show what training changed."""
         # a run without samples imports none of this
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each
@@ -206,16 +207,11 @@ def make_hooks(
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
         steering = [Steering(density=density_of(config.sampling))]
-        (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
+        seeds = [(config.seed, 0)]
+        (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score
 
-    return Hooks(save_model, sample, draw, say, StopSignal(report=ranks.is_first()), config.seed)
-
-
-def draw(score: Score, path: Path) -> None:
-    """A piano roll of ``score`` as PNG, where an optional package draws them."""
-    if ".png" in registry.WRITERS:
-        formats.write(score, path)
+    return Hooks(save_model, sample, say, StopSignal(report=ranks.is_first()))
 
 
 def make_trainer(
