@@ -27,7 +27,6 @@ import pytorch_lightning as pl
 
 from musictx import bundle, files
 from musictx.config import TrainConfig
-from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -144,10 +143,7 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
 def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
     """The shards of the corpus, prepared if needed; with ``corpus.shards`` and no
     ``corpus.path``, existing shards as they are."""
-    options = config.corpus
-    if options.path is None and options.shards and corpora.needs_path(options.name):
-        return Shards(Path(options.shards))
-    prepared = prepare(options, tokenizer)
+    prepared = prepare(config.corpus, tokenizer)
     if not prepared.up_to_date:
         say(str(prepared))
     return Shards(prepared.folder)
