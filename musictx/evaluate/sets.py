@@ -125,15 +125,7 @@ def seams_in(folder: str | Path) -> dict[str, float]:
         seams = {name: sample.get("seam", 0.0) for name, sample in samples.items()}
         if all(0 <= seam <= DAY for seam in seams.values()):
             return seams
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
 
