@@ -98,12 +98,13 @@ def run(config: TrainConfig) -> Trained:
         is_new = writes and folder.is_new
         if writes:
             folder.begin(config, applied_to)
-        say(report.header(config, shards, lit, trainer, folder.path))
+        say(report.header(config, shards, lit, trainer))
 
         stack.callback(ranks.destroy_process_group)
         try:
             with hooks.stop:
-                before = validation_before(config, lit, data, trainer, state, say)
+                fine_tunes = config.init is not None and state is None and not trial
+                before = validation_before(lit, data, trainer, say) if fine_tunes else None
                 fit(lit, data, trainer, hooks.stop, state)
         except Stopped:
             end_by_signal(folder, trainer, hooks)
@@ -117,7 +118,7 @@ def run(config: TrainConfig) -> Trained:
             return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
-            say(report.summary(config, shards, lit, trainer, folder.path, before))
+            say(report.summary(config, shards, lit, trainer, before))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
@@ -248,16 +249,10 @@ def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | No
 
 
 def validation_before(
-    config: TrainConfig,
-    lit: LitMusicTransformer,
-    data: MusicDataModule,
-    trainer: pl.Trainer,
-    state: Path | None,
-    say: Say,
+    lit: LitMusicTransformer, data: MusicDataModule, trainer: pl.Trainer, say: Say
 ) -> float | None:
-    """The validation loss of the model that fine-tuning starts from; None without ``init=``."""
-    new = state is None and config.init is not None and not config.trainer.fast_dev_run
-    if not new or trainer.limit_val_batches == 0:
+    """The validation loss of the model that fine-tuning starts from, if there is validation."""
+    if trainer.limit_val_batches == 0:
         return None
     trainer.validate(lit, data, verbose=False)
     loss = float(trainer.callback_metrics["val/loss"])
