@@ -12,6 +12,7 @@ ahead, and notes in bars (:mod:`musictx.songs.bar_tasks`), where it stands befor
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -257,11 +258,8 @@ class EventTasks(Tasks):
             return sum(len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in both)
 
         steps = np.unique(events["step"])
-        low, high = 0, len(steps)  # the first ``low`` of them fit
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if size(steps[middle - 1]) <= room else (low, middle - 1)
-        return int(steps[low - 1]) if low else 0
+        fitting = bisect_right(steps, room, key=size)
+        return int(steps[fitting - 1]) if fitting else 0
 
     def _voice(self, window: NoteStream, random: Generator) -> np.ndarray:
         """(n,) bool: the notes of one voice."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from musictx.evaluate.app import check_file, described, find_shards, unnamed, wr
 from musictx.evaluate.comparison import Comparison, compare, copy_index
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.samples import GAPS, SampleFolder, around, continued
-from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
+from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
+from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.steer import counts_no_bars
 from musictx.shipped import chosen, name_of
@@ -59,19 +60,18 @@ class AnyMusic:
         pieces = sets.real_files(folder, count, self.length, self.seed)
         if self.tokens is not None:
             pieces = sets.as_tokens_hold_them(pieces, self.tokens)
-        return self._excerpts(pieces)
+        return [self._excerpt(name, score) for name, score in pieces]
 
     def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
         """The same of a split of a corpus."""
-        drawn = sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
-        return self._excerpts(sets.real_pieces(shards, tokenizer, drawn))
-
-    def _excerpts(self, pieces: Iterable[Named]) -> list[Excerpt]:
-        """The beginning of each piece, and the part of it that is measured."""
         return [
-            Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
-            for name, score in pieces
+            self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
+            for piece in sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
         ]
+
+    def _excerpt(self, name: str, score: Score) -> Excerpt:
+        """The beginning of a piece, and the part of it that is measured."""
+        return Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
 
     def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Any:
         """What :meth:`compare` searches for copies: the training split of a corpus."""
