@@ -66,8 +66,9 @@ class Document:
 
     def copy(self) -> Document:
         """One that can be changed while this one stays as it is."""
-        sets = {"locked": set(self.locked), "accepted": set(self.accepted)}
-        return dataclasses.replace(self, notes=dict(self.notes), **sets)
+        return dataclasses.replace(
+            self, notes=dict(self.notes), locked=set(self.locked), accepted=set(self.accepted)
+        )
 
     def apply(self, change: Change) -> Change:
         """Apply ``change``, and return the change that undoes it. Call :meth:`check` before, or

@@ -49,6 +49,7 @@ class Performance:
 
     def _composed(self, bundle: Bundle) -> Iterator[tuple[int, Sample]]:
         config, score, task = self._source.config, self._source.score, self._source.task
+        seed = self._source.request.seed
         if isinstance(config, GenerateConfig):
             primer = generate.primer_of(bundle, score, config, str(config.primer or ""))
             stop = end_of(config, bundle.tokenizer, primer)
@@ -58,17 +59,21 @@ class Performance:
                 [primer],
                 [score],
                 config,
-                seeds=[config.seed],
+                seeds=[seed],
                 progress=lambda _, seconds: progress(seconds),
                 on_event=self.event,
             )
         if isinstance(config, HarmoniseConfig):
+            assert score is not None
             tune = harmonise.tune_of(score, config)
-            pieces = harmonise.pieces(bundle, tune, config, config.seed, self.step)
+            pieces = harmonise.pieces(bundle, tune, config, seed, self.step)
             return enumerate(sample for _, sample in pieces)
+        assert task is not None
         progress = self._progress((task.end - task.begin) * config.samples)
-        more = {"seed": config.seed, "progress": progress, "on_event": self.event}
-        return enumerate(infill.composed(bundle, task, config, **more))
+        versions = infill.composed(
+            bundle, task, config, seed=seed, progress=progress, on_event=self.event
+        )
+        return enumerate(versions)
 
     def _progress(self, length: float) -> Callable[[float], None]:
         """Called with the seconds that are composed, of this ``length``."""
