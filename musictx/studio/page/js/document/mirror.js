@@ -10,8 +10,6 @@ import { get, post, session, ServerError } from "../core/api.js";
 import { Emitter } from "../core/emitter.js";
 import { apply, fromWire, renumber, toWire } from "./operation.js";
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
 /**
  * @typedef {object} Job
  * @property {Operation} [operation]  shown at once

@@ -3,10 +3,6 @@
 import { freeNotes, toggleLock } from "./edits.js";
 import { trackName } from "./words.js";
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Track} Track */
-/** @typedef {import("./types.js").Operation} Operation */
-
 /** What a synthesiser has where nobody says otherwise, and the number of its controller. */
 export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, controller: 10 }, reverb: { usual: 40, controller: 91 } };
 /** @typedef {keyof typeof MIXER} Part */

@@ -1,9 +1,5 @@
 /** Operations on a piece: pure functions between the server's JSON and the page. */
 
-/** @typedef {import("./types.js").Note} Note */
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-
 /** @param {[number, number, number, number, number, number]} row @returns {Note} */
 export function noteFromWire([id, start, end, pitch, velocity, track]) {
   return { id, start, end, pitch, velocity, track };

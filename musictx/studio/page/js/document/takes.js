@@ -4,10 +4,6 @@ import { Emitter } from "../core/emitter.js";
 import { noteFromWire } from "./operation.js";
 import { sentence } from "./words.js";
 
-/** @typedef {import("./types.js").Take} Take */
-/** @typedef {import("./types.js").Proposal} Proposal */
-/** @typedef {import("./types.js").Ghost} Ghost */
-
 /** A proposal of the server's, its notes as ghosts: those that are written, or those so far. @returns {Proposal} */
 export function proposalFromWire({ notes = [], events = [], ...proposal }) {
   const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
@@ -48,7 +44,7 @@ export function play(notes, events) {
 /**
  * Ids of the notes that leave the piece when a proposal is accepted: those that it replaces, and those
  * of another proposal of its take. Locked ones stay.
- * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal
+ * @param {Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal
  */
 export function leaving(piece, take, proposal) {
   const gone = new Set(proposal?.removes);
@@ -61,7 +57,7 @@ export function leaving(piece, take, proposal) {
 
 /**
  * Notes that come back when a proposal is accepted: what another of its take replaced, and neither it nor another take does.
- * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal @returns {import("./types.js").Note[]}
+ * @param {Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal @returns {Note[]}
  */
 export function returning(piece, take, proposal) {
   if (proposal?.state !== "done") return []; // what it replaces, the server says at its end
@@ -80,7 +76,7 @@ export function frontier(proposal, begin) {
 
 const LAPS = 0.06; // seconds by which the last note may reach over the line
 
-/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {import("./beats.js").Beats} beats */
+/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {Beats} beats */
 export function seam(at, music, beats) {
   if (music === "free" || !at) return at;
   const { begin, end } = beats.bar(Math.max(0, at - LAPS));
@@ -89,7 +85,7 @@ export function seam(at, music, beats) {
 
 /**
  * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
- * @param {Take} take @param {import("./beats.js").Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
+ * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
  */
 export function placeOf(take, beats, music) {
   const { begin, end, task, request } = take;

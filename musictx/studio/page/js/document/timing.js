@@ -1,8 +1,5 @@
 /** Tempo, meter and key of a piece: edits of its marks as operations. Pure. */
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-
 const MAJOR = ["C♭", "G♭", "D♭", "A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯"];
 const MINOR = ["A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯", "G♯", "D♯", "A♯"];
 

@@ -7,7 +7,7 @@ import { createKeys } from "./keys.js";
 import { connectMidi } from "./midi.js";
 import { countIn, recorded, Recording } from "./take.js";
 
-/** @param {import("../app.js").App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
+/** @param {App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;

@@ -11,7 +11,7 @@ import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel,
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 
-/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+/** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
   const wish = firstWish();
   const tasks = TASKS.map((task) => h("button.task", {

@@ -11,12 +11,9 @@ import { ramp } from "../roll/colours.js";
 import { begin, sizeCanvas } from "../roll/roll.js";
 import { openForm } from "../shell/dialog.js";
 
-/** @typedef {import("../document/types.js").Take} Take */
-/** @typedef {import("../document/types.js").Proposal} Proposal */
-
 const HEAD = 26; // pixels at the top that the number and the words take
 
-/** @param {import("../app.js").App} app @param {HTMLElement} tray */
+/** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const title = h("h2");
   const state = h("span.state", { role: "status" });
@@ -185,7 +182,7 @@ export function mountProposals(app, tray) {
 
 /**
  * A proposal as a picture: its notes in gold, those around it in the colours of their tracks.
- * @param {HTMLCanvasElement} canvas @param {import("../app.js").App} app @param {Take} take @param {Proposal} proposal
+ * @param {HTMLCanvasElement} canvas @param {App} app @param {Take} take @param {Proposal} proposal
  */
 function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -231,7 +228,7 @@ function drawSmall(canvas, app, take, proposal) {
   }
 }
 
-/** The dialog that makes one take out of two proposals, bar by bar. @param {import("../app.js").App} app @param {Take} take @param {Proposal[]} pair */
+/** The dialog that makes one take out of two proposals, bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
 function openMixing(app, take, pair) {
   const bars = barsOf(app.place(take), app.beats);
   const choice = bars.map(() => 0);

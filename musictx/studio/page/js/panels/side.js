@@ -2,7 +2,7 @@
 
 import { fill, h } from "../core/dom.js";
 
-/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {import("../app.js").App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
+/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
 export function mountSidePanel(app, panel, labels) {
   const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
   const tabs = labels.map((label, i) => h("button.tab", {

@@ -6,9 +6,7 @@ import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracke
 import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
-/** @typedef {import("../document/types.js").Track} Track */
-
-/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+/** @param {App} app @param {HTMLElement} panel */
 export function mountTracks(app, panel) {
   const list = h("ul", { "aria-label": "Tracks" });
   const hint = h("p.hint");

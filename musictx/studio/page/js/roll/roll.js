@@ -17,8 +17,6 @@ import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
 
-/** @typedef {import("../document/types.js").Note} Note */
-
 export const RULER = 30; // pixels
 const EMPTY = new Set();
 const NOTHING = "Nothing here yet. Draw with the pencil, record what you play, or ask for something new.";
@@ -42,7 +40,7 @@ export class Roll {
   #lit = "";
   #following = true;
 
-  /** @param {import("../app.js").App} app @param {HTMLElement} frame */
+  /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
     this.app = app;
     const canvas = (name) => h(`canvas.${name}`, { "aria-hidden": "true" });

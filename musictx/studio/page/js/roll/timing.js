@@ -7,7 +7,7 @@ import { openForm } from "../shell/dialog.js";
 const UNITS = [2, 4, 8, 16];
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function timingButton(app) {
   const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
   app.on("piece", (piece) => {
@@ -21,7 +21,7 @@ export function timingButton(app) {
   return button;
 }
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
   const marks = changes(piece);

@@ -18,7 +18,7 @@ function gridName(lines, unit) {
   return (VALUES[value] ?? `1/${value} notes`) + triplets;
 }
 
-/** @param {import("../app.js").App} app @param {HTMLElement} bar */
+/** @param {App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
   const actions = selectedEdits(app);
   const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });

@@ -3,13 +3,10 @@
 import { remembered } from "../core/storage.js";
 import { frontier, isRunning, leaving, returning } from "../document/takes.js";
 
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("../document/types.js").Take} Take */
-
 /**
  * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
  * @param {App} app @param {Take} take @param {number} number  of the proposal
- * @returns {import("../app.js").Playable}
+ * @returns {Playable}
  */
 export function withProposal(app, take, number) {
   const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
@@ -42,7 +39,7 @@ export function withProposal(app, take, number) {
 
 /**
  * Where a take begins to be composed that this page shows, and nothing else plays, it sounds from its first note on.
- * @param {App} app @param {import("../app.js").Player} player
+ * @param {App} app @param {Player} player
  */
 export function listenAlong(app, player) {
   const played = new Set();

@@ -8,12 +8,10 @@ import { hull } from "../selection.js";
 import { createPlayer } from "./player.js";
 import { remember, remembered } from "../core/storage.js";
 
-/** @typedef {import("../app.js").App} App */
-
 /**
  * Fills the transport bar and returns the player. Called once, before a piece is open.
  * @param {App} app @param {HTMLElement} bar
- * @returns {import("../app.js").Player}
+ * @returns {Player}
  */
 export function mountSound(app, bar) {
   const player = createPlayer({
@@ -43,7 +41,7 @@ export function mountSound(app, bar) {
   const page = {
     get position() { return player.position; },
     get playing() { return player.playing || player.state === "loading"; },
-    play(from = player.position, /** @type {import("../app.js").Playable | undefined} */ instead) {
+    play(from = player.position, /** @type {Playable | undefined} */ instead) {
       if (!app.piece) return;
       listening = Boolean(instead);
       const within = listening ? null : stretch();
