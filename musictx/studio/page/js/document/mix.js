@@ -1,6 +1,6 @@
 /** Favourite proposals, and music of two proposals of a take, bar by bar. Pure. */
 
-import { leaving } from "./takes.js";
+import { exchanged } from "./takes.js";
 
 /** Is a proposal a favourite? @param {Piece} piece @param {number} take @param {number} proposal */
 export const isFavourite = (piece, take, proposal) => (piece.favourites ?? []).some(([a, b]) => a === take && b === proposal);
@@ -31,11 +31,8 @@ export function barsOf({ begin, end }, beats) {
  */
 export function mixed(piece, take, proposals, bars, choice) {
   const of = (time) => choice[Math.max(0, bars.findLastIndex((bar) => bar.begin <= time + 0.05))];
-  const both = new Set(proposals.flatMap((proposal) => [...leaving(piece, take, proposal)]));
-  const remove = [...both].filter((id) => {
-    const note = piece.notes.get(id);
-    return note && leaving(piece, take, proposals[of(note.start)]).has(id);
-  });
+  const gone = proposals.map((proposal) => exchanged(piece, take, proposal).gone);
+  const remove = [...piece.notes.values()].filter((note) => gone[of(note.start)].has(note.id)).map((note) => note.id);
   /** @type {Track[]} */
   const tracks = [...piece.tracks];
   const add = [];

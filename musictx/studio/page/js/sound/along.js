@@ -1,7 +1,7 @@
 /** Listening to a proposal, also while it is composed. */
 
 import { remembered } from "../core/storage.js";
-import { frontier, isRunning, leaving, returning } from "../document/takes.js";
+import { exchanged, frontier, isRunning } from "../document/takes.js";
 
 /**
  * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
@@ -21,8 +21,8 @@ export function withProposal(app, take, number) {
       if (news !== state) { // else both lists stay the same objects
         state = news;
         const fresh = proposal?.notes ?? [];
-        const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
-        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
+        const { gone, back } = fresh.length ? exchanged(piece, take, proposal) : { gone: new Set(), back: [] };
+        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...back, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
         if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];

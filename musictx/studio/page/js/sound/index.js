@@ -1,6 +1,6 @@
 /** Sound in the page: the player that all parts use, and the bar that shows it. */
 
-import { fill, h, icon, iconButton, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, press, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
@@ -106,7 +106,7 @@ export function mountSound(app, bar) {
     if (on !== shown) play.replaceChildren(icon((shown = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
     for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
-      button.setAttribute("aria-pressed", String(pressed));
+      press(button, pressed);
     }
     if (input.countIn) where.textContent = `in ${input.countIn} …`;
     else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";
