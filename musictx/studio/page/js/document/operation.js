@@ -19,6 +19,9 @@ export function fromWire(document) {
   };
 }
 
+/** The notes of a track. @param {Piece} piece @param {number} track */
+export const notesOf = (piece, track) => [...piece.notes.values()].filter((note) => note.track === track);
+
 /** The piece after an operation; the piece given stays as it is. @param {Piece} piece @param {Operation} operation @returns {Piece} */
 export function apply(piece, operation) {
   const notes = new Map(piece.notes);

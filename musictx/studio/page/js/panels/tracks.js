@@ -3,6 +3,7 @@
 import { choice, fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
 import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
+import { notesOf } from "../document/operation.js";
 import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
@@ -170,7 +171,7 @@ export function mountTracks(app, panel) {
   }
 
   function drop(track) {
-    const remove = [...app.piece.notes.values()].filter((note) => note.track === track.id).map((note) => note.id);
+    const remove = notesOf(app.piece, track.id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((each) => each.id !== track.id);
     app.change({ label: `delete track ${trackName(track)}`, remove, tracks });
     app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`);
