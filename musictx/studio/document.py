@@ -64,6 +64,12 @@ class Document:
         rows = [(number, *values) for number, values in self.notes.items()]
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
+    def copy(self) -> Document:
+        """One that can be changed while this one stays as it is."""
+        return dataclasses.replace(
+            self, notes=dict(self.notes), locked=set(self.locked), accepted=set(self.accepted)
+        )
+
     def apply(self, change: Change) -> Change:
         """Apply ``change``, and return the change that undoes it. Call :meth:`check` before, or
         only :meth:`fits` for a change from the history, which was checked when it was saved."""
@@ -113,8 +119,6 @@ class Document:
         for number in (*change.lock, *change.unlock):
             if number not in (self.notes.keys() | new) - set(change.remove):
                 raise Refused(f"lock: there is no note {number}")
-        if set(change.lock) & set(change.unlock):
-            raise Refused("lock: a note is to be locked and unlocked at once")
         if change.name == "":
             raise Refused("name: expected at least a letter")
         count = len(self.notes) - len(change.remove) + len(change.add)
