@@ -32,9 +32,8 @@ from musictx.sampling.primer import NOTHING, Primer
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
-from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
-from musictx.songs.biases import penalty_of
+from musictx.songs.biases import SectionContrast, penalty_of
 from musictx.songs.chord_estimation import recognised
 from musictx.songs.chord_sheet import with_markers, without_chords
 from musictx.songs.sections import ALIKE, whole_likeness
@@ -179,7 +178,10 @@ class _Writing:
         ``earlier``. A pick-up is none of them, so a piece that begins with one has one fewer at
         first."""
         while self.count < stop:
-            primer = self._primer() if self.count else NOTHING
+            primer, contrast = NOTHING, list[EachRow]()
+            if self.count:
+                primer, grid = self._primer()
+                contrast = self._contrast(grid, stop, earlier) if earlier else []
             request = replace(self.request, form=None, bars=stop - self.count, samples=1, end="cut")
             controls = controls_of(request)
             ((_, sample),) = continuations(
@@ -188,7 +190,7 @@ class _Writing:
                 request,
                 seeds=[self._next_seed()],
                 steering=[steering(self.bundle, controls, request.guidance, like=primer.score)],
-                constraints=self._contrast(stop, earlier),
+                constraints=contrast,
                 progress=self._progress_from(self.piece.duration),
             )
             score = sample.score
@@ -208,11 +210,8 @@ class _Writing:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[EachRow]:
+    def _contrast(self, grid: Grid, stop: int, earlier: Sequence[int]) -> list[EachRow]:
         """The pull, where bars are equally long."""
-        if not earlier:
-            return []
-        grid = self._grid()
         first = grid.bars.before + self.first
         lines = grid.bars.lines[first:]
         before = first - grid.first  # 1 with a pick-up, below 0 where the first bars rest
@@ -232,19 +231,14 @@ class _Writing:
         )
         return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
 
-    def _grid(self) -> Grid:
-        """What there is in bars, and the line of the bar in which it goes on."""
+    def _primer(self) -> tuple[Primer, Grid]:
+        """The piece, and the line of the bar in which it goes on."""
         score = self._trained(self.piece)
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
-        return self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
-
-    def _primer(self) -> Primer:
-        """The piece, and the line of the bar in which it goes on."""
-        score, grid = self._trained(self.piece), self._grid()
-        stream, count = grid.stream, len(grid.stream.bars)
-        before = stream.only(stream.in_bars(0, count - 1).notes)
-        ids = self.tokenizer.write(before)
-        return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
+        grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
+        stream = grid.stream
+        ids = self.tokenizer.write(stream.only(stream.in_bars(0, len(stream.bars) - 1).notes))
+        return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
 
     def _again(self, source: int) -> None:
         """The section from the bar ``source`` on once more, after what there is."""

@@ -25,11 +25,17 @@ from musictx.sampling.infill_constraint import NewNotes
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
-from musictx.songs.bar_copying import bar_repetition, bar_return, rhythm_consistency
-from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
-from musictx.songs.biases import Bias, penalty_of
+from musictx.songs.biases import (
+    BarFeedback,
+    Bias,
+    bar_repetition,
+    bar_return,
+    lacking_parts,
+    penalty_of,
+    rhythm_consistency,
+)
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState, Penalty

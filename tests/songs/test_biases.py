@@ -12,10 +12,15 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_copying import SectionContrast, bar_repetition, rhythm_consistency
-from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import REPEATED
-from musictx.songs.biases import taken_off
+from musictx.songs.biases import (
+    BarFeedback,
+    SectionContrast,
+    bar_repetition,
+    lacking_parts,
+    rhythm_consistency,
+    taken_off,
+)
 from musictx.songs.strengths import (
     CROWD_GAIN,
     LEFT_OUT,
