@@ -269,11 +269,12 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    spans = (clock.meter_at, [*clock.meter_at[1:], math.inf], clock.meters["numerator"])
-    for begin, stop, count, length in zip(*spans, clock.bar_quarters):
+    stops = [*clock.meter_at[1:].tolist(), math.inf]
+    meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
+    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
-            places = line + np.arange(count) * length / count
+            places = [line + n * length / count for n in range(count)]
             rows += [(at, bar, n) for n, at in enumerate(places, 1) if at < stop - 1e-6]
             bar += 1
             line = begin + round((line - begin) / length + 1) * length
