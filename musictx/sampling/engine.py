@@ -93,7 +93,10 @@ class Decoder:
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
         self._stepped = (kind := chosen(cache, model)) != "growing"
-        self._rereads = head > 0 or reread(model)
+        # A full window is read again from its first position, a prefill for each eighth of the
+        # context: for a head, for models that know how far from the start a token stands, since
+        # they have never met positions beyond their windows, and where groups of ids are a step.
+        self._rereads = head > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
             read = self._window(read)  # with room, or the first step would read it all again
         self._cache, last = self._read(read[:, -capacity:])
@@ -149,14 +152,8 @@ class Decoder:
         (self._step or self._cache).select(rows)
 
     def step(self, count: int = 1) -> None:
-        """Read the last ``count`` ids that were appended: ``logits`` are those after them. With a
-        :class:`Step` they are read one by one."""
-        if self._step is not None and count > 1:
-            length = self.length
-            for back in range(count - 1, -1, -1):
-                self.length = length - back
-                self.step()
-            return
+        """Read the last ``count`` ids that were appended: ``logits`` are those after them."""
+        ids = self._ids[:, self.length - count : self.length]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
             cache, self._next = self._read(self._window(self.past))
@@ -165,9 +162,9 @@ class Decoder:
             else:
                 self._step.load(cache)
         elif self._step is not None:
-            self._next = self._step(self._ids[:, self.length - 1])
+            for column in ids.T:
+                self._next = self._step(column)
         else:
-            ids = self._ids[:, self.length - count : self.length]
             if isinstance(self._cache, KVCache) and self._cache.length + count > self.capacity:
                 self._cache.slide(max(self.capacity // SLIDE, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
@@ -259,37 +256,29 @@ def generate(
         )
         drawn = 0
         while True:
-            sure = constraint.due() if constraint is not None else None
-            if sure is not None and constraint is not None:
-                for ids in sure.T:
-                    music.append(ids)
-                    constraint.advance(ids)
-                    ended |= constraint.done().numpy()
-                    yield ids
+            ids = None if constraint is None else constraint.due()
+            if ids is None:
+                past = music.past
+                nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
+                now = groups() if callable(groups) else groups
+                choice = forbid(music.logits, constraint, now, nats)
+                for process in processors:
+                    choice = process(past, choice)
+                ids = draw(choice, generators, ended)[:, None]
+                ended |= ids[:, 0].numpy() == EOS
+            else:
                 for generator in generators:
-                    generator.random(sure.shape[1])  # as so many draws take
-                drawn += sure.shape[1]
-                if (max_tokens is not None and drawn >= max_tokens) or ended.all():
-                    return
-                music.step(sure.shape[1])
-                continue
-            past = music.past
-            nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
-            now = groups() if callable(groups) else groups
-            choice = forbid(music.logits, constraint, now, nats)
-            for process in processors:
-                choice = process(past, choice)
-            ids = draw(choice, generators, ended)
-            music.append(ids)
-            ended |= ids.numpy() == EOS
-            if constraint is not None:
-                constraint.advance(ids)
-                ended |= constraint.done().numpy()
-            yield ids
-            drawn += 1
+                    generator.random(ids.shape[1])  # as so many draws take
+            for column in ids.T:
+                music.append(column)
+                if constraint is not None:
+                    constraint.advance(column)
+                    ended |= constraint.done().numpy()
+                yield column
+            drawn += ids.shape[1]
             if (max_tokens is not None and drawn >= max_tokens) or ended.all():
                 return
-            music.step()
+            music.step(ids.shape[1])
 
 
 def read_prompt(
@@ -310,13 +299,6 @@ def read_prompt(
     if capacity < 2:
         raise ValueError(f"context: expected at least 2 ids, got {capacity}")
     return read, capacity
-
-
-def reread(model: MusicTransformer) -> bool:
-    """Whether a full window is read again from its first position, at the cost of a prefill for
-    each eighth of the context: where embeddings know how far from the start a token stands, since
-    such a model has never met positions beyond its windows, and where groups of ids are a step."""
-    return model.position.absolute or model.cascade is not None
 
 
 def forbid(

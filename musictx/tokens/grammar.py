@@ -189,6 +189,9 @@ class PerformanceState(GrammarState):
     vocabulary    with note_on, note_off, time_shift, velocity; optionally program and drum
     step_seconds  length of one step of time_shift
 
+    last      the kind of the last id; "" before the first
+    program, velocity  those in force, velocity as its bin; ``None`` before the first
+
     The rules follow the order of writing, ``[shifts] [program] [velocity] event``:
 
     - a release only of what sounds, in the current program, and before the strikes of the same step
@@ -214,18 +217,18 @@ class PerformanceState(GrammarState):
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
         self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self._steps = 0
-        self._last = ""  # kind of the last id; "" before the first
+        self.last = ""
         self._after_program = False  # the last ids were a program and a velocity
         self._may_shift = False
-        self._velocity: int | None = None
-        self._program_known = "program" not in self._kinds
+        self.velocity: int | None = None
+        self.program = None if "program" in self._kinds else 0
 
     @property
     def seconds(self) -> float:
         return self._steps * self._step_seconds
 
     def _where(self) -> str:
-        return f"after {self._last or 'start'}"
+        return f"after {self.last or 'start'}"
 
     def _passes(self, token_id: int) -> bool:
         if token_id < self._controls:
@@ -238,10 +241,10 @@ class PerformanceState(GrammarState):
         ids, mask = self._ids, np.zeros(self._vocabulary.size, bool)
         for kind in self._kinds:
             mask[ids[kind]] = self._open(kind)
-        if self._velocity is not None:
-            mask[ids["velocity"].start + self._velocity - 1] = False
-        if "program" in ids and self._program_known:
-            mask[ids["program"].start + self.sounding.program] = False
+        if self.velocity is not None:
+            mask[ids["velocity"].start + self.velocity - 1] = False
+        if "program" in ids and self.program is not None:
+            mask[ids["program"].start + self.program] = False
         if self._open("note_off"):
             mask[ids["note_off"]] = False
             for pitch in self.sounding.here():
@@ -251,13 +254,13 @@ class PerformanceState(GrammarState):
     def _open(self, kind: str) -> bool:
         """Whether ids of ``kind``, one of ``_kinds``, may come. Of these ids, velocities and
         programs that change nothing and releases of silent notes are excluded elsewhere."""
-        last = self._last
+        last = self.last
         if last == "eos":
             return kind == "eos"
         if kind == "note_on":
-            return self._velocity is not None and self._program_known
+            return self.velocity is not None and self.program is not None
         if kind == "drum":
-            return self._velocity is not None and last != "program" and not self._after_program
+            return self.velocity is not None and last != "program" and not self._after_program
         if last == "velocity":
             return False
         if kind == "velocity":
@@ -271,23 +274,23 @@ class PerformanceState(GrammarState):
         return kind == "program" or (last in ("note_off", "drum") and not self.sounding.notes)
 
     def _take(self, kind: str, value: int) -> list[Change]:
-        self._after_program = self._last == "program" and kind == "velocity"
-        self._last = kind
+        self._after_program = self.last == "program" and kind == "velocity"
+        self.last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
         program = self.sounding.program
         if kind == "time_shift":
             self._steps += value
             self.sounding.struck = False
         elif kind == "velocity":
-            self._velocity = value
+            self.velocity = value
         elif kind == "program":
-            self.sounding.program, self._program_known = value, True
+            self.program = self.sounding.program = value
         elif kind == "note_off":
             self.sounding.release(value)
             return [Change(self.seconds, False, value, 0, program)]
         elif kind in ("note_on", "drum"):
             self.notes += 1
-            loudness = int(self._loudness[self._velocity or 0])
+            loudness = int(self._loudness[self.velocity or 0])
             if kind == "drum":
                 return [Change(self.seconds, True, value, loudness, DRUMS, self.seconds)]
             self.sounding.strike(value, self.seconds)
