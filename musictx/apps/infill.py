@@ -120,8 +120,6 @@ class Filler:
         versions = composer.versions(
             region,
             [(seed, number) for number in range(self.request.samples)],
-            sampling=self.request.sampling,
-            stats=replace(self.bundle.stats, density=task.around.get("density")),
             placed=placed,
             progress=progress,
             on_event=on_event,
@@ -181,6 +179,8 @@ class Filler:
             closes=task.closes,
             parts=composed,
             habits=habits,
+            sampling=self.request.sampling,
+            stats=replace(bundle.stats, density=task.around.get("density")),
             steering=replace(
                 steer,
                 values=self.targets(task, values, around),

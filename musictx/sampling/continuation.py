@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig, scales
+from musictx.config import GenerateConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.grid import grid_of
@@ -82,6 +82,7 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
 class Continuation(Region):
     """The continuation of ``primer`` that ``request`` asks for.
 
+    penalties  further ones, which come before those of ``request.sampling``
     clock   maps seconds of the tokens to seconds of the piece
     seam    when the new music begins, in seconds of the piece
     state   the state of the grammar after the ids so far
@@ -99,9 +100,12 @@ class Continuation(Region):
         request: GenerateConfig,
         seed: Sequence[int],
         steering: Steering | None = None,
+        stats: CorpusStats | None = None,
+        penalties: Sequence[Penalty] = (),
     ) -> None:
-        super().__init__(model, tokenizer, steering or Steering(), seed)
-        self.primer, self.request = primer, request
+        stats, steering = stats or CorpusStats(), steering or Steering()
+        super().__init__(model, tokenizer, request.sampling, stats, steering, seed)
+        self.primer, self.request, self.penalties = primer, request, penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
         self._planned = end_of(request, self.tokenizer, primer)
@@ -122,13 +126,7 @@ class Continuation(Region):
 
     # ------------------------------------------------------------------------------- composing
 
-    def setup(
-        self,
-        regions: Sequence[Self],
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        penalties: Sequence[Penalty] = (),
-    ) -> Setup:
+    def setup(self, regions: Sequence[Self]) -> Setup:
         tokenizer, primers = self.tokenizer, [one.primer for one in regions]
         states = [primer.state(tokenizer) for primer in primers]
         for region, state in zip(regions[::-1], states[::-1]):
@@ -139,10 +137,10 @@ class Continuation(Region):
             until=[partial(getattr, one, "until") for one in regions],
         )
         targets = [one.steering.values for one in regions]
-        more, its = [*_endings(regions, sampling), *penalties], idiom.of(tokenizer)
+        more, its = [*_endings(regions), *self.penalties], idiom.of(tokenizer)
         every = [
-            *its.penalties(primers, states, sampling, stats, targets, more),
-            *build(tokenizer, sampling, stats, primers, self.steering.density),
+            *its.penalties(primers, states, self.sampling, self.stats, targets, more),
+            *build(tokenizer, self.sampling, self.stats, primers, self.steering.density),
         ]
         fronts, marks = _around(regions)
         most = [one._most() for one in regions]
@@ -245,8 +243,9 @@ class Continuation(Region):
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
 
 
-def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[Penalty]:
+def _endings(regions: Sequence[Continuation]) -> list[Penalty]:
     """The penalty that brings regions to a close, where their end is "natural"."""
+    sampling = regions[0].sampling
     if regions[0].request.end != "natural":
         return []
     until = [-np.inf if one.until is None else one.until for one in regions]

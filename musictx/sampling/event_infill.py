@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling import note_limits
@@ -273,13 +272,13 @@ class EventInfill(Infill):
             notes[name] += self.origin * self.step_seconds
         return notes
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[EventRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[EventRow]:  # type: ignore[override]
         new = NewNotes(
             self.vocabulary,
             end=self.stop if self.closes else None,
             parts=self.parts,
             habits=self.habits,
-            pitches=note_limits.pitch_sets(sampling, [self.around])[0],
+            pitches=note_limits.pitch_sets(self.sampling, [self.around])[0],
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

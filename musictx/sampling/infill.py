@@ -68,9 +68,12 @@ class Infill(Region):
         parts: Collection[int] | None = None,
         habits: Mapping[int, Habit] | None = None,
         steering: Steering | None = None,
+        sampling: SamplingConfig | None = None,
+        stats: CorpusStats | None = None,
     ) -> None:
         steering = steering or Steering((0,) * len(CONTROLS))
-        super().__init__(model, tokenizer, steering)
+        sampling, stats = sampling or SamplingConfig(), stats or CorpusStats()
+        super().__init__(model, tokenizer, sampling, stats, steering)
         self.closes, self.parts, self.habits = closes, parts, habits or {}
         self.around = Primer(score=music if len(music) else None)  # for key=auto
         self.unlike: tuple[Self, float] | None = None
@@ -115,41 +118,32 @@ class Infill(Region):
         """The ids that the model reads first."""
         raise NotImplementedError
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[GivenRow]:
+    def rows(self, count: int) -> list[GivenRow]:
         """``count`` constraints, each after the ids written so far."""
         raise NotImplementedError
 
-    def biases(
-        self, regions: Sequence[Self], rows: Sequence[GivenRow], sampling: SamplingConfig
-    ) -> list[Penalty]:
+    def biases(self, regions: Sequence[Self], rows: Sequence[GivenRow]) -> list[Penalty]:
         """Further penalties of this kind of region; they apply to given notes, too."""
         return []
 
-    def setup(
-        self,
-        regions: Sequence[Self],
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        penalties: Sequence[Penalty] = (),
-    ) -> Setup:
+    def setup(self, regions: Sequence[Self]) -> Setup:
         prompts = [self.prompt(levels) for levels in self.steering.rows]
-        rows = self.rows(len(regions), sampling)
+        rows = self.rows(len(regions))
         for region, row in zip(regions[::-1], rows[::-1]):
             region.row = row
         given = GivenNotes(rows, self.time)
         targets = [one.steering.values for one in regions]
-        primers, of = [self.around] * len(rows), self.steering.parts
+        primers, steer = [self.around] * len(rows), self.steering
         every = [
-            *penalties,
-            *build(self.tokenizer, sampling, stats, primers, self.steering.density),
-            *idiom.of(self.tokenizer).feedback(targets, given=True, parts=of),
+            *build(self.tokenizer, self.sampling, self.stats, primers, steer.density),
+            *idiom.of(self.tokenizer).feedback(targets, given=True, parts=steer.parts),
         ]
         free = [given.free(one) for one in every]
         some = combined(self.tokenizer, free, lambda: given.allowed().numpy())
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,
-            [*some, *self.biases(regions, rows, sampling)],
+            [*some, *self.biases(regions, rows)],
             given.groups,
             max(self.context - len(prompts[0]), LEAST_NOTES * self.tokenizer.group),
         )

@@ -52,19 +52,19 @@ class Stream(Iterator[Event]):
         constraints: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
-        self._sampling, self._processors = sampling or SamplingConfig(), processors
+        self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
-        steering = Steering(density=density_of(self._sampling))
-        self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
+        request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
+        steering = Steering(density=density_of(request.sampling))
+        self._region = Continuation(
+            model, tokenizer, primer, request, self._seed, steering, stats, constraints
+        )
         if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(
                 f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
                 "with tokenizer=performance or ensemble"
             )
-        self._setup = self._region.setup(
-            [self._region], self._sampling, stats or CorpusStats(), constraints
-        )
+        self._setup = self._region.setup([self._region])
         self._align = tokenizer.align
         room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
@@ -113,7 +113,7 @@ class Stream(Iterator[Event]):
         setup = replace(self._setup, prompt=prompts(ids, self.context, self._align)[0], most=None)
         self._starts += 1
         self._region.seed = [*self._seed, self._starts]
-        return start(setup, [self._region], self._sampling, self._processors)
+        return start(setup, [self._region], self._processors)
 
     def _advance(self) -> None:
         """Draw one id and read it; at the end of the music, end the notes that sound."""

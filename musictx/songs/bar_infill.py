@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 
 from musictx.chords import annotated
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import note_limits
@@ -193,7 +192,7 @@ class BarInfill(Infill):
         sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[BarRow]:  # type: ignore[override]
         openings = self._bar_lines()
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
@@ -206,7 +205,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            note_limits.pitch_sets(sampling, [self.around])[0],
+            note_limits.pitch_sets(self.sampling, [self.around])[0],
             IN_KIT if self.drummers else None,
         )
         composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
@@ -221,7 +220,6 @@ class BarInfill(Infill):
         self,
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
-        sampling: SamplingConfig,
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
@@ -230,12 +228,12 @@ class BarInfill(Infill):
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-        elif sampling.habits:
+        elif self.sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
-        if sampling.habits:
+        if self.sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.in_harmony, fit=fit))
         every.append(partial(infill_biases.as_in_repeated_bar, bars=bars))
