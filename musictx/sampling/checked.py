@@ -3,7 +3,8 @@ returned something wrong, not the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,48 +12,42 @@ from torch import Tensor
 
 from musictx.errors import UserError
 from musictx.sampling.processors import Processor
-from musictx.tokens.tokenizer import Penalty
+from musictx.tokens.tokenizer import GrammarState, Penalty
 
 
 def processors(given: Sequence[Processor]) -> list[Processor]:
     """``given``, each of which raises ``UserError`` where it returns no logits."""
-
-    def expected(result: Any, ids: Tensor, logits: Tensor) -> str | None:
-        right = isinstance(result, Tensor) and result.shape == logits.shape
-        right = right and result.is_floating_point() and result.device == logits.device
-        if right and bool((result.amax(-1) > -np.inf).all()):  # not where it is NaN
-            return None
-        return f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
-
-    return _checked("processors", given, expected)
+    return [partial(_processed, f"processors[{n}]", one) for n, one in enumerate(given)]
 
 
 def constraints(given: Sequence[Penalty]) -> list[Penalty]:
     """``given``, each of which raises ``UserError`` where it returns no nats for each id."""
-
-    def expected(result: Any, states: Any, past: np.ndarray) -> str | None:
-        nats, size = np.asarray(result), len(states[0].allowed())
-        shapes = (size,), (len(states), size)
-        if nats.shape in shapes and not np.isnan(nats).any():
-            return None
-        return f"nats of shape {shapes[0]} or {shapes[1]}, not NaN"
-
-    return _checked("constraints", given, expected)
+    return [partial(_charged, f"constraints[{n}]", one) for n, one in enumerate(given)]
 
 
-def _checked(name: str, given: Sequence[Any], expected: Callable[..., str | None]) -> list[Any]:
-    """The functions ``given``, each of which raises ``UserError`` for a wrong result. ``expected``
-    takes a result and the arguments, and returns ``None`` or a description of a right result."""
+def _processed(name: str, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+    result = process(ids, logits)
+    right = isinstance(result, Tensor) and result.shape == logits.shape
+    right = right and result.is_floating_point() and result.device == logits.device
+    if right and bool((result.amax(-1) > -np.inf).all()):  # not where it is NaN
+        return result
+    expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
+    raise UserError(f"{name}: expected {expected}, not {_kind(result)}")
 
-    def checked(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            result = function(*arguments)
-            if description := expected(result, *arguments):
-                shape = getattr(result, "shape", None)
-                kind = type(result).__name__ if shape is None else f"shape {tuple(shape)}"
-                raise UserError(f"{name}[{number}]: expected {description}, not {kind}")
-            return result
 
-        return call
+def _charged(
+    name: str, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
+) -> np.ndarray | None:
+    result = penalty(states, past)
+    nats, size = np.asarray(result, float), len(states[0].allowed())
+    if result is None or (
+        nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
+    ):
+        return result
+    shapes = f"({size},) or ({len(states)}, {size})"
+    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {_kind(result)}")
 
-    return [checked(number, one) for number, one in enumerate(given)]
+
+def _kind(result: Any) -> str:
+    shape = getattr(result, "shape", None)
+    return type(result).__name__ if shape is None else f"shape {tuple(shape)}"
