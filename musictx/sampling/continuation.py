@@ -294,11 +294,7 @@ def prompts(
     of the shortest past, or what the context holds after the first id; a multiple of ``align``
     where a past is cut, so that pasts of whole groups are cut between groups. ``fronts``, all
     equally long, stand after the first id of each, ``marks`` at the end."""
-    if fronts is None:
-        fronts = [np.empty(0, np.int64)] * len(pasts)
-    same = all(past is pasts[0] for past in pasts)
-    if same and all(np.array_equal(one, fronts[0]) for one in fronts):
-        pasts = pasts[:1]
+    fronts = fronts or [np.empty(0, np.int64)] * len(pasts)
     around = 1 + len(fronts[0]) + len(marks)
     if context <= around:
         raise UserError(
@@ -308,7 +304,6 @@ def prompts(
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align
     rows = np.empty((len(pasts), around + n), np.int64)
-    for row, past, given in zip(rows, pasts, fronts):
-        first = BOS if len(past) == n else CUT
-        row[:] = [first, *given, *past[len(past) - n :], *marks]
-    return rows
+    for row, past, front in zip(rows, pasts, fronts):
+        row[:] = [BOS if len(past) == n else CUT, *front, *past[len(past) - n :], *marks]
+    return rows[:1] if (rows == rows[0]).all() else rows

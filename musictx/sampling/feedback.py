@@ -28,8 +28,6 @@ from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
 
 #: The number of last ids in which loudness is measured: the last seconds of the densest music.
 LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)
-#: (seconds, pitch) of strikes, the last one first.
-Strikes = list[tuple[float, int]]
 
 
 class Density:
@@ -67,25 +65,16 @@ class Repetition:
 
     def __init__(self, events: NoteEvents, target: float) -> None:
         self.strike, self.target = events.strike, target
-        self._strikes: Strikes | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        strikes = state.sounding.recent()
-        if strikes is not self._strikes:
-            self._strikes = strikes
-            self._count(strikes[:REPETITION_STRIKES])
-        if self._nats <= 0:
-            return None
-        recent = [p for p, at in self._last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
-        return np.where(among(self.strike, recent), self._nats, 0.0) if recent else None
-
-    def _count(self, strikes: Strikes) -> None:
-        count = 0
-        self._last: dict[int, float] = {}  # pitch -> seconds of its last strike
+        strikes = state.sounding.recent()[:REPETITION_STRIKES]
+        repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
         for at, pitch in reversed(strikes):
-            count += at - self._last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
-            self._last[pitch] = at
-        self._nats = REPETITION_GAIN * (count - self.target * len(strikes))
+            repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
+            last[pitch] = at
+        nats = REPETITION_GAIN * (repeated - self.target * len(strikes))
+        recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+        return np.where(among(self.strike, recent), nats, 0.0) if nats > 0 and recent else None
 
 
 def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:

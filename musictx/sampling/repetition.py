@@ -14,7 +14,6 @@ from musictx.sampling.strengths import (
     INTERVALS_AGREE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
-    MELODY_REACH,
     ONSET_SECONDS,
     PHRASE_SECONDS,
     RETURN_SECONDS,
@@ -30,35 +29,27 @@ class MelodyRepetition:
     The last intervals are compared with those :data:`RETURN_SECONDS` ago and earlier, at any
     transposition. The longest run of at least :data:`INTERVALS_AGREE` equal intervals decides; of
     equally long runs, one at the same pitch, and of these the latest. The top line is the highest
-    pitch of each onset: of the notes struck within :data:`ONSET_SECONDS`. The result is cached
-    until the next strike.
+    pitch of each onset: of the notes struck within :data:`ONSET_SECONDS`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
-        self._for: tuple[GrammarState, int] | None = None  # state and its number of notes
-        self._nats: list[np.ndarray | None] = [None, None]
+        self._for: tuple[int, bool] | None = None  # number of notes, whether a strike would join
+        self._nats: np.ndarray | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        if self._for is None or self._for[0] is not state or self._for[1] != state.notes:
-            self._for = state, state.notes
-            self._nats = self._look(ids[-MELODY_REACH:])
         last = state.sounding.recent()
-        return self._nats[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]
-
-    def _look(self, ids: np.ndarray) -> list[np.ndarray | None]:
-        """Nats where a strike would begin an onset, and where it would join the last one."""
-        strike = self.events.strike[ids]
-        struck = np.flatnonzero(strike >= 0)
-        pitch = strike[struck]
-        at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
-        nats: list[np.ndarray | None] = []
-        for joins in (False, True):
-            following, intervals = _continuation(pitch, at, joins)
+        joins = bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6
+        if self._for != (state.notes, joins):
+            self._for = state.notes, joins
+            strike = self.events.strike[ids]
+            struck = strike >= 0
+            at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
+            following, intervals = _continuation(strike[struck], at, joins)
             gain = -MELODY_GAIN * intervals * (self.events.strike == following)
-            nats.append(gain if intervals else None)
-        return nats
+            self._nats = gain if intervals else None
+        return self._nats
 
 
 def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, int]:

@@ -79,9 +79,6 @@ USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
 #: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
 #: one".
 ROWS_AT_ONCE = 16
-#: Ids in which earlier melodies are looked for, more than a model sees: a first theme stays in
-#: reach for minutes.
-MELODY_REACH = 16384
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500

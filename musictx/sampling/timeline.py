@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from musictx.beats import NEAR
+from musictx.beats import NEAR, Beats
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -46,9 +46,16 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines, clock = GRIDS[grid], score.beats
+    return _on_lines(notes, score.beats, GRIDS[grid])
+
+
+def _on_lines(
+    notes: np.ndarray, clock: Beats, lines: int, first: float = -np.inf, last: float = np.inf
+) -> np.ndarray:
+    """``notes`` that begin and end on the nearest of so many ``lines`` in a quarter note, a line
+    long at least; they begin on the lines ``first`` to ``last``."""
     notes = notes.copy()
-    start = np.round(clock.quarters(notes["start"]) * lines)
+    start = np.clip(np.round(clock.quarters(notes["start"]) * lines), first, last)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
     notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(end / lines)
     return notes
@@ -78,13 +85,9 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    notes, clock = notes.copy(), dataclasses.replace(score, pulse=None).beats
+    clock = dataclasses.replace(score, pulse=None).beats
     first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
-    start = np.round(clock.quarters(notes["start"]) * lines)
-    start = np.clip(start, first, max(first, last - 1))
-    stop = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
-    notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(stop / lines)
-    return notes
+    return _on_lines(notes, clock, lines, first, max(first, last - 1))
 
 
 def cut(score: Score, until: float) -> Score:
