@@ -11,7 +11,6 @@ import numpy as np
 
 from musictx import formats, registry
 from musictx.apps import parts
-from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -26,13 +25,11 @@ from musictx.apps.results import (
 )
 from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
-from musictx.card import Habit
 from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
 from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.event_infill import EventInfill
@@ -159,7 +156,7 @@ class Filler:
         )
         score = parts.as_trained(bundle, task.score, lent)
         given, programs = as_trained(bundle, task, score, lent)
-        habits = self.habits(task, wanted, score, programs or {0})
+        habits = parts.habits_of(bundle, task, wanted, self.request, score, programs or {0})
         usual = sum(habit.density for habit in habits.values())
         if alone and "density" in values:
             share = values["density"] / usual if usual else 0.0
@@ -172,6 +169,8 @@ class Filler:
         order = [*wanted.values()] or sorted(programs or ())
         composed = set(order) if wanted else composed_parts(task, programs)
         steer = steering(bundle, together, self.request.guidance, around=around)
+        if task.closes and not bundle.tokenizer.beats:
+            values = {**around, **values}
         region = self.infill(
             task,
             score,
@@ -183,7 +182,7 @@ class Filler:
             stats=replace(bundle.stats, density=task.around.get("density")),
             steering=replace(
                 steer,
-                values=self.targets(task, values, around),
+                values=values,
                 parts=frozenset(composed) if alone else None,
             ),
         )
@@ -199,13 +198,6 @@ class Filler:
         assert isinstance(tokenizer, PerformanceTokenizer)
         return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
 
-    def targets(
-        self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
-    ) -> dict[str, float]:
-        """The levels that feedback steers towards: ``values``, and in a gap, for controls that are
-        not among them, the levels of the music ``around`` it."""
-        return {**around, **values} if task.closes else {**values}
-
     def usual(self, task: Task) -> dict[str, float]:
         """The usual levels of a melody with its accompaniment: its density and its register, which
         without this control stays too close to the melody."""
@@ -217,20 +209,11 @@ class Filler:
     def usual_density(self, task: Task) -> dict[str, float]:
         """The usual density of a melody with its accompaniment; without a melody, that of the
         accompaniment of a usual one."""
-        rate = accompanying(self.bundle, task, len(task.given))
+        rate = parts.accompanying(self.bundle, task, len(task.given))
         if task.around:
             rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
             return {"density": rate}
         return {"density": rate} if np.isfinite(rate) else {}
-
-    def habits(
-        self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
-    ) -> dict[int, Habit]:
-        """The usual density, range and chord sizes of each part that is ``composed``
-        (:func:`.habits_of`)."""
-        if task.closes:  # in tokens of events a note lasts as long as the pedal sustains it
-            score = fold_sustain(score)
-        return habits_of(self.bundle, task, wanted, self.request, score, composed)
 
 
 def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps import parts
-from musictx.apps.habits import ANY, asked
+from musictx.apps.parts import ANY, asked
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
@@ -60,7 +60,7 @@ class BarIdiom(Idiom):
             blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
         if "instruments" in wanted:
             names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
-            least = _least(parts.habits(bundle, parts.by_name(bundle, names, "instruments")))
+            least = _least(parts.usual(bundle, parts.by_name(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
     def cast(
