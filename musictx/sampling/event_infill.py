@@ -19,9 +19,9 @@ import numpy as np
 from musictx.card import WINDOW_SECONDS
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
-from musictx.sampling import note_limits
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.penalties import pitch_sets
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens import layout
@@ -278,7 +278,7 @@ class EventInfill(Infill):
             end=self.stop if self.closes else None,
             parts=self.parts,
             habits=self.habits,
-            pitches=note_limits.pitch_sets(self.sampling, [self.around])[0],
+            pitches=pitch_sets(self.sampling, [self.around])[0],
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

@@ -17,9 +17,14 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow, never
-from musictx.sampling.feedback import EventFeedback
+from musictx.sampling.penalties import (
+    EventFeedback,
+    Opening,
+    asks_pitches,
+    instruments,
+    pitch_sets,
+)
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
@@ -96,14 +101,14 @@ class Idiom:
         ``more``, programs, feedback to the ``targets`` of the controls, repetition. ``states`` are
         the states after the primers, in which limits may be set, too."""
         penalties = list(more)
-        if note_limits.asks_pitches(sampling):
+        if asks_pitches(sampling):
             of = self.tokenizer.pitch_of
-            inside = note_limits.pitch_sets(sampling, primers)
+            inside = pitch_sets(sampling, primers)
             penalties.insert(0, EachRow([never((of >= 0) & ~row[of]) for row in inside]))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
-            if "program" not in self.tokenizer.kinds and not note_limits.asks_pitches(sampling):
+            if "program" not in self.tokenizer.kinds and not asks_pitches(sampling):
                 penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
             penalties.append(EachRow([MelodyRepetition(self.tokenizer) for _ in primers]))
         return penalties
@@ -123,13 +128,13 @@ class Idiom:
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
         if not (sampling.habits and is_pitched and (program == DRUMS).any()):
             return []
-        opening = note_limits.Opening
+        opening = Opening
         return [EachRow([None if p.plan.parts else opening(program, may) for p in primers])]
 
     def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
         """No programs but those of the primers."""
         some = (self.tokenizer.program_of >= 0).any()
-        return [note_limits.instruments(self.tokenizer, frozenset(), primers)] if some else []
+        return [instruments(self.tokenizer, frozenset(), primers)] if some else []
 
     def feedback(
         self,

@@ -16,10 +16,10 @@ import numpy as np
 from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.infill import Infill
 from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.penalties import pitch_sets
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
@@ -205,7 +205,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            note_limits.pitch_sets(self.sampling, [self.around])[0],
+            pitch_sets(self.sampling, [self.around])[0],
             IN_KIT if self.drummers else None,
         )
         composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]

@@ -17,9 +17,9 @@ from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow, RowPenalty, never
 from musictx.sampling.idiom import Idiom
+from musictx.sampling.penalties import pitch_sets
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
@@ -113,7 +113,7 @@ class BarIdiom(Idiom):
         before its part, and the part before the pitch, so the grammar allows no place and no part
         that would leave no pitch.
         """
-        sets, numbers = note_limits.pitch_sets(sampling, primers), np.arange(128)
+        sets, numbers = pitch_sets(sampling, primers), np.arange(128)
         for state, primer, target, inside in zip(states, primers, targets, sets):
             assert isinstance(state, BarState)
             habits = self._habits(primer, stats)
