@@ -1,5 +1,4 @@
-"""Given notes around new ones, among strikes and releases: see :mod:`.infill` and
-:mod:`.infill_constraint`.
+"""Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
 The model reads given notes in the layout of ``tokens/layout.py``: those ahead as K, those before as
 the stream up to ``here``. Given events are written at their steps, with their program and velocity:
@@ -19,8 +18,7 @@ import numpy as np
 from musictx.card import WINDOW_SECONDS
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_sets
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev

@@ -17,8 +17,7 @@ from musictx.chords import annotated
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.infill import Infill, NewNotes
 from musictx.sampling.penalties import pitch_sets
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases

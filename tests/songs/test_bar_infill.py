@@ -13,7 +13,7 @@ from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
-from musictx.sampling.infill_constraint import GivenNotes
+from musictx.sampling.infill import GivenNotes
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
