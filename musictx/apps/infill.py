@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -154,9 +154,14 @@ class Filler:
             tunes=task.melody if wanted else (),
             wanted=wanted.values(),
         )
-        score = parts.as_trained(bundle, task.score, lent)
-        given, programs = as_trained(bundle, task, score, lent)
-        habits = parts.habits_of(bundle, task, wanted, self.request, score, programs or {0})
+        score, given = (parts.as_trained(bundle, one, lent) for one in (task.score, task.given))
+        melody = parts.melody_program(bundle)
+        if not alone and melody is not None:
+            notes = given.notes.copy()
+            notes["program"][~notes["drum"]] = melody
+            given = given.with_notes(notes)
+        composed = [*wanted.values()] or composed_parts(bundle, task, score)
+        habits = parts.habits_of(bundle, task, wanted, self.request, score, composed)
         usual = sum(habit.density for habit in habits.values())
         if alone and "density" in values:
             share = values["density"] / usual if usual else 0.0
@@ -166,8 +171,6 @@ class Filler:
                 around = {**around, "density": around["density"] + usual}
             if DRUMS not in habits:  # drum parts have a density of their own
                 values = {**values, "density": usual}
-        order = [*wanted.values()] or sorted(programs or ())
-        composed = set(order) if wanted else composed_parts(task, programs)
         steer = steering(bundle, together, self.request.guidance, around=around)
         if task.closes and not bundle.tokenizer.beats:
             values = {**around, **values}
@@ -176,17 +179,13 @@ class Filler:
             score,
             given,
             closes=task.closes,
-            parts=composed,
+            parts=set(composed),
             habits=habits,
             sampling=self.request.sampling,
             stats=replace(bundle.stats, density=task.around.get("density")),
-            steering=replace(
-                steer,
-                values=values,
-                parts=frozenset(composed) if alone else None,
-            ),
+            steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
         )
-        return region, partial(_placed, bundle, task, score, order, self.request.quantise)
+        return region, partial(_placed, bundle, task, score, composed, self.request.quantise)
 
     # ------------------------------------------------------------------ where tokens differ
 
@@ -216,11 +215,17 @@ class Filler:
         return {"density": rate} if np.isfinite(rate) else {}
 
 
-def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
-    """The parts that are composed: ``programs``, by default a piano's, and drums where a track of
-    them is composed anew."""
-    chosen = task.score.notes[np.isin(task.score.notes["track"], task.tracks)]
-    return {*(programs or {0})} | ({DRUM_PART} if chosen["drum"].any() else set())
+def composed_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
+    """The parts that are composed where none is asked for by name: those of the tracks of a gap, or
+    the model's usual accompaniment."""
+    chosen = score.notes[np.isin(score.notes["track"], task.tracks)]
+    if "program" not in bundle.tokenizer.kinds:
+        programs = {0}
+    elif task.tracks:
+        programs = set(chosen["program"][~chosen["drum"]].tolist())
+    else:
+        programs = set(parts.programs(bundle).values()) - {parts.melody_program(bundle)}
+    return [*sorted(programs or {0}), *([DRUM_PART] if chosen["drum"].any() else [])]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
@@ -293,28 +298,6 @@ def sample(
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
-def as_trained(
-    bundle: Bundle, task: Task, score: Score, lent: Mapping[int, int]
-) -> tuple[Score, Collection[int] | None]:
-    """``task.given`` with the programs that the model was trained with, and the programs that new
-    notes may have (None: any). ``score`` is the whole file with the programs of the model, and
-    ``lent`` those that replace a track's own (:func:`.parts.lent`)."""
-    if "program" not in bundle.tokenizer.kinds:
-        return task.given, None
-    by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
-    melody = parts.melody_program(bundle)
-    if task.tracks:
-        chosen = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
-        return given, set(chosen["program"].tolist()) or None
-    if task.add:
-        return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
-    if melody is not None:
-        notes = given.notes.copy()
-        notes["program"][~notes["drum"]] = melody
-        given = given.with_notes(notes)
-    return given, set(by_name.values()) - {melody} or {0}
-
-
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     """Compose as ``config`` says; each version is written, and its path printed, as it is done."""
     return [report(result) for result in results(config)]
@@ -323,22 +306,19 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
     """Writes each version as soon as it is composed, and yields it; ``notice`` is called with
     warnings for the user beforehand."""
+    chords, either = None, ""
     if isinstance(config, InfillConfig):
-        option, path = "file", config.file
+        option, path, done = "file", config.file, "infilled"
     else:
-        option, path = "melody", config.melody
-    chords = None if isinstance(config, InfillConfig) else config.chords
+        option, path, done, chords = "melody", config.melody, "accompanied", config.chords
+        either = ", or chords='| C | Am7 F | G |'"
     if path is None and chords is None:
-        either = "" if isinstance(config, InfillConfig) else ", or chords='| C | Am7 F | G |'"
         raise UserError(f"{option}: missing; give a MIDI file{either}")
-    score = Score()
+    score, limits, repeats = Score(), config.limits, config.repeats
     if path is not None:
-        score = read_music(
-            path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
-        )
+        score = read_music(path, option, "to work on", limits, repeats=repeats, notice=notice)
     task = task_of(config, score)
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
-    done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
     beats = on_beats(work.bundle, config.quantise)
     if beats:
