@@ -67,11 +67,11 @@ class Decoder:
     capacity  ids the model looks back on
     longest   ids a row can have at most, those read included; ``None`` = without end, and of those
               beyond the reach of the model only some are kept
-    align     a window that is read again begins at a multiple of so many events
-    head      ids after the first one that stay in sight: a full window is read again with them
     cache     one of :data:`CACHES`: the name of a :class:`Step`; ``growing``, ordinary passes
               through the model; ``auto``, the first step that suits the model, or else growing.
               A full window slides by one id with a step; growing drops an eighth
+
+    ``align`` and ``head`` are those of :func:`generate`.
     """
 
     def __init__(

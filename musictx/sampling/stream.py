@@ -108,18 +108,15 @@ class Stream(Iterator[Event]):
         self._events.clear()
         self._steps = None
 
-    def _engine(self) -> Iterator[Tensor]:
-        ids = [np.array(self._ids, np.int64)]
-        setup = replace(self._setup, prompt=prompts(ids, self.context, self._align)[0], most=None)
-        self._starts += 1
-        self._region.seed = [*self._seed, self._starts]
-        return start(setup, [self._region], self._processors)
-
     def _advance(self) -> None:
         """Draw one id and read it; at the end of the music, end the notes that sound."""
-        whole = self.drawn % self._align == 0
-        if self._steps is None or (self._stale and whole):
-            self._steps, self._stale = self._engine(), False
+        if self._steps is None or (self._stale and self.drawn % self._align == 0):
+            past = [np.array(self._ids, np.int64)]
+            prompt = prompts(past, self.context, self._align)[0]
+            setup = replace(self._setup, prompt=prompt, most=None)
+            self._starts, self._stale = self._starts + 1, False
+            self._region.seed = [*self._seed, self._starts]
+            self._steps = start(setup, [self._region], self._processors)
         ids = next(self._steps, None)
         state, until = self._region.state, self._region.until
         if ids is not None and int(ids[0]) != EOS:
