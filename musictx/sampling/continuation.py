@@ -181,12 +181,6 @@ class Continuation(Region):
         since = 0.0 if self.request.include_primer else self.begins
         super().emit(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
 
-    def _in_piece(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
-
     def _in_tempo(self, decoded: Score) -> Score:
         """The decoded piece in the tempo that the request asks for."""
         plan = self.primer.plan.score
@@ -201,7 +195,7 @@ class Continuation(Region):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        given, notes = self.primer.score, self._in_piece(notes)
+        given, notes = self.primer.score, self.clock.placed(notes)
         if given is not None:
             notes = timeline.quantised(notes, given, self.request.quantise)
             notes = timeline.on_tracks(notes, given, self.tokenizer)
@@ -225,7 +219,7 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self._in_piece(decoded.notes[: self.before])
+        old = self.clock.placed(decoded.notes[: self.before])
         new = self.placed(decoded.notes[self.before :])
         stop = float(self.clock.seconds(written))
         if until is not None and self.request.end != "natural":

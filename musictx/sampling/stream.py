@@ -130,8 +130,7 @@ class Stream(Iterator[Event]):
 
     def _placed(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` in seconds since the new music began."""
-        notes = notes.copy()
+        notes = self._region.clock.placed(notes)
         for name in ("start", "end"):
-            since = self._region.clock.seconds(notes[name]) - self._region.seam
-            notes[name] = np.maximum(since, 0.0)
+            notes[name] = np.maximum(notes[name] - self._region.seam, 0.0)
         return notes

@@ -149,10 +149,7 @@ class BarInfill(Infill):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
+        return self.clock.placed(notes)
 
     def written(self) -> np.ndarray:
         return self.piece

@@ -132,10 +132,6 @@ class GrammarState:
     def _cut(self) -> None:
         """The prefix begins with ``cut``: it is not the beginning of the piece."""
 
-    def _where(self) -> str:
-        """The place of the next id in words, for error messages."""
-        return "here"
-
     def allowed(self) -> np.ndarray:
         """(vocab,) bool, read-only: ids that may come next, at least one. ``pad``, ``bos``, ``cut``
         never; ``eos`` where the piece may end."""
@@ -149,10 +145,8 @@ class GrammarState:
         notes are certain only when the piece is complete. Raises ``ValueError`` if the id is not
         allowed."""
         table = self._vocabulary
-        inside = 0 <= token_id < table.size
-        if not inside or not self.allowed()[token_id]:
-            name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
-            raise ValueError(f"{name} is not allowed {self._where()}")
+        if not 0 <= token_id < table.size or not self.allowed()[token_id]:
+            raise ValueError(f"{table.describe(token_id)} is not allowed here")
         self._mask = None
         return self._take(*table.tokens[token_id])
 
@@ -226,9 +220,6 @@ class PerformanceState(GrammarState):
     @property
     def seconds(self) -> float:
         return self._steps * self._step_seconds
-
-    def _where(self) -> str:
-        return f"after {self.last or 'start'}"
 
     def _passes(self, token_id: int) -> bool:
         if token_id < self._controls:

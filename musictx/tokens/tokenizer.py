@@ -66,6 +66,14 @@ class Clock:
             return time + self.begins
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
 
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` (:data:`musictx.notes.NOTE`) that have times of the ids, in seconds of the
+        score."""
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = self.seconds(notes[name])
+        return notes
+
     def time(self, seconds: float) -> float:
         """The inverse of :meth:`seconds`."""
         if self.tempo is None:
