@@ -25,7 +25,6 @@ from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
     ROWS_AT_ONCE,
-    STUCK,
     TRIES,
     USUAL_SECONDS,
 )
@@ -177,7 +176,7 @@ def versions(
                 if times:
                     one, other = region.again([*one.seed[:2], times]), one
                     one.unlike = other, float(times)
-                while not one.done and one.stalled < STUCK:
+                while not one.done and one.stalled < TRIES:
                     segment([one])
                 keys = _keys(one.new)
                 if all(_likeness(keys, other) <= MOST_ALIKE for other in earlier):

@@ -17,6 +17,7 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
+from musictx.sampling.cadence import CHORD_NOTES
 from musictx.sampling.constraints import EachRow, never
 from musictx.sampling.penalties import (
     EventFeedback,
@@ -28,7 +29,6 @@ from musictx.sampling.penalties import (
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
-from musictx.sampling.strengths import FULL_PART
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
@@ -117,13 +117,13 @@ class Idiom:
         self, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
     ) -> list[Penalty]:
         """The penalties on programs. Continuations keep to the programs and drums of their primers.
-        New pieces begin with a part of :data:`FULL_PART` notes at once or more, or with any pitched
-        one if the corpus has no such part, so that they are not drums or a melody alone; not where
-        their parts are planned, with ``habits=false``, nor for tokens without programs."""
+        New pieces begin with a part that plays chords, or with any pitched one if the corpus has no
+        such part, so that they are not drums or a melody alone; not where their parts are planned,
+        with ``habits=false``, nor for tokens without programs."""
         if all(len(primer.ids) for primer in primers):
             return self.same_programs(primers)
         program = self.tokenizer.program_of
-        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= FULL_PART]
+        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= CHORD_NOTES]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
         if not (sampling.habits and is_pitched and (program == DRUMS).any()):

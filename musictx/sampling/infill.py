@@ -37,7 +37,7 @@ from musictx.sampling.penalties import build, combined
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
-from musictx.sampling.strengths import LEAST_NOTES
+from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.tokens.controls import CONTROLS
 from musictx.tokens.grammar import Change
 from musictx.tokens.stream import CHORD, DRUM_PART
@@ -327,7 +327,7 @@ class Infill(Region):
             given,
             [*some, *self.biases(regions, rows)],
             given.groups,
-            max(self.context - len(prompts[0]), LEAST_NOTES * self.tokenizer.group),
+            max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:

@@ -16,7 +16,6 @@ from musictx.sampling.strengths import (
     MELODY_GAIN,
     ONSET_SECONDS,
     PHRASE_SECONDS,
-    RETURN_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
@@ -26,10 +25,11 @@ class MelodyRepetition:
     """A penalty of one row that makes one pitch likelier: the pitch that would continue the top
     line as the same intervals were continued earlier.
 
-    The last intervals are compared with those :data:`RETURN_SECONDS` ago and earlier, at any
-    transposition. The longest run of at least :data:`INTERVALS_AGREE` equal intervals decides; of
-    equally long runs, one at the same pitch, and of these the latest. The top line is the highest
-    pitch of each onset: of the notes struck within :data:`ONSET_SECONDS`.
+    The last intervals are compared with those as long ago as the first phrase may last
+    (:data:`PHRASE_SECONDS`) and earlier, at any transposition. The longest run of at least
+    :data:`INTERVALS_AGREE` equal intervals decides; of equally long runs, one at the same pitch,
+    and of these the latest. The top line is the highest pitch of each onset: of the notes struck
+    within :data:`ONSET_SECONDS`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -60,7 +60,7 @@ def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, 
     """
     nothing = -1, 0
     first = np.flatnonzero(np.diff(at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
-    old = np.searchsorted(at, at[-1] - RETURN_SECONDS, "right") if len(at) else 0
+    old = np.searchsorted(at, at[-1] - PHRASE_SECONDS[1], "right") if len(at) else 0
     onsets = int(np.searchsorted(first, old))
     if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be cut
         return nothing
