@@ -261,16 +261,11 @@ def _placed(
     if task.tracks:
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
-    new["track"] = _first_free(task.score)  # each program on a new one
+    new["track"] = timeline.first_free(task.score)  # each program on a new one
     for number, part in enumerate(order):
         of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of] += number
     return new
-
-
-def _first_free(score: Score) -> int:
-    """The number after the last track of the file."""
-    return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
 def sample(
@@ -284,7 +279,7 @@ def sample(
     tracks have the names of the parts that were asked for, or else "accompaniment"."""
     kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
-        first, added = _first_free(task.score), [name.capitalize() for name in task.add]
+        first, added = timeline.first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]

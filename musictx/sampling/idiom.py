@@ -6,7 +6,7 @@ possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from musictx.sampling.penalties import (
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
+from musictx.tokens import events as ev
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
 from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
@@ -72,18 +73,13 @@ class Idiom:
         """The ids between written music and what is composed after it, in steered pieces."""
         return [self.tokenizer.vocabulary.id(HERE)]
 
-    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
         little more; ``state`` is after the ids that came out so far."""
-        events = self.tokenizer.note_events
-        if events is None:
-            return
-        table = self.tokenizer.vocabulary
-        longest = int(table.values("time_shift").max())
-        steps = int(np.ceil((until - state.seconds) / events.longest_wait * longest - 1e-6))
-        while steps > 0:
-            yield table.id("time_shift", min(steps, longest))
-            steps -= longest
+        if (events := self.tokenizer.note_events) is None:
+            return ()
+        steps = int(np.ceil((until - state.seconds) / events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
 
     # ----------------------------------------------------------------------------- penalties
 

@@ -220,7 +220,7 @@ class Silence:
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
         if len(state.sounding):
             return None
-        waits = self.events.wait * self.events.longest_wait
+        waits = self.events.wait
         last = np.flatnonzero(waits[ids] == 0)[-1]
         silence = waits[ids[last:]].sum() + waits
         return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
@@ -271,7 +271,7 @@ class Density:
     ) -> None:
         self.target, self.gain = target, gain
         penalised = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
-        self.weights = penalised - events.wait
+        self.weights = penalised - events.wait / events.wait.max()
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
         span = min(max(state.seconds, 1.0), WINDOW_SECONDS)

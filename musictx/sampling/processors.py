@@ -86,9 +86,8 @@ class TopP:
 
 def _likeliest(logits: Tensor) -> Tensor:
     """Only the largest of each row, of equal ones that with the smallest id."""
-    first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :1]
-    keep = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, first, True)
-    return logits.masked_fill(~keep, _REMOVED)
+    first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
+    return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
 
 
 def build(config: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:

@@ -45,7 +45,7 @@ class MelodyRepetition:
             self._for = state.notes, joins
             strike = self.events.strike[ids]
             struck = strike >= 0
-            at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
+            at = np.cumsum(self.events.wait[ids])[struck]
             following, intervals = _continuation(strike[struck], at, joins)
             gain = -MELODY_GAIN * intervals * (self.events.strike == following)
             self._nats = gain if intervals else None
@@ -104,7 +104,8 @@ def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
         return None
     events["step"] -= struck["step"][0]
     at = struck["step"] - struck["step"][0]
-    step = step_seconds(tokenizer)
+    assert tokenizer.note_events is not None
+    step = tokenizer.note_events.step_seconds
     onsets = at[np.diff(at, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
     waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
     ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
@@ -117,13 +118,6 @@ def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
         frozenset(opening.tolist()),
         float(np.quantile(waits, BREATH_SHARE)),
     )
-
-
-def step_seconds(tokenizer: Tokenizer) -> float:
-    """How long the shortest wait takes."""
-    events = tokenizer.note_events
-    assert events is not None
-    return events.longest_wait * float(events.wait[events.wait > 0].min())
 
 
 class Reprise:
@@ -143,7 +137,7 @@ class Reprise:
         self.tokenizer, self.table = tokenizer, tokenizer.vocabulary
         self.note_events = tokenizer.note_events
         self.subject = subject_of(primer, tokenizer)
-        self.step = step_seconds(tokenizer)
+        self.step = self.note_events.step_seconds
         self.left: float | None = None
         #: Strikes and releases to come: (step, whether it strikes, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()

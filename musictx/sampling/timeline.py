@@ -144,7 +144,7 @@ def on_tracks(
     """
     new = new.copy()
     notes = score.notes
-    following = 1 + max([*score.names, *notes["track"].tolist()], default=-1)
+    following = first_free(score)
     if among is not None:
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
@@ -174,6 +174,11 @@ def on_tracks(
     if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return sounding(new, notes)
+
+
+def first_free(score: Score) -> int:
+    """The number after the last track of ``score``."""
+    return 1 + max([*score.names, *score.notes["track"].tolist()], default=-1)
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:

@@ -92,8 +92,7 @@ class PerformanceTokenizer(Spelling):
             release=table.values("note_off"),
             program=table.values("program"),
             lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
-            wait=np.maximum(table.values("time_shift"), 0) / (self.max_shift_ms // self.step_ms),
-            longest_wait=self.max_shift_ms // self.step_ms * self.step_ms / 1000,
+            wait=np.maximum(table.values("time_shift"), 0) * self.step_ms / 1000,
         )
 
     def clock(self, score: Score) -> Clock:
