@@ -154,30 +154,20 @@ def versions(
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
-        before = region.length * first
-
-        def segment(
-            regions: Sequence[Infill], some: list[Infill] = some, before: float = before
-        ) -> None:
-            for _ in write(regions):
-                if progress is not None:
-                    progress(before + sum(one.seconds for one in some))
-            for one in regions:
-                one.end_segment()
-
+        report = some, region.length * first, progress
         for number, one in enumerate(some, first):
             # If versions may be composed anew, only one that is compared with none is final.
             if on_event is not None and not (region.anew and (earlier or number)):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
-            segment(some)
+            _segment(some, *report)
         for number, one in enumerate(some, first):
             for times in range(TRIES + 1 if region.anew else 1):
                 if times:
                     one, other = region.again([*one.seed[:2], times]), one
                     one.unlike = other, float(times)
                 while not one.done and one.stalled < TRIES:
-                    segment([one])
+                    _segment([one], *report)
                 keys = _keys(one.new)
                 if all(_likeness(keys, other) <= MOST_ALIKE for other in earlier):
                     break
@@ -188,6 +178,21 @@ def versions(
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
             yield one
+
+
+def _segment(
+    regions: Sequence[Infill],
+    some: Sequence[Infill],
+    before: float,
+    progress: Callable[[float], None] | None,
+) -> None:
+    """Compose the next segment of ``regions``. ``progress`` is called with the seconds of ``some``
+    and those ``before`` them."""
+    for _ in write(regions):
+        if progress is not None:
+            progress(before + sum(one.seconds for one in some))
+    for one in regions:
+        one.end_segment()
 
 
 def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:
