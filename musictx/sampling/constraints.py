@@ -44,6 +44,11 @@ class Constraint(Protocol):
         that of drawing them one by one. ``None`` where there is a choice."""
         return None
 
+    def groups(self) -> np.ndarray | None:
+        """(V,) or (B, V) whole numbers from 0, such as the kind of each id: what is taken from a
+        forbidden id goes to others of its group (:func:`.engine.forbid`). ``None``: to all."""
+        return None
+
 
 class GrammarConstraint(Constraint):
     """Only what the tokenizer's grammar accepts, within limits of length.
@@ -51,6 +56,7 @@ class GrammarConstraint(Constraint):
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after a new note
+    kinds     (V,) what :meth:`groups` returns
     until     for each row a function that returns the time at which the row is done, in seconds
               from the start of the piece, or ``None`` for never; by default never
 
@@ -63,11 +69,12 @@ class GrammarConstraint(Constraint):
         states: Sequence[GrammarState],
         *,
         may_end: bool = True,
+        kinds: np.ndarray | None = None,
         until: Sequence[Callable[[], float | None]] = (),
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self.changes: list[Sequence[Change] | None] = [()] * len(states)
-        self.may_end = may_end
+        self.may_end, self.kinds = may_end, kinds
         self.until = until
         self._began = [state.notes for state in self.states]
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
@@ -96,6 +103,9 @@ class GrammarConstraint(Constraint):
 
     def done(self) -> Tensor:
         return torch.from_numpy(self._done.copy())
+
+    def groups(self) -> np.ndarray | None:
+        return self.kinds
 
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.

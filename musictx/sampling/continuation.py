@@ -134,6 +134,7 @@ class Continuation(Region):
         constraint = GrammarConstraint(
             states,
             may_end=self.request.end != "cut",
+            kinds=tokenizer.kind_of,
             until=[partial(getattr, one, "until") for one in regions],
         )
         targets = [one.steering.values for one in regions]
@@ -148,7 +149,6 @@ class Continuation(Region):
             prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
             constraint,
             combined(tokenizer, every),
-            tokenizer.kind_of,
             None if None in most else max(n for n in most if n is not None),
             head=len(fronts[0]),
         )

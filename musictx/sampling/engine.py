@@ -7,7 +7,7 @@ logits, in this order, before one softmax.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -200,7 +200,6 @@ def generate(
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
     penalties: Sequence[Penalty] = (),
-    groups: Tensor | np.ndarray | Callable[[], Tensor] | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
     align: int = 1,
@@ -214,8 +213,6 @@ def generate(
     max_tokens  ids to draw for each row at most; ``None`` = without end, in bounded memory.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
     penalties   what single ids cost, given the constraint's ``states``; the first come first.
-    groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
-                gives them before each draw, (V,) or (rows, V).
     seeds       one for each row that is written, whole numbers or tuples of them (numpy's
                 ``default_rng``). A row draws from its own generator, so it is the same alone and in
                 a batch, and on any device up to the rounding of the logits.
@@ -234,8 +231,6 @@ def generate(
     """
     rows = len(seeds)
     read, capacity = read_prompt(model, prompt, rows, context)
-    if groups is not None and not callable(groups):
-        groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     ended = np.zeros(rows, bool)
     if constraint is not None:
@@ -260,8 +255,7 @@ def generate(
             if ids is None:
                 past = music.past
                 nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
-                now = groups() if callable(groups) else groups
-                choice = forbid(music.logits, constraint, now, nats)
+                choice = forbid(music.logits, constraint, nats)
                 for process in processors:
                     choice = process(past, choice)
                 ids = draw(choice, generators, ended)[:, None]
@@ -304,19 +298,18 @@ def read_prompt(
 def forbid(
     logits: Tensor,
     constraint: Constraint | None,
-    groups: Tensor | None = None,
     penalties: Sequence[np.ndarray | None] = (),
 ) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
-    logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
-    penalties  (B, V) or (V,) nats each, or ``None`` for nothing
+    logits  (B, V);  penalties  (B, V) or (V,) nats each, or ``None`` for nothing
 
     Penalties are taken off; infinite ones forbid as in :func:`apply_penalties`.
 
-    What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
-    as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
-    notes too rarely; where nothing likely is forbidden, nothing changes.
+    What a forbidden id would have had goes to the allowed ids of its group
+    (:meth:`.Constraint.groups`), in proportion, as long as there are any. A model that knows *that*
+    a note ends now, but not yet which, so does not end notes too rarely; where nothing likely is
+    forbidden, nothing changes.
     """
     if constraint is None:
         logits = logits.clone()
@@ -326,10 +319,10 @@ def forbid(
     values, allowed = logits.numpy(), constraint.allowed().numpy()
     allowed, less = apply_penalties(allowed, penalties)
     masked = np.where(allowed, values - less, -np.inf)
-    if groups is not None:
+    if (groups := constraint.groups()) is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
-        of_row = groups.numpy() if groups.dim() > 1 else [groups.numpy()] * len(values)
-        for row, before, after, group in zip(masked, likely, likely * allowed, of_row):
+        of_rows = np.broadcast_to(groups, values.shape)
+        for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
             whole, kept = np.bincount(group, before), np.bincount(group, after)
             nothing = kept == 0  # where rounding leaves nothing of a group, it gets nothing more
             whole[nothing] = kept[nothing] = 1.0

@@ -161,8 +161,7 @@ class GivenNotes(Constraint):
         self.rows = list(rows)
         self.states: Sequence[GrammarState] = [row.state for row in rows]
         table = rows[0].table
-        self._kinds = torch.from_numpy(np.array(table.kind_of))
-        self._time = table.kinds.index(time)
+        self._kinds, self._time = table.kind_of, table.kinds.index(time)
 
     def allowed(self) -> Tensor:
         return torch.from_numpy(np.stack([row.allowed() for row in self.rows]))
@@ -188,10 +187,10 @@ class GivenNotes(Constraint):
             return None
         return torch.tensor([list(queue[:count]) for queue in queues])
 
-    def groups(self) -> Tensor:
+    def groups(self) -> np.ndarray:
         """(B, V): the kind of each id. An id that must come before time may advance counts as one
         by which time advances, so that it gets the probability that those would have had."""
-        kinds = self._kinds.repeat(len(self.rows), 1)
+        kinds = np.tile(self._kinds, (len(self.rows), 1))
         for of_row, row in zip(kinds, self.rows):
             if not row.done and (token := row.onward()) is not None:
                 of_row[token] = self._time
@@ -326,7 +325,6 @@ class Infill(Region):
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,
             [*some, *self.biases(regions, rows)],
-            given.groups,
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
 

@@ -36,7 +36,6 @@ class Setup:
     prompt: np.ndarray
     constraint: Constraint
     penalties: Sequence[Penalty]
-    groups: np.ndarray | Callable[[], Tensor]
     most: int | None
     head: int = 0
 
@@ -109,7 +108,6 @@ def start(
         processors=rules,
         constraint=setup.constraint,
         penalties=setup.penalties,
-        groups=setup.groups,
         seeds=[one.seeds() for one in regions],
         context=first.context,
         align=first.tokenizer.align,

@@ -41,7 +41,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
-        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, None, nats)
+        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, nats)
         ids = engine.draw(logits, [rng], torch.tensor([False]))
         law.advance(ids)
         written.append(int(ids[0]))
