@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,9 +25,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
-from musictx import __version__, bundle, files, formats, registry
+from musictx import bundle, files
 from musictx.config import TrainConfig
-from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -95,8 +95,9 @@ def run(config: TrainConfig) -> Trained:
         hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
         trainer = make_trainer(config, folder, shards, hooks, bar)
         state = None if trial else checkpoint_of(config, folder, say)
+        is_new = writes and folder.is_new
         if writes:
-            folder.begin(config, applied_to, musictx=__version__)
+            folder.begin(config, applied_to)
         say(report.header(config, shards, lit, trainer, folder.path))
 
         stack.callback(ranks.destroy_process_group)
@@ -107,8 +108,8 @@ def run(config: TrainConfig) -> Trained:
         except Stopped:
             end_by_signal(folder, trainer, hooks)
         except UserError:
-            if writes and trainer.global_step == 0 and not folder.last.is_file():
-                folder.clear()  # refused by Lightning before the first step
+            if is_new and trainer.global_step == 0:  # refused by Lightning before the first step
+                shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
         if trial:
@@ -142,10 +143,7 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
 def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
     """The shards of the corpus, prepared if needed; with ``corpus.shards`` and no
     ``corpus.path``, existing shards as they are."""
-    options = config.corpus
-    if options.path is None and options.shards and corpora.needs_path(options.name):
-        return Shards(Path(options.shards))
-    prepared = prepare(options, tokenizer)
+    prepared = prepare(config.corpus, tokenizer)
     if not prepared.up_to_date:
         say(str(prepared))
     return Shards(prepared.folder)
@@ -191,7 +189,8 @@ def make_hooks(
         described = {**report.card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
-    def sample(seconds: float, seed: int) -> Score:
+    def sample(seconds: float) -> Score:
+        """By the same seed each time, so that the pictures show what training changed."""
         # a run without samples imports none of this
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each
@@ -204,16 +203,11 @@ def make_hooks(
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
         steering = [Steering(density=density_of(config.sampling))]
-        (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
+        seeds = [(config.seed, 0)]
+        (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score
 
-    return Hooks(save_model, sample, draw, say, StopSignal(report=ranks.is_first()), config.seed)
-
-
-def draw(score: Score, path: Path) -> None:
-    """A piano roll of ``score`` as PNG, where an optional package draws them."""
-    if ".png" in registry.WRITERS:
-        formats.write(score, path)
+    return Hooks(save_model, sample, say, StopSignal(report=ranks.is_first()))
 
 
 def make_trainer(
