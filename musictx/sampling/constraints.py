@@ -8,6 +8,7 @@ the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import GrammarState
+from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import EOS, PAD
 
 
@@ -165,3 +166,8 @@ class EachRow:
         if some is None:
             return None
         return np.array([np.zeros(len(some)) if nats is None else nats for nats in costs])
+
+
+def by_row(rows: Sequence[Sequence[RowPenalty]]) -> list[Penalty]:
+    """The penalties of a batch, from those of each row in their order."""
+    return [EachRow(some) for some in zip_longest(*rows)]

@@ -21,9 +21,9 @@ from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
-from musictx.sampling.constraints import EachRow, GrammarConstraint
+from musictx.sampling.constraints import GrammarConstraint, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
-from musictx.sampling.penalties import build, combined
+from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -137,12 +137,18 @@ class Continuation(Region):
             kinds=tokenizer.kind_of,
             until=[partial(getattr, one, "until") for one in regions],
         )
-        targets = [one.steering.values for one in regions]
-        more, its = [*_endings(regions), *self.penalties], idiom.of(tokenizer)
-        every = [
-            *its.penalties(primers, states, self.sampling, self.stats, targets, more),
-            *build(tokenizer, self.sampling, self.stats, primers, self.steering.density),
+        its, density = idiom.of(tokenizer), self.steering.density
+        options = self.sampling, self.stats
+        before = [[*its.pitches(one.primer, self.sampling), *one._ending()] for one in regions]
+        after = [
+            [
+                *its.penalties(one.primer, state, *options, one.steering.values),
+                *build(tokenizer, *options, one.primer, density),
+            ]
+            for one, state in zip(regions, states)
         ]
+        every = [*by_row(before), *self.penalties, *by_row(after)]
+        every += rules(tokenizer, self.sampling)
         fronts, marks = _around(regions)
         most = [one._most() for one in regions]
         return Setup(
@@ -158,6 +164,23 @@ class Continuation(Region):
         length = 0.0 if self.until is None else self.until - self.primer.seconds
         enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
         return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
+
+    def _ending(self) -> list[RowPenalty]:
+        """The penalty that brings the music to a close, if its end is "natural"."""
+        if self.request.end != "natural":
+            return []
+        sampling, end = self.sampling, -np.inf if self.until is None else self.until
+        length = end - self.primer.seconds
+        if length < SHORTEST_SECONDS - 1e-6:
+            raise UserError(
+                "end=natural: expected a length of at least "
+                f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
+            )
+        named = sampling.key not in (None, "auto")
+        key = scales.key(str(sampling.key), "sampling.key") if named else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        begins = end - cadence.closing(length)
+        return [cadence.CadencePlanner(self.tokenizer, begins, end, key, low)]
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
         self.drawn.append(token)
@@ -235,29 +258,6 @@ class Continuation(Region):
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
-
-
-def _endings(regions: Sequence[Continuation]) -> list[Penalty]:
-    """The penalty that brings regions to a close, where their end is "natural"."""
-    sampling = regions[0].sampling
-    if regions[0].request.end != "natural":
-        return []
-    until = [-np.inf if one.until is None else one.until for one in regions]
-    lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < SHORTEST_SECONDS - 1e-6:
-        raise UserError(
-            "end=natural: expected a length of at least "
-            f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
-        )
-    begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
-    named = sampling.key not in (None, "auto")
-    key = scales.key(str(sampling.key), "sampling.key") if named else None
-    low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-    rows = [
-        cadence.CadencePlanner(regions[0].tokenizer, begin, end, key, low)
-        for begin, end in zip(begins, until)
-    ]
-    return [EachRow(rows)]
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:

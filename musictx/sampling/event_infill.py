@@ -19,7 +19,7 @@ from musictx.card import WINDOW_SECONDS
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
 from musictx.sampling.infill import GivenRow, Infill, NewNotes
-from musictx.sampling.penalties import pitch_sets
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens import layout
@@ -276,7 +276,7 @@ class EventInfill(Infill):
             end=self.stop if self.closes else None,
             parts=self.parts,
             habits=self.habits,
-            pitches=pitch_sets(self.sampling, [self.around])[0],
+            pitches=pitch_set(self.sampling, self.around),
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))

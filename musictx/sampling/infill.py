@@ -32,8 +32,8 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import idiom
-from musictx.sampling.constraints import Constraint
-from musictx.sampling.penalties import build, combined
+from musictx.sampling.constraints import Constraint, by_row
+from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.steer import Steering
@@ -313,12 +313,15 @@ class Infill(Region):
         for region, row in zip(regions[::-1], rows[::-1]):
             region.row = row
         given = GivenNotes(rows, self.time)
-        targets = [one.steering.values for one in regions]
-        primers, steer = [self.around] * len(rows), self.steering
-        every = [
-            *build(self.tokenizer, self.sampling, self.stats, primers, steer.density),
-            *idiom.of(self.tokenizer).feedback(targets, given=True, parts=steer.parts),
+        its, steer = idiom.of(self.tokenizer), self.steering
+        penalties = [
+            [
+                *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
+                *its.feedback(one.steering.values, given=True, parts=steer.parts),
+            ]
+            for one in regions
         ]
+        every = [*rules(self.tokenizer, self.sampling), *by_row(penalties)]
         free = [given.free(one) for one in every]
         some = combined(self.tokenizer, free, lambda: given.allowed().numpy())
         return Setup(

@@ -24,7 +24,7 @@ from musictx.config import SamplingConfig, scales
 from musictx.data.statistics import RESTRUCK_SECONDS
 from musictx.errors import ConfigError, UserError
 from musictx.notes import DRUMS, pitched
-from musictx.sampling.constraints import EachRow, apply_penalties, never
+from musictx.sampling.constraints import RowPenalty, apply_penalties, never
 from musictx.sampling.primer import Primer
 from musictx.sampling.strengths import (
     ASKED_GAIN,
@@ -48,42 +48,45 @@ def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     stats: CorpusStats,
-    primers: Sequence[Primer],
+    primer: Primer,
     density: float | None = None,
-) -> list[Penalty]:
-    """The penalties for the options ``sampling`` in any kind of region, and those of the tokenizer
-    itself (its ``soft_constraints``).
+) -> list[RowPenalty]:
+    """The penalties of one row for the options ``sampling`` in any kind of region.
 
     stats    statistics of the corpus: the targets of options without a value
-    primers  the music that each row continues; if its density can be measured, it is the target in
+    primer   the music that the row continues; if its density can be measured, it is the target in
              place of that of the corpus
     density  notes a second that the user asks for; 0 for no target, ``None`` for the usual one. It
              comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
              here
 
-    Raises ``ConfigError`` for an option that has no effect with these tokens.
+    Raises ``ConfigError`` for a density that has no effect with these tokens.
     """
-    if not tokenizer.has_rules:
-        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
-    rules, events, rows = tokenizer.soft_constraints(sampling), tokenizer.note_events, len(primers)
+    events = tokenizer.note_events
     if events is None:
         asked = replace(sampling, density=density)
         refuse(asked, ["density"], f"on {tokenizer.name} tokens: they have no releases")
-        return [*rules]
-    penalties: list[Penalty] = []
+        return []
+    penalties: list[RowPenalty] = []
     if stats.instruments is not None and (events.program >= 0).any():
-        penalties.append(instruments(tokenizer, stats.instruments, primers))
-    most = stats.most if sampling.habits else None
-    penalties += [EachRow([Sustain(events, most)] * rows), *rules]
+        penalties.append(instruments(tokenizer, stats.instruments, primer))
+    penalties.append(Sustain(events, stats.most if sampling.habits else None))
     if sampling.habits:
-        penalties.append(EachRow([Silence(events)] * rows))
-        penalties.append(EachRow([Repetition(events, stats.repetition_rate)] * rows))
+        penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
     if density or (density is None and sampling.habits):
-        gain = ASKED_GAIN if density else USUAL_GAIN
-        targets = [density or one.density or stats.density for one in primers]
-        feedback = (t if t is None else Density(events, t, gain, bool(density)) for t in targets)
-        penalties.append(EachRow([*feedback]))
+        target = density or primer.density or stats.density
+        if target is not None:
+            gain = ASKED_GAIN if density else USUAL_GAIN
+            penalties.append(Density(events, target, gain, bool(density)))
     return penalties
+
+
+def rules(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
+    """The penalties of the tokenizer itself (its ``soft_constraints``). Raises ``ConfigError`` if
+    rules are asked for and it has none."""
+    if not tokenizer.has_rules:
+        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
+    return tokenizer.soft_constraints(sampling)
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -128,21 +131,19 @@ def combined(
 # ------------------------------------------------------------------------------- limits on notes
 
 
-def pitch_sets(sampling: SamplingConfig, primers: Sequence[Primer]) -> np.ndarray:
-    """(B, 128) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in
-    the continuation of each primer.
+def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
+    """(128,) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in the
+    continuation of ``primer``.
 
     ``key=auto`` without a scale means the scale that contains most of the primer's notes.
     """
     pitches = np.arange(128)
-    inside = np.ones((len(primers), 128), bool)
-    for row, primer in zip(inside, primers):
-        if sampling.key is not None or sampling.scale is not None:
-            row[:] = _classes(sampling, primer)[pitches % 12]
     low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
     high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
-    inside &= (pitches >= low) & (pitches <= high)
-    if not inside.any(1).all():
+    inside: np.ndarray = (pitches >= low) & (pitches <= high)
+    if sampling.key is not None or sampling.scale is not None:
+        inside &= _classes(sampling, primer)[pitches % 12]
+    if not inside.any():
         raise UserError(
             f"sampling.high={sampling.high}: expected a range from low that holds a pitch of the "
             "scale"
@@ -226,17 +227,12 @@ class Silence:
         return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
 
 
-def instruments(tokenizer: Tokenizer, usual: frozenset[int], primers: Sequence[Primer]) -> EachRow:
-    """Only programs and drums of the corpus (``usual``) or the primer of a row: a model also gives
-    ids that never occurred in training a little probability."""
-    program = tokenizer.program_of
-    different = {id(primer): primer for primer in primers}
-    rules = {}
-    for number, primer in different.items():
-        notes = tokenizer.decode(primer.ids).notes
-        played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
-        rules[number] = never((program >= 0) & ~np.isin(program, sorted(played)))
-    return EachRow([rules[id(primer)] for primer in primers])
+def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
+    """Only programs and drums of the corpus (``usual``) or the primer: a model also gives ids that
+    never occurred in training a little probability."""
+    program, notes = tokenizer.program_of, tokenizer.decode(primer.ids).notes
+    played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+    return never((program >= 0) & ~np.isin(program, sorted(played)))
 
 
 class Opening:

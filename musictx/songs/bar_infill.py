@@ -18,7 +18,7 @@ from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling.constraints import EachRow
 from musictx.sampling.infill import Infill, NewNotes
-from musictx.sampling.penalties import pitch_sets
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
@@ -201,7 +201,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            pitch_sets(self.sampling, [self.around])[0],
+            pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
         composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
