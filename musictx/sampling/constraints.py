@@ -8,6 +8,7 @@ the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.errors import UserError, shown
 from musictx.tokens.grammar import Change
 from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import EOS, PAD
@@ -171,3 +173,22 @@ class EachRow:
 def by_row(rows: Sequence[Sequence[RowPenalty]]) -> list[Penalty]:
     """The penalties of a batch, from those of each row in their order."""
     return [EachRow(some) for some in zip_longest(*rows)]
+
+
+def checked(given: Sequence[Penalty]) -> list[Penalty]:
+    """Penalties of a caller, each of which raises ``UserError`` where it returns no nats for each
+    id: the error names the function."""
+    return [partial(_checked, f"constraints[{n}]", one) for n, one in enumerate(given)]
+
+
+def _checked(
+    name: str, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
+) -> np.ndarray | None:
+    result = penalty(states, past)
+    nats, size = np.asarray(result, float), len(states[0].allowed())
+    right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
+    if right or result is None:
+        return result
+    shapes = f"({size},) or ({len(states)}, {size})"
+    came = shown(getattr(result, "shape", result))
+    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {came}")

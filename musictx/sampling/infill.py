@@ -32,7 +32,7 @@ from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import idiom
-from musictx.sampling.constraints import Constraint, by_row
+from musictx.sampling.constraints import Constraint, RowPenalty, by_row
 from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
@@ -150,6 +150,18 @@ class GivenRow:
         """Write one id."""
         raise NotImplementedError
 
+    def free(self, penalty: RowPenalty) -> RowPenalty:
+        """``penalty``, which costs nothing where a given item is written."""
+
+        def costs(state: GrammarState, past: np.ndarray) -> np.ndarray | None:
+            nats = penalty(state, past)
+            if nats is not None and not self.done:
+                nats = nats.copy()
+                nats[list(self.due())] = 0.0
+            return nats
+
+        return costs
+
 
 class GivenNotes(Constraint):
     """Holds each of ``rows`` to its given notes.
@@ -195,20 +207,6 @@ class GivenNotes(Constraint):
             if not row.done and (token := row.onward()) is not None:
                 of_row[token] = self._time
         return kinds
-
-    def free(self, bias: Penalty) -> Penalty:
-        """``bias``, which costs nothing where a given item is written."""
-
-        def costs(states: Sequence[GrammarState], past: np.ndarray) -> np.ndarray | None:
-            if (charged := bias(states, past)) is None:
-                return None
-            nats = np.broadcast_to(charged, (len(self.rows), len(self._kinds))).copy()
-            for of_row, row in zip(nats, self.rows):
-                if not row.done:
-                    of_row[list(row.due())] = 0.0
-            return nats
-
-        return costs
 
 
 class Infill(Region):
@@ -321,9 +319,9 @@ class Infill(Region):
             ]
             for one in regions
         ]
-        every = [*rules(self.tokenizer, self.sampling), *by_row(penalties)]
-        free = [given.free(one) for one in every]
-        some = combined(self.tokenizer, free, lambda: given.allowed().numpy())
+        free = by_row([[*map(row.free, some)] for row, some in zip(rows, penalties)])
+        every = [*rules(self.tokenizer, self.sampling), *free]
+        some = combined(self.tokenizer, every, lambda: given.allowed().numpy())
         return Setup(
             np.repeat(prompts, len(rows) // len(prompts), 0) if prompts[1:] else prompts[0],
             given,

@@ -51,6 +51,9 @@ class PerformanceTokenizer(Spelling):
     """
 
     name = "performance"
+    #: The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is drawn
+    #: from, and pitches alone are made surer.
+    top_p = 1.0
     options = ("tracks", "low", "high", "step_ms", "max_shift_ms", "velocity_bins", "sustain")
 
     def __init__(
