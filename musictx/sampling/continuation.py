@@ -72,11 +72,11 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
     stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
     seconds = clock.time(float(clock.beats.seconds(stop)))
-    state, ids = primer.state(tokenizer), primer.ids.tolist()
+    state, ids = tokenizer.grammar(primer.ids), primer.ids.tolist()
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score, state)
+    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
 
 
 class Continuation(Region):
@@ -128,7 +128,7 @@ class Continuation(Region):
 
     def setup(self, regions: Sequence[Self]) -> Setup:
         tokenizer, primers = self.tokenizer, [one.primer for one in regions]
-        states = [primer.state(tokenizer) for primer in primers]
+        states = [tokenizer.grammar(primer.ids) for primer in primers]
         for region, state in zip(regions[::-1], states[::-1]):
             region.state, region.before = state, state.notes
         constraint = GrammarConstraint(

@@ -12,7 +12,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
-from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
+from musictx.tokens.tokenizer import Clock, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,11 @@ class Primer:
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0
     score: Score | None = None
-    after: GrammarState | None = field(default=None, repr=False, compare=False)
-    """The grammar's state after the ids, if it has been computed already."""
     plan: Plan = field(default_factory=Plan, repr=False)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
         """The clock that maps seconds of the ids to seconds of the score."""
         return tokenizer.clock(self.plan.score if self.score is None else self.score)
-
-    def state(self, tokenizer: Tokenizer) -> GrammarState:
-        """The grammar's state after the ids; the caller may change it."""
-        return tokenizer.grammar(self.ids) if self.after is None else self.after.copy()
 
     @property
     def density(self) -> float | None:
@@ -107,7 +101,7 @@ def encode_primer(
         between = (starts[after.notes - 1] + starts[after.notes]) / 2
         end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)
-    return Primer(ids, after.seconds, score, after)
+    return Primer(ids, after.seconds, score)
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:
