@@ -150,27 +150,25 @@ def on_tracks(
     if not len(notes) or not len(new):
         return new
     named = {"program", "Program"} & set(tokenizer.kinds)
-    tracks, first = np.unique(notes["track"], return_index=True)
-    mean = np.array([notes["pitch"][notes["track"] == track].mean() for track in tracks])
-    drums = notes["drum"][first]
-    programs = [set(notes["program"][notes["track"] == track].tolist()) for track in tracks]
-    pitched = tracks[~drums]
+    tracks = np.unique(notes["track"])
+    those = [notes[notes["track"] == track] for track in tracks]
+    mean = np.array([one["pitch"].mean() for one in those])
+    drums = np.array([one["drum"][0] for one in those])
+    programs = [set(one["program"].tolist()) for one in those]
     voices = np.unique(new["track"])
-    in_turn = 0 < tokenizer.voices == len(pitched)
-    by_height = pitched[np.argsort(-mean[~drums], kind="stable")]
+    by_height = tracks[~drums][np.argsort(-mean[~drums], kind="stable")]
+    in_turn = 0 < tokenizer.voices == len(by_height)
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if named and not note["drum"]:
             fits &= np.array([int(note["program"]) in some for some in programs])
         if in_turn:
-            chosen = np.flatnonzero(tracks == by_height[note["track"]])[0]
+            new["track"][i] = by_height[note["track"]]
         elif fits.any():
             far = np.where(fits, np.abs(mean - note["pitch"]), np.inf)
-            chosen = int(np.argmin(far))
+            new["track"][i] = tracks[np.argmin(far)]
         else:
             new["track"][i] = following + int(np.searchsorted(voices, note["track"]))
-            continue
-        new["track"][i] = tracks[chosen]
     if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return sounding(new, notes)
