@@ -209,5 +209,4 @@ KINDS = {
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
-    "weights": Kind(_nothing, music.make_weights, music.compose),
 }
