@@ -26,9 +26,10 @@ from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.options import request
-from musictx.sampling import checked
+from musictx.sampling.constraints import checked as checked_constraints
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
+from musictx.sampling.processors import checked as checked_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.tokens.tokenizer import Penalty
@@ -96,8 +97,8 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        constraints=checked.constraints(_functions("constraints", constraints)),
-        processors=checked.processors(_functions("processors", processors)),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
         progress=function_of("progress", progress),
         on_event=function_of("on_event", on_event),
     )
@@ -133,8 +134,8 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        constraints=checked.constraints(_functions("constraints", constraints)),
-        processors=checked.processors(_functions("processors", processors)),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
     )
 
 
