@@ -18,6 +18,7 @@ from typing import Any
 from musictx import registry
 from musictx.config import checks
 from musictx.config.position import SCHEMES
+from musictx.config.values import type_of
 from musictx.errors import UserError, shown
 
 
@@ -334,7 +335,7 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 def free_form(command: str) -> list[str]:
     """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
     options = options_of(command).items()
-    return [name for name, option in options if checks.type_of(option).startswith("dict")]
+    return [name for name, option in options if type_of(option).startswith("dict")]
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from musictx import cli, config
 from musictx import compose as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of, parts
 from musictx.config import Limits, SamplingConfig, checks
+from musictx.config.values import types_of
 from musictx.errors import ConfigError, UserError
-from musictx.options import parse, request, types_of, unknown_option, words
+from musictx.options import parse, request, unknown_option, words
 
 #: (command, option, field): a field that several commands share is tried with one of them.
 FIELDS = {

@@ -21,7 +21,7 @@ from musictx.commands import options_of
 from musictx.compose.words import split
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
-from musictx.options import converted
+from musictx.options import checked
 
 #: With one of these options the command itself determines how training begins; nothing is added.
 DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -57,7 +57,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
-    path = converted("corpus.path", options_of("prepare")["corpus.path"], path)
+    path = checked("corpus.path", options_of("prepare")["corpus.path"], path)
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None

@@ -17,8 +17,9 @@ from typing import Any
 from musictx.commands import free_form, groups, options_of, parts
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
+from musictx.config.values import ROOM, is_file_name, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import converted, types_of, unknown_option, unquoted, within
+from musictx.options import checked, unknown_option, unquoted, within
 
 #: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
 #: processes it starts.
@@ -44,7 +45,7 @@ def normalise(
     open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
     words = []
     if folder:
-        several = converted("corpus.path", declared["corpus.path"], folder)
+        several = checked("corpus.path", declared["corpus.path"], folder)
         words = [f"corpus.path={_typed(several)}"]
     for word in named:
         sign, name, equals, value = _split(word)
@@ -120,7 +121,8 @@ def _hydra(word: str, *, sweep: bool) -> str:
     if option == "run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
     if option == "sweep.dir":
-        checks.named(name, value.strip("'\""), checks.ROOM)
+        fits = is_file_name(value.strip("'\""), ROOM)
+        checks.require(fits, name, value, "a name that a file can have")
         return f"{name}={quote(os.path.expanduser(value))}"
     return word
 
@@ -133,14 +135,14 @@ def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
         return value
     overrides = []
     for one in split(value) if sweep else [value]:
-        checked: Any = unquoted(one)
-        if "${" not in checked:
+        text: Any = unquoted(one)
+        if "${" not in text:
             try:
-                checked = converted(name, field, None if checked == "null" else checked)
+                text = checked(name, field, None if text == "null" else text)
             except ConfigError as error:
                 more = "; add -m to run each of these values" if "," in one and not sweep else ""
                 raise ConfigError(f"{error}{more}") from None
-        overrides.append(_typed(checked) if "str" in kinds else one)
+        overrides.append(_typed(text) if "str" in kinds else one)
     return ",".join(overrides)
 
 

@@ -87,8 +87,6 @@ class CorpusConfig(Options):
             is_name = self.name in (*CORE, *registry.CORPORA)
             every = self.name if is_name else ", ".join([*CORE, *registry.CORPORA])
             require(is_name, "corpus.name", self.name, f"one of {every}")
-        if isinstance(self.path, list) and len(self.path) == 1:
-            self.path = self.path[0]
         super().__post_init__()
         require(
             self.validation + self.test < 1.0,

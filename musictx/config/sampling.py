@@ -54,7 +54,7 @@ class SamplingConfig(TokenSampling):
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
-    density: float | str | None = option(
+    density: float | None = option(
         None,
         "notes per second to aim at, or sparse, medium, dense, any (or 0: no target); in infill "
         "and with add, of the new parts alone; null = as in the primer, or else as in the training "
