@@ -33,7 +33,6 @@ class Command:
     examples    lines to try
     positional  the option that words without "=" are the value of; "" for none
     important   dotted options that the short help shows together with those without a dot
-    takes       what is included in musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
     """
 
@@ -44,7 +43,6 @@ class Command:
     examples: tuple[str, ...] = ()
     positional: str = ""
     important: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
     spellings: tuple[str, ...] = ()
 
     @cached_property
@@ -99,7 +97,6 @@ EVERY = (
             "trainer.devices",
             "trainer.precision",
         ),
-        takes=("models",),
         spellings=("fit", "resume"),
     ),
     Command(
@@ -116,7 +113,6 @@ EVERY = (
         ),
         positional="primer",
         important=_SAMPLED,
-        takes=("models", "openings"),
         spellings=("compose", "sample", "new"),
     ),
     Command(
@@ -130,7 +126,6 @@ EVERY = (
         ),
         positional="file",
         important=_SAMPLED,
-        takes=("models", "openings"),
         spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
@@ -146,7 +141,6 @@ EVERY = (
         ),
         positional="melody",
         important=_SAMPLED,
-        takes=("models", "melodies"),
         spellings=("arrange", "add"),
     ),
     Command(
@@ -156,7 +150,6 @@ EVERY = (
         about="Print the chords of a file, bar by bar, and write them into it.",
         examples=("musictx chords song.mid", "musictx chords song.mid out=song-chords.mid"),
         positional="file",
-        takes=("openings",),
     ),
     Command(
         name="harmonise",
@@ -169,7 +162,6 @@ EVERY = (
         ),
         positional="melody",
         important=("model.path", "sampling.temperature", "sampling.rules"),
-        takes=("models", "melodies"),
         spellings=("harmonize",),
     ),
     Command(
@@ -183,7 +175,6 @@ EVERY = (
         ),
         positional="primer",
         important=_SAMPLED,
-        takes=("models", "openings"),
     ),
     Command(
         name="jam",
@@ -192,7 +183,6 @@ EVERY = (
         about="Improvise with you: listen to a MIDI port and answer in the pauses.",
         examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
         important=_SAMPLED,
-        takes=("models",),
     ),
     Command(
         name="render",
@@ -214,7 +204,6 @@ EVERY = (
         about="Open a page in the browser to edit, continue and recompose music with the mouse.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
         important=("model.path",),
-        takes=("models",),
         spellings=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
@@ -227,7 +216,6 @@ EVERY = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        takes=("models",),
         spellings=("validate", "eval"),
     ),
     Command(
@@ -242,7 +230,6 @@ EVERY = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        takes=("models",),
         spellings=("measure",),
     ),
     Command(

@@ -62,12 +62,9 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     files: list[str] = []
     free, positional = free_form(command), COMMANDS[command].positional
-    names = [*options_of(command), *parts(command), *groups(command), *free]
     for word in words:
         name, equals, text = word.partition("=")
-        is_option = bool(equals) and within(full_name(command, name), names)
-        # A file may have "=" in its name.
-        if positional and not is_option and (not equals or os.path.exists(home(word))):
+        if positional and is_file(command, word):
             files.append(word)
         elif not equals:
             raise ConfigError(
@@ -86,6 +83,16 @@ def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
             "options are written name=value"
         )
     return {positional: files} | options
+
+
+def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
+    """Whether a word of a command line names a file, which may have "=" in its name, and is not the
+    value of an option of ``command`` or one of the names ``more``."""
+    name, equals, _ = word.partition("=")
+    name = full_name(command, name.lstrip("+~"))
+    names = [*options_of(command), *parts(command), *groups(command), *more]
+    is_option = bool(equals) and within(name, names)
+    return not is_option and (not equals or os.path.exists(home(word)))
 
 
 def words(command: str, config: Any) -> list[str]:

@@ -88,7 +88,7 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
         ("train --model=tiny", "--model=tiny: model=ti"),
         ("train --cfg=some", "--cfg=some: job"),
         ("train --config-dir nowhere", "--config-dir=nowhere:"),
-        ("train --config-dir", "--config-dir:"),
+        ("train --config-dir", "--config-dir=: value"),
         ("generate --cfg=all", "--cfg=all: job"),
         ("generate -m seed=1,2", "--multirun: train"),
         ("doctor ~seed", "~seed: name=value"),

@@ -254,7 +254,8 @@ def test_a_run_of_a_sweep_that_fails_is_told_when_the_others_are_done(ran, capsy
 
 def test_the_processes_of_a_sweeps_run_are_started_for_that_run_alone(ran, monkeypatch):
     seen = []
-    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]))
+    done = Trained(None, None, 0)
+    monkeypatch.setattr(cli, "_run", lambda command, config: seen.append(sys.argv[1:]) or done)
     before = list(sys.argv)
     assert cli.main(["train", "-m", "seed=1,2", "hydra.sweep.dir=S", *TINY]) == 0
     assert seen[1] == ["train", "seed=2", *TINY, "out=S/1"]
