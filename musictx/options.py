@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -97,24 +98,19 @@ def is_file(command: str, word: str, more: Collection[str] = ()) -> bool:
 
 def words(command: str, config: Any) -> list[str]:
     """The words after ``musictx COMMAND`` that make ``config``: what differs from its defaults."""
-    plain, fields = type(config)(), options_of(command)
-    file: list[str] = []
-    option_words = []
-    for name in fields:
+    plain, fields = type(config)(), options_of(command) | parts(command)
+    files, options = [], []
+    for name, field in fields.items():
         value, usual = (reduce(getattr, name.split("."), one) for one in (config, plain))
-        if value == usual:
+        if value == usual or checks.holds_several(field):  # its parts follow
             continue
         if name == COMMANDS[command].positional:
-            file = [str(one) for one in (value if isinstance(value, list) else [value])]
-            continue
-        if checks.holds_several(fields[name]):
-            differ = [one for one in vars(value) if getattr(value, one) != getattr(usual, one)]
-            option_words += [f"{name}.{one}={_word(getattr(value, one))}" for one in differ]
+            files = value if isinstance(value, list) else [value]
             continue
         short = name.removeprefix("sampling.")
-        word = checks.cli_name(name, fields[name]) if short in fields else short
-        option_words.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
-    return [*file, *option_words]
+        word = checks.cli_name(name, field) if short in fields else short
+        options.append(f"{'model' if name == 'model.path' else word}={_word(value)}")
+    return [*files, *options]
 
 
 def full_name(command: str, name: str) -> str:
@@ -273,18 +269,14 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _word(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
+    """``value`` as it is typed."""
     if isinstance(value, list):
         return f"[{','.join(map(_element, value))}]"
-    if isinstance(value, str) and (value in ("null", "") or unquoted(value) != value):
-        return f"'{value}'"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {_word(one)}" for name, one in value.items()) + "}"
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return repr(value) if isinstance(value, float) and float(short) != value else short
+    if isinstance(value, str):
+        return f"'{value}'" if value == "null" or unquoted(value) != value else value
+    return json.dumps(value).removesuffix(".0")
 
 
 def _element(value: Any) -> str:

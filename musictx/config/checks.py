@@ -95,8 +95,14 @@ class Options:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
             if f.metadata and not holds_several(f):
-                name = f"{self.prefix}.{f.name}" if self.prefix else f.name
-                setattr(self, f.name, converted(name, f, getattr(self, f.name)))
+                setattr(self, f.name, converted(self._full(f.name), f, getattr(self, f.name)))
+
+    def require(self, option: str, condition: bool, expected: str) -> None:
+        """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` holds."""
+        require(condition, self._full(option), getattr(self, option), expected)
+
+    def _full(self, option: str) -> str:
+        return f"{self.prefix}.{option}" if self.prefix else option
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:

@@ -57,10 +57,7 @@ class GenerateConfig(Steered):
     meter: str | None = option(
         None, "meter (time signature) of a new piece, such as 3/4, for model=song"
     )
-    instruments: str | None = option(
-        None,
-        "parts of a new piece (model=song): piano,bass",
-    )
+    instruments: str | None = option(None, "parts of a new piece (model=song): piano,bass")
     form: str | None = option(
         None,
         "the structure: sections by letters, such as AABA: equal letters return varied, A' with "
@@ -79,8 +76,8 @@ class GenerateConfig(Steered):
             require(self.form is None, name, value, "none with form")
         if self.loop:
             for name in ("seconds", "tokens"):
-                value = getattr(self, name)
-                require(value is None, name, value, "none with loop; bars says how long it is")
+                given = getattr(self, name) is not None
+                self.require(name, not given, "none with loop; bars says how long it is")
             self.bars = LOOP_BARS if self.bars is None else self.bars
         if self.meter is not None:
             meter_of(self.meter)
@@ -88,9 +85,9 @@ class GenerateConfig(Steered):
             return
         sections_of(self.form)
         for name in ("seconds", "tokens", "end", "primer_seconds"):
-            value = getattr(self, name)
-            require(value is None, name, value, "none with form; bars says how long a section is")
-        require(self.include_primer, "include_primer", False, "true with form")
+            given = getattr(self, name) is not None
+            self.require(name, not given, "none with form; bars says how long a section is")
+        self.require("include_primer", self.include_primer, "true with form")
 
     @property
     def plan(self) -> dict[str, Any]:

@@ -65,4 +65,4 @@ class OptimConfig(Options):
             expected = "an optimizer of your own with it, optim._target_=package.module.Class"
             for name, value in self.params.items():
                 require(False, f"optim.{name}", value, expected)
-        require(len(self.betas) == 2, "optim.betas", self.betas, "two numbers such as [0.9,0.98]")
+        self.require("betas", len(self.betas) == 2, "two numbers such as [0.9,0.98]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import Options, option
 from musictx.config.scales import SCALES
 
 
@@ -77,4 +77,4 @@ class SamplingConfig(TokenSampling):
             0 if n is None else scales.pitch(n, f"sampling.{o}")
             for o, n in (("low", self.low), ("high", self.high))
         )
-        require(self.high is None or low < high, "sampling.high", self.high, "a pitch above low")
+        self.require("high", self.high is None or low < high, "a pitch above low")

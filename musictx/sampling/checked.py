@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from musictx.errors import UserError
+from musictx.errors import UserError, shown
 from musictx.sampling.processors import Processor
 from musictx.tokens.tokenizer import Penalty
 
@@ -43,6 +43,8 @@ def constraints(given: Sequence[Penalty]) -> list[Penalty]:
 def _checked(name: str, given: Sequence[Any], expected: Callable[..., str | None]) -> list[Any]:
     """The functions ``given``, each of which raises ``UserError`` for a wrong result. ``expected``
     takes a result and the arguments, and returns ``None`` or a description of a right result."""
+    if not isinstance(given, list | tuple) or not all(map(callable, given)):
+        raise UserError(f"{name}={shown(given)}: expected a list of functions")
 
     def checked(number: int, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
