@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -270,31 +269,25 @@ PRESETS = ("corpus", "tokenizer", "sampling")
 def conf_dir() -> Path:
     """The folder of YAML files: the checkout's, or the package ``musictx.conf`` of a wheel."""
     checkout = Path(__file__).resolve().parents[1] / "conf"
-    if (checkout / "train.yaml").is_file():
-        return checkout
-    spec = importlib.util.find_spec("musictx.conf")
-    if spec is not None and spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
-    raise UserError("musictx.conf: the configuration files are missing; install musictx again")
+    installed = Path(__file__).resolve().parent / "conf"
+    return checkout if (checkout / "train.yaml").is_file() else installed
+
+
+def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Name -> YAML file of all that a group of options may be, such as free and safe of sampling:
+    those in ``conf/``, of optional components and in the user's ``folders``, which come first."""
+    files: dict[str, Path] = {}
+    for root in reversed([*folders, conf_dir(), *registry.CONF]):
+        for file in (root / group).rglob("*.yaml"):
+            files[file.relative_to(root / group).with_suffix("").as_posix()] = file
+    return files
 
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """The groups of options that have files of ``conf/`` for ``command``, and the names of these,
-    such as sampling: free, safe; also those of optional components and the user's ``folders``."""
+    """The groups of options that ``command`` takes by name, and the names of their choices."""
     names = GROUPS if command == "train" else PRESETS
-    options = options_of(command)
-    roots = [conf_dir(), *registry.CONF, *folders]
-    return {
-        group: sorted(
-            {
-                file.relative_to(root / group).with_suffix("").as_posix()
-                for root in roots
-                for file in (root / group).rglob("*.yaml")
-            }
-        )
-        for group in names
-        if command == "train" or any(name.startswith(f"{group}.") for name in options)
-    }
+    rooms = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
+    return {name: sorted(choices(name, folders)) for name in names if name in rooms}
 
 
 @cache
@@ -329,8 +322,7 @@ def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any
     """The options in ``GROUP/NAME.yaml`` of ``conf/``, an optional component or ``folders``."""
     import yaml
 
-    roots = [*folders, conf_dir(), *registry.CONF]
-    file = next(f for f in (root / group / f"{name}.yaml" for root in roots) if f.is_file())
+    file = choices(group, folders)[name]
     try:
         options = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, ValueError) as error:
