@@ -114,8 +114,9 @@ def _value(name: str, field: dataclasses.Field, given: str | list[str]) -> str:
         value = checked(name, field, None if value == "null" else value)
     if "str" not in types_of(field):
         return str(given)
-    several = isinstance(value, list)
-    return f"[{','.join(map(quote, value))}]" if several else quote(value or "null")
+    if isinstance(value, list):
+        return f"[{','.join(map(quote, value))}]"
+    return quote(value or "null")
 
 
 def split(value: str) -> list[str]:

@@ -79,13 +79,6 @@ DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or 
 MOST_SAMPLES = 100_000
 
 
-def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """``value`` is one of ``choices``."""
-    require(
-        isinstance(value, str) and value in choices, name, value, "one of " + ", ".join(choices)
-    )
-
-
 class Options:
     """The base class of all dataclasses of options. A new object converts and checks each of its
     values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import Options, one_of, option
+from musictx.config.checks import Options, option, require
 from musictx.errors import ConfigError
 
 #: The numbers that T5 learns for each head, as in the paper.
@@ -158,7 +158,8 @@ def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | di
     name = options.setdefault("name", "huang")
     if ":" in str(name):
         return options
-    one_of("position.name", name, (*SCHEMES, "or module:Class"))
+    expected = f"one of {', '.join(SCHEMES)}, or module:Class"
+    require(isinstance(name, str) and name in SCHEMES, "position.name", name, expected)
     kind = SCHEMES[name]
     names = [f.name for f in dataclasses.fields(kind)]
     for key in options:

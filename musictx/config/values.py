@@ -161,7 +161,6 @@ def _expected(kinds: list[str], rules: Mapping[str, Any]) -> str:
     text = "a name that a file can have" if rules["path"] else "text"
     text = f"one of {', '.join(rules['choices'])}" if rules["choices"] else text
     names = {
-        "None": "null",
         "bool": "true or false",
         "int": f"a whole number{of}, {limits}",
         "float": f"a number{of}, {limits}",
@@ -171,5 +170,5 @@ def _expected(kinds: list[str], rules: Mapping[str, Any]) -> str:
         "list[float]": f"a list such as [1,2], each a number, {limits}",
     }
     usual = "values by their names" if kinds[0].startswith("dict") else "a list such as [1,2]"
-    texts = [names.get(kind, usual) for kind in kinds]
-    return " or ".join([*texts, *([*level.words, "any"] if level else [])])
+    texts = [names.get(kind, usual) for kind in kinds if kind != "None"]
+    return " or ".join([*texts, *([", ".join([*level.words, "any"])] if level else [])])

@@ -140,12 +140,11 @@ def _property(field: dataclasses.Field) -> dict[str, Any]:
         content |= {"type": "array", "items": (inner := {})}
         parts = [parts[0][5:-1]]
     types = [kinds[part] for part in parts if part in kinds]
-    if field.metadata["level"]:
-        types = ["number", "string"]
     inner["type"] = types[0] if len(types) == 1 else types
     names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-    bounds = dict(zip(names, field.metadata["bounds"]))
-    inner |= {word: bound for word, bound in bounds.items() if bound is not None}
+    if field.metadata["level"]:  # or a word
+        inner["type"], names = ["number", "string"], ()
+    inner |= {word: n for word, n in zip(names, field.metadata["bounds"]) if n is not None}
     if field.metadata["choices"]:
         inner["enum"] = list(field.metadata["choices"])
     if field.default not in (None, dataclasses.MISSING):
