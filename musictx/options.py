@@ -48,7 +48,8 @@ def request(
             raise ConfigError(f"{name}: no such option here, only on the command line")
         for option, one in _flattened(command, name, value, folders):
             if option in free_form(command):  # those of its values that are not given stay
-                one = default_of(command, option) | values.get(option, {}) | one
+                usual = checks.default_of(options_of(command)[option])
+                one = usual | values.get(option, {}) | one
             values[option] = one
     return _assembled(config, values)
 
@@ -244,14 +245,6 @@ def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any
         elif dataclasses.is_dataclass(field.default_factory) and name != "position":
             given[field.name] = _assembled(field.default_factory, values, f"{name}.")
     return config(**given)
-
-
-def default_of(command: str, option: str) -> Any:
-    """The default of an option, as a dict if the option holds several values."""
-    field = options_of(command)[option]
-    factory = field.default_factory
-    value = field.default if factory is dataclasses.MISSING else factory()
-    return vars(value) if dataclasses.is_dataclass(value) else value
 
 
 def unquoted(text: str) -> str:

@@ -3,7 +3,6 @@ system without what POSIX alone has."""
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import os
 import shlex
@@ -23,6 +22,7 @@ from musictx import __version__, cli
 from musictx.apps.train import Trained
 from musictx.cli import help
 from musictx.compose import compose
+from musictx.config import checks
 from musictx.errors import WriteError
 from musictx.render import app as render
 from tests.pieces import line
@@ -61,8 +61,7 @@ def test_help_lists_every_option_with_the_default_that_the_command_takes(command
         # A choice of files, which help lists; what help says in words, since it hangs on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):
             value = reduce(getattr, aliases.get(shown, shown).split("."), made)
-            factory = field.default_factory
-            assert value == (field.default if factory is dataclasses.MISSING else factory()), shown
+            assert value == checks.default_of(field), shown
 
 
 @pytest.mark.parametrize("example", [e for c in cli.COMMANDS.values() for e in c.examples])

@@ -114,8 +114,7 @@ def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, s
 
 
 def default_text(field: dataclasses.Field) -> str:
-    factory = field.default_factory
-    value = field.default if factory is dataclasses.MISSING else factory()
+    value = checks.default_of(field)
     if dataclasses.is_dataclass(value):  # several values, such as limits
         parts = (f"{f.name}: {getattr(value, f.name)}" for f in dataclasses.fields(value))
         return "{" + ", ".join(parts) + "}"

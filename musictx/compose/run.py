@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,9 +19,10 @@ from musictx.commands import conf_dir, options_of
 from musictx.compose import finetuning
 from musictx.compose.words import normalise
 from musictx.config import TrainConfig
+from musictx.config.checks import default_of
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
-from musictx.options import default_of, request
+from musictx.options import request
 
 
 def train(
@@ -148,9 +150,10 @@ def register() -> None:
 
     Plugins.instance().register(AddedFolders)
     node = OmegaConf.create()
-    for name in options_of("train"):
+    for name, field in options_of("train").items():
+        value = default_of(field)
         if not name.startswith("position."):  # the YAML file of a scheme names it
-            OmegaConf.update(node, name, default_of("train", name))
+            OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
     node.trainer.update(node.trainer.pop("flags"))
     del node.optim.params
     ConfigStore.instance().store(name="train_schema", node=node)

@@ -124,6 +124,12 @@ def import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
+def default_of(field: dataclasses.Field) -> Any:
+    """The default of an option; of a list or dict a new one."""
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
+
+
 def holds_several(field: dataclasses.Field) -> bool:
     """Whether the option holds several values by their names, such as ``limits``."""
     return isinstance(field.default_factory, type)
