@@ -98,10 +98,17 @@ def _page(command, given):
     parts = {n: v for n, v in given.items() if n in ("samples", "guidance", "quantise")}
     more = {n: v for n, v in given.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"
-    data = {"task": TASKS.get(command, command), "model": model, "begin": 0.0, "end": 1.0, **parts}
+    data = {
+        "task": TASKS.get(command, command),
+        "model": model,
+        "begin": 0.0,
+        "end": 1.0,
+        "seed": 3,
+        **parts,
+    }
     data |= {"controls": controls, "sampling": sampling}
-    wish, model, _ = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
-    return wish, wish.config(model, 3, **more)
+    wish, model = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
+    return wish, wish.config(model, **more)
 
 
 @pytest.mark.parametrize(("command", "name", "value"), CASES)

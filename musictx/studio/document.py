@@ -64,6 +64,12 @@ class Document:
         rows = [(number, *values) for number, values in self.notes.items()]
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
+    def copy(self) -> Document:
+        """One that can be changed while this one stays as it is."""
+        return dataclasses.replace(
+            self, notes=dict(self.notes), locked=set(self.locked), accepted=set(self.accepted)
+        )
+
     def apply(self, change: Change) -> Change:
         """Apply ``change``, and return the change that undoes it. Call :meth:`check` before, or
         only :meth:`fits` for a change from the history, which was checked when it was saved."""

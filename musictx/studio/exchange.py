@@ -23,7 +23,7 @@ from musictx.studio.errors import Refused
 
 #: What the tracks of a harmonised tune are called, in the order of the alphabet.
 VOICES = ["alto", "bass", "soprano", "tenor"]
-#: Bars that a page can show after the end; their number changes only every so many bars.
+#: Bars that a page can show after the end.
 BARS_AFTER = 32
 #: At most so many beats are listed: a damaged tempo has millions of them.
 MOST_BEATS = 50_000
@@ -120,21 +120,28 @@ def stored_names(change: Change, document: Document) -> Change:
     """``change`` from a page, in which tracks without a name do not take on the one shown."""
     if change.tracks is None:
         return change
-    shown, nameless = shown_names(document.tracks), {t.id for t in document.tracks if not t.name}
-    tracks = tuple(
-        t._replace(name="") if t.id in nameless and t.name == shown[t.id] else t
-        for t in change.tracks
-    )
-    return dataclasses.replace(change, tracks=tracks)
+    shown = shown_names(document.tracks)
+    shown = {track.id: shown[track.id] for track in document.tracks if not track.name}
+    tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
+    return dataclasses.replace(change, tracks=tuple(tracks))
 
 
 def view(document: Document) -> dict[str, Any]:
-    """The document as a page gets it; what belongs to its session and its takes is added there."""
+    """The document as a page gets it; what belongs to its session and its takes is added there.
+    ``brought`` has for each proposal in it, "take/proposal", the number of its first note, how many
+    it added, and the notes that left for it."""
     state = document.state()
-    state["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in state["accepted"]}
-    state["accepted"] = [row[:2] for row in state["accepted"]]
-    more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
-    return state | more | above(document)
+    rows = state.pop("accepted")
+    brought = {f"{row.take}/{row.proposal}": row[2:5] for row in rows}
+    return state | {"brought": brought} | derived(document)
+
+
+def derived(document: Document) -> dict[str, Any]:
+    """What a page shows of the document that follows from the rest of it, and that any operation
+    may change."""
+    own = {name: getattr(document, name) for name in ("revision", "next_id", "duration")}
+    more = {"music": music_of(document), "beats": beats(document), "tracks": tracks(document)}
+    return own | more | above(document)
 
 
 def music_of(document: Document) -> str:
@@ -256,37 +263,24 @@ def _from(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
     return chosen
 
 
-def horizon(document: Document) -> tuple[Any, ...]:
-    """What :func:`beats` depends on: where it is equal before and after an operation, it is not
-    sent again."""
+def beats(document: Document) -> list[tuple[float, int, int]]:
+    """(seconds, bar, beat) of every beat to 32 bars after the end; beats from 1, bars from 1 as
+    well, but for a pick-up, which is bar 0."""
     clock = _clock(document)
     end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
-    bar, _ = clock.bar(float(clock.quarters(end)))
-    bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
-    return document.tempos, document.meters, bars
-
-
-def beats(document: Document) -> list[tuple[float, int, int]]:
-    """(seconds, bar, beat) of every beat to at least 32 bars after the end; beats from 1, bars from
-    1 as well, but for a pick-up, which is bar 0."""
-    clock, bars = _clock(document), horizon(document)[2]
-    stops = [*clock.meter_at[1:].tolist(), math.inf]
-    positions: list[tuple[int, int]] = []
-    places: list[float] = []
+    last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
+    rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    for begin, stop, meter, length in zip(
-        clock.meter_at.tolist(), stops, clock.meters.tolist(), clock.bar_quarters.tolist()
-    ):
+    spans = (clock.meter_at, [*clock.meter_at[1:], math.inf], clock.meters["numerator"])
+    for begin, stop, count, length in zip(*spans, clock.bar_quarters):
         line = begin
-        while line < stop - 1e-6 and bar <= bars and len(positions) < MOST_BEATS:
-            for beat in range(meter[1]):
-                if line + beat * length / meter[1] < stop - 1e-6:
-                    places.append(line + beat * length / meter[1])
-                    positions.append((bar, beat + 1))
+        while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
+            places = line + np.arange(count) * length / count
+            rows += [(at, bar, n) for n, at in enumerate(places, 1) if at < stop - 1e-6]
             bar += 1
-            line = min(begin + round((line - begin) / length + 1) * length, stop)
-    seconds: list[float] = clock.seconds(np.array(places)).tolist()
-    return [(time, *place) for time, place in zip(seconds, positions)]
+            line = begin + round((line - begin) / length + 1) * length
+    seconds = clock.seconds(np.array([at for at, *_ in rows])).tolist()
+    return [(time, *place) for time, (_, *place) in zip(seconds, rows)]
 
 
 def _clock(document: Document) -> Beats:

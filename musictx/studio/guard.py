@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import re
 import sys
 import traceback
@@ -21,7 +20,7 @@ from aiohttp import web
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.config import EVERYWHERE
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, without_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -48,7 +47,8 @@ class Guard:
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
-        self._hidden = sorted((str(path.resolve()) for path in hidden), key=len, reverse=True)
+        paths = {path.resolve() for path in hidden}
+        self._hidden = sorted(paths, key=lambda path: len(path.parts), reverse=True)
 
     def middleware(self) -> Any:
         """To be given to ``web.Application(middlewares=[...])``."""
@@ -118,14 +118,10 @@ class Guard:
         return self._host in EVERYWHERE and _is_address(name)
 
     def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
-        for folder in self._hidden:
-            sentence = sentence.replace(folder + os.sep, "").replace(folder, "the folder")
-        sentence = " ".join(_PATH.sub(r"\1", sentence).split())
+        sentence = without_paths(sentence, self._hidden)
         return web.json_response({"error": sentence, **(more or {})}, status=status)
 
 
-#: An absolute path of two parts or more; the last part may be shown.
-_PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 _SENTENCES = {
     404: "there is nothing of this name in the studio",
     405: "the studio does not do this here",

@@ -9,7 +9,6 @@ from typing import Any
 from musictx.notes import DRUMS, Score
 from musictx.studio.change import Track
 from musictx.studio.inputs import Input, Key, keys
-from musictx.studio.models import Model
 
 
 class Tracks:
@@ -18,10 +17,10 @@ class Tracks:
     new  track of the result -> number of the new track in the document
     """
 
-    def __init__(self, source: Input, model: Model) -> None:
-        self._source, self._model = source, model
+    def __init__(self, source: Input) -> None:
+        self._source, self._model = source, source.model
         self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
-        self._next = max((track.id for track in source.document_tracks), default=-1) + 1
+        self._next = max((track.id for track in source.document.tracks), default=-1) + 1
         self.new: dict[int, int] = {}
 
     def of(self, key: int) -> int:
@@ -47,7 +46,7 @@ class Tracks:
         if self._model.four_voices:
             return None
         drum, program = key == DRUMS, 0 if key == DRUMS else key
-        for track in self._source.document_tracks:
+        for track in self._source.document.tracks:
             same = track.drum == drum and (drum or track.program == program)
             if same and track.id not in self._places.values():
                 return track.id

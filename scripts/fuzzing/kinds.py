@@ -18,7 +18,7 @@ from musictx.apps.generate import generate
 from musictx.chorale import corpora
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import Shards, new_shards
+from musictx.data.shards import Piece, Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
 from musictx.studio import exchange
@@ -79,7 +79,9 @@ def _write_shards(folder: Path) -> None:
         tokenizer_config=TOKENIZER.to_config(), corpus={"name": "x"},
     ) as writer:  # fmt: skip
         for number, split in enumerate(("train", "train", "validation")):
-            writer.add(ids, name=f"{number}.mid", split=split, notes=12, seconds=3.0)
+            name, offset = f"{number}.mid", writer.tokens
+            writer.append(ids, name)
+            writer.rows.append(Piece(number, name, split, "", offset, len(ids), 12, 3.0))
 
 
 def _make_shards(draw: Draw[Any], folder: Path) -> Path:
@@ -207,5 +209,4 @@ KINDS = {
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
-    "weights": Kind(_nothing, music.make_weights, music.compose),
 }

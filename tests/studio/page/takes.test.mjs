@@ -9,7 +9,7 @@ import { beatsOf, pieceOf } from "./music.mjs";
 const takeOf = (more = {}) => ({
   id: 7, task: "continue", label: "continue for 8 s", state: "composing", place: 0, progress: 0.5, seed: 3, model: "piano", begin: 4, end: 12,
   tracks: null, request: {}, command: "musictx generate", aside: false, at_end: false, error: null, made: "2026-01-01T00:00:00Z",
-  proposals: [{ number: 1, state: "composing", notes: [], tracks: [], removes: [], remark: null, accepted: false }], ...more,
+  proposals: [1, 2].map((number) => ({ number, state: "composing", notes: [], events: [], tracks: [], removes: [], remark: null })), ...more,
 });
 
 test("notes come and go as they are played; a repeated note ends the first one", () => {
@@ -26,6 +26,9 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   const takes = new Takes();
   const seen = [];
   takes.on("notes", ({ proposal }) => seen.push(proposal.notes.length));
+  const [proposal] = takeOf().proposals;
+  takes.reset([takeOf({ proposals: [{ ...proposal, events: [["on", 4, 60, 80, 0], ["off", 5, 60, 0]] }] })]);
+  assert.deepEqual(takes.get(7).proposals[0].notes, [{ start: 4, end: 5, pitch: 60, velocity: 80, track: 0 }], "for a page that connects now");
   takes.reset([takeOf()]);
   takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
   takes.composed({ take: 7, proposal: 2, events: [["on", 4, 62, 80, 0]] });

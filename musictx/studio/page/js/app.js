@@ -157,7 +157,7 @@ export class App extends Emitter {
 
   /** Are a proposal's notes in the piece? @param {Take} take @param {Proposal} proposal */
   accepted(take, proposal) {
-    return this.piece?.accepted.has(`${take.id}/${proposal.number}`) ?? false;
+    return `${take.id}/${proposal.number}` in (this.piece?.brought ?? {});
   }
 
   /** The proposal that is shown and not yet in the piece. */

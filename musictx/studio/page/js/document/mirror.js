@@ -154,7 +154,7 @@ export class Mirror extends Emitter {
   }
 
   #answered(job, answer) {
-    if (answer.notes) this.#confirm({ beats: this.#confirmed.beats, ...fromWire(answer) });
+    if (answer.notes) this.#confirm(fromWire(answer));
     else this.#confirm({ ...apply(this.#confirmed, job.operation), ...answer });
   }
 

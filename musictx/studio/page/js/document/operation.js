@@ -20,7 +20,6 @@ export function fromWire(document) {
     ...document,
     notes: new Map(document.notes.map((row) => [row[0], noteFromWire(row)])),
     locked: new Set(document.locked),
-    accepted: new Set((document.accepted ?? []).map((pair) => pair.join("/"))),
   };
 }
 

@@ -8,28 +8,23 @@ import { sentence } from "./words.js";
 /** @typedef {import("./types.js").Proposal} Proposal */
 /** @typedef {import("./types.js").Ghost} Ghost */
 
-/** A proposal's notes as the server writes them -> ghosts. @returns {Proposal} */
-export function proposalFromWire(proposal) {
-  const notes = (proposal.notes ?? []).map(([start, end, pitch, velocity, track]) => ({
-    start, end, pitch, velocity, track,
-  }));
-  return { tracks: [], removes: [], remark: null, ...proposal, notes };
+/** A proposal of the server's, its notes as ghosts: those that are written, or those so far. @returns {Proposal} */
+export function proposalFromWire({ notes = [], events = [], ...proposal }) {
+  const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
+  play(ghosts, events);
+  return { ...proposal, notes: ghosts };
 }
 
 /**
- * A take with news from the server. News about a take that is being composed comes without notes:
- * those that the stream of notes brought stay.
+ * A take with news from the server. News that come without notes leave those that are there.
  * @param {Take | undefined} old @returns {Take}
  */
 export function takeFromWire(take, old) {
-  const proposals = (take.proposals ?? old?.proposals ?? []).map((news) => {
+  const proposals = take.proposals.map((news) => {
     const before = old?.proposals.find((each) => each.number === news.number);
-    const notes = news.notes?.length || !before ? proposalFromWire(news).notes : before.notes;
-    const removes = news.removes ?? before?.removes ?? [];
-    const tracks = news.tracks ?? before?.tracks ?? [];
-    return { remark: null, ...news, notes, removes, tracks };
+    return news.notes || !before ? proposalFromWire(news) : { ...before, ...news };
   });
-  return { ...old, ...take, proposals };
+  return { ...take, proposals };
 }
 
 /**
@@ -163,8 +158,7 @@ export class Takes extends Emitter {
   composed({ take: id, proposal: number, events }) {
     const take = this.#takes.get(id);
     if (!take) return;
-    let proposal = take.proposals.find((each) => each.number === number);
-    if (!proposal) take.proposals.push((proposal = proposalFromWire({ number, state: "composing" })));
+    const proposal = take.proposals.find((each) => each.number === number);
     play(proposal.notes, events);
     proposal.version = (proposal.version ?? 0) + 1;
     this.emit("notes", { take, proposal, events });
@@ -175,8 +169,7 @@ export class Takes extends Emitter {
     const take = this.#takes.get(id);
     if (!take) return;
     const proposal = proposalFromWire(news);
-    const others = take.proposals.filter((each) => each.number !== proposal.number);
-    take.proposals = [...others, proposal].sort((a, b) => a.number - b.number);
+    take.proposals = take.proposals.map((each) => (each.number === proposal.number ? proposal : each));
     this.emit("finished", { take, proposal });
     this.emit("change", take);
   }

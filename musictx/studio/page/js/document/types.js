@@ -17,9 +17,8 @@
  * @property {Track[]} tracks
  * @property {Map<number, Note>} notes
  * @property {Set<number>} locked
- * @property {Set<string>} accepted  "take/proposal" whose notes are in the piece
  * @property {Record<string, [first: number, count: number, left: [number, number, number, number, number, number][]]>} brought
- *   of each of these: the number of its first note, how many, and the notes that left for it
+ *   of each proposal in the piece, "take/proposal": the number of its first note, how many, and the notes that left for it
  * @property {number} next_id
  * @property {Beat[]} beats  a pick-up is bar 0
  * @property {[number, number][]} tempos  [time, beats a minute]
