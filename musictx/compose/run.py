@@ -48,12 +48,14 @@ def train(
             print(line, flush=True)
     given = [word for flag in flags.items() for word in flag if word]
     import hydra  # half a second, and mistakes are reported before
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     from musictx.compose import sweep
 
     register()
+    GlobalHydra.instance().clear()  # of a program that uses Hydra itself
     errors: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
