@@ -41,7 +41,7 @@ class Command:
     about: str
     examples: tuple[str, ...] = ()
     positional: str = ""
-    important: tuple[str, ...] = ()
+    important: tuple[str, ...] = ("model.path", "sampling.temperature", "sampling.top_p")
     spellings: tuple[str, ...] = ()
 
     @cached_property
@@ -60,8 +60,6 @@ class Command:
 class NoOptions:
     """Of a command without options."""
 
-
-_SAMPLED = ("model.path", "sampling.temperature", "sampling.top_p")
 
 EVERY = (
     Command(
@@ -111,7 +109,6 @@ EVERY = (
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
         positional="primer",
-        important=_SAMPLED,
         spellings=("compose", "sample", "new"),
     ),
     Command(
@@ -124,7 +121,6 @@ EVERY = (
             "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
         ),
         positional="file",
-        important=_SAMPLED,
         spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
@@ -139,7 +135,6 @@ EVERY = (
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),
         positional="melody",
-        important=_SAMPLED,
         spellings=("arrange", "add"),
     ),
     Command(
@@ -173,7 +168,6 @@ EVERY = (
             "musictx play mozart_k545 output=take.mid seconds=20 key=auto",
         ),
         positional="primer",
-        important=_SAMPLED,
     ),
     Command(
         name="jam",
@@ -181,7 +175,6 @@ EVERY = (
         run="musictx.live.app:run_jam",
         about="Improvise with you: listen to a MIDI port and answer in the pauses.",
         examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
-        important=_SAMPLED,
     ),
     Command(
         name="render",
@@ -202,7 +195,6 @@ EVERY = (
         run="musictx.studio.program:run",
         about="Open a page in the browser to edit, continue and recompose music with the mouse.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
-        important=("model.path",),
         spellings=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
@@ -255,7 +247,6 @@ COMMANDS = {command.name: command for command in EVERY if registry.is_present(co
 SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
-    "info": "--version",
     "version": "--version",
     **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }

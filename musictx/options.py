@@ -41,9 +41,9 @@ def request(
     ``without`` are options that the caller does not offer. Raises a :class:`ConfigError` that
     begins with the name of the wrong option.
     """
-    config, values = COMMANDS[command].config, dict[str, Any]()
-    nested = _nested(config)
-    for name, value in sorted(options.items(), key=lambda one: one[0] not in nested):
+    values: dict[str, Any] = {}
+    names = _group_names(command)
+    for name, value in sorted(options.items(), key=lambda one: one[0] not in names):
         if name in without or name.partition(".")[0] in without:
             raise ConfigError(f"{name}: no such option here, only on the command line")
         for option, one in _flattened(command, name, value, folders):
@@ -51,7 +51,7 @@ def request(
                 usual = checks.default_of(options_of(command)[option])
                 one = usual | values.get(option, {}) | one
             values[option] = one
-    return _assembled(config, values)
+    return _assembled(COMMANDS[command].config, values)
 
 
 def parse(command: str, words: Sequence[str]) -> dict[str, Any]:
@@ -191,12 +191,11 @@ def _flattened(
 ) -> Iterator[tuple[str, Any]]:
     """Yields (dotted name, converted value) of each single option that ``value`` sets: a group such
     as ``sampling`` sets several."""
-    nested, fields = _nested(COMMANDS[command].config), options_of(command) | parts(command)
-    is_group = name in nested and isinstance(value, (Mapping, nested[name]))
+    names, fields = _group_names(command), options_of(command) | parts(command)
+    is_group = name in names and (isinstance(value, Mapping) or dataclasses.is_dataclass(value))
     option = name if is_group else full_name(command, name)
-    kind = nested.get(option)
-    if kind is not None:
-        yield from _of_group(command, option, kind, value, folders)
+    if option in names:
+        yield from _of_group(command, option, value, folders)
     elif option == "position":  # its name decides what options it has
         yield option, value
     elif whole := next((one for one in free_form(command) if option.startswith(f"{one}.")), None):
@@ -208,13 +207,13 @@ def _flattened(
 
 
 def _of_group(
-    command: str, group: str, kind: type, value: Any, folders: Sequence[Path]
+    command: str, group: str, value: Any, folders: Sequence[Path]
 ) -> Iterator[tuple[str, Any]]:
     """The same of a group of options: by a dict, a dataclass, the name of a preset, None."""
     presets = groups(command, folders).get(group, [])
     if isinstance(value, str):
         value = preset(group, value, folders) if value in presets else unfolded(value)
-    if isinstance(value, kind):
+    if dataclasses.is_dataclass(value):
         value = vars(value)
     if not isinstance(value, Mapping | None):
         more = f", or one of {', '.join(presets)}" if presets else ""
@@ -224,15 +223,11 @@ def _of_group(
 
 
 @cache
-def _nested(config: type, prefix: str = "") -> dict[str, type]:
-    """The dataclasses inside of ``config`` by the dotted names of their options, without the one of
-    ``position``, whose name decides which it is."""
-    inner: dict[str, type] = {}
-    for field in dataclasses.fields(config):
-        kind, name = field.default_factory, f"{prefix}{field.name}"
-        if dataclasses.is_dataclass(kind) and name != "position":
-            inner |= {name: kind, **_nested(kind, f"{name}.")}
-    return inner
+def _group_names(command: str) -> set[str]:
+    """The dotted names of the groups of options, each a dataclass, without ``position``, whose
+    name decides which it is."""
+    options = [*options_of(command), *parts(command)]
+    return {option.rpartition(".")[0] for option in options} - {"", "position"}
 
 
 def _assembled(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:

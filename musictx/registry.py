@@ -101,12 +101,11 @@ CHECKS = _present(
         "browser": "musictx.studio.program:check",
     }
 )
-#: Folders of YAML files, which join those of ``conf/``.
-CONF = [folder for folder in map(_HERE.joinpath, ("chorale/conf", "songs/conf")) if folder.is_dir()]
-#: Folders of model folders.
-MODELS = [
-    folder for folder in map(_HERE.joinpath, ("chorale/models", "songs/models")) if folder.is_dir()
-]
+#: Folders of YAML files, which join those of ``conf/``; and of model folders.
+CONF, MODELS = (
+    [folder for room in ("chorale", "songs") if (folder := _HERE / room / name).is_dir()]
+    for name in ("conf", "models")
+)
 
 
 def load(path: str) -> Any:

@@ -63,7 +63,7 @@ def _read(kind: str, rules: Mapping[str, Any], value: Any) -> Any:
     if kind in ("int", "float"):
         return _number(kind, rules, value)
     if kind == "str":
-        return _file_name(rules, value) if rules["path"] else _text(rules, value)
+        return _text(rules, value)
     truth = TRUTH.get(value.lower()) if isinstance(value, str) else value
     if kind != "bool" or not isinstance(truth, bool):
         raise ValueError
@@ -90,22 +90,22 @@ def _number(kind: str, rules: Mapping[str, Any], value: Any) -> int | float:
 
 
 def _text(rules: Mapping[str, Any], value: Any) -> str:
-    several = value if isinstance(value, list | tuple) and value else [value]
+    path = rules["path"]
+    if isinstance(value, os.PathLike) and path:
+        value = str(value)
+    several = value if isinstance(value, list | tuple) and value and not path else [value]
     if not all(isinstance(one, str | int | float) and type(one) is not bool for one in several):
         raise ValueError
     text = ",".join(map(str, several))  # of numbers with thousands of digits a ValueError
+    if path:
+        if not is_file_name(text, 0 if path == "in" else ROOM):
+            raise ValueError
+        text = home(text)
     if rules["choices"] and text not in rules["choices"]:
         raise ValueError
     if rules["pattern"] and not re.fullmatch(rules["pattern"][0], text):
         raise ValueError
     return text
-
-
-def _file_name(rules: Mapping[str, Any], value: Any) -> str:
-    name = str(value) if isinstance(value, os.PathLike) or type(value) in (int, float) else value
-    if not is_file_name(name, 0 if rules["path"] == "in" else ROOM):
-        raise ValueError
-    return home(name)
 
 
 def is_file_name(name: Any, room: int = 0) -> bool:
