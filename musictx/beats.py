@@ -36,7 +36,7 @@ class Beats:
     """
 
     def __init__(self, score: Any, *, bpm: float = BPM) -> None:
-        pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
+        pulse: Pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
         tempos, meters, late, self.swing = pulse
         self.late = 0.0  # of the marks themselves
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))

@@ -36,9 +36,9 @@ _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 @dataclass
 class Length:
-    """Ticks from the beginning of a measure to the end of all that is in it (``whole``) and of its
-    last note (``notes``); ``rest``: to the end of an empty measure or of a whole bar's rest in a
-    pick-up, which become as short as the measure in other parts."""
+    """Ticks from the beginning of a measure to the end of all that is in it (``whole``), in any
+    part, and of its last note (``notes``); ``rest``: to the end of an empty measure or of a whole
+    bar's rest in a pick-up, which become as short as the measure in other parts."""
 
     whole: int = 0
     notes: int = 0
@@ -48,15 +48,15 @@ class Length:
 class XmlPart:
     """One part, read measure by measure: divisions and transposition carry on from one to the next.
 
-    lengths  of its measures
-    bars     measure -> ticks of a bar from there on
-    notes    note heads
-    signs    of repeats
-    marks    kind -> (tick, what it says) of each
-    plain    what is not played, or not as it is written, and how often
+    bars   measure -> ticks of a bar from there on
+    notes  note heads
+    signs  of repeats
+    marks  kind -> (tick, what it says) of each
+    plain  what is not played, or not as it is written, and how often
 
     Notes and marks are ticks from the beginning of their measure, whose number they have, until the
     lengths of the measures of all parts are known: then :meth:`place` makes them ticks of the page.
+    ``lengths`` of measures are those in all parts so far.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class XmlPart:
         instruments: dict[str, Instrument],
         element: ET.Element,
         silent_heads: frozenset[str],
+        lengths: list[Length],
     ) -> None:
         self._resolution = resolution
         self._silent_heads = silent_heads
@@ -76,17 +77,19 @@ class XmlPart:
         self._marked: defaultdict[str, list[tuple[int, int, Any]]] = defaultdict(list)
         self._bar = 4 * resolution
         self.bars: dict[int, int] = {}
-        self.lengths: list[Length] = []
         self.notes: list[NoteHead] = []
         self.signs: list[signs.Sign] = []
         self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
         self.plain: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
+            if self._number == len(lengths):
+                lengths.append(Length())
+            self._length = lengths[self._number]
             self._measure(measure)
         pedals, tempos = self._marked["pedal"], self._marked["tempo"]
         if pedals and pedals[-1][2]:  # never released: with its measure
             number = pedals[-1][0]
-            pedals.append((number, self.lengths[number].whole, False))
+            pedals.append((number, lengths[number].whole, False))
         # A metronome mark is for readers; a tempo for programs at the same moment counts.
         given = {(number, at) for number, at, _ in tempos}
         tempos[:0] = (mark for mark in self._marked.pop("metronome", ()) if mark[:2] not in given)
@@ -117,8 +120,6 @@ class XmlPart:
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
     def _measure(self, element: ET.Element) -> None:
-        self._length = Length()
-        self.lengths.append(self._length)
         self._pickup = element.get("implicit") == "yes"
         self._at = self._onset = 0  # where the next note begins, and where the last one did
         self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
@@ -146,7 +147,7 @@ class XmlPart:
             self._length.whole = max(self._length.whole, self._at)
         self._graces_before(self._at, after_a_note=True)
         if not (self._length.whole or self._pickup):  # with nothing but chord symbols, for example
-            self._length.rest = self._bar
+            self._length.rest = max(self._length.rest, self._bar)
 
     def _note(self, note: ET.Element) -> None:
         children = {child.tag: child for child in note}

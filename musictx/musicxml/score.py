@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from math import inf
 
 import numpy as np
@@ -41,14 +41,15 @@ def to_score(
     resolution = _resolution(root, limits)
     silent_heads = heads_of_chords(root)
     parts: list[XmlPart] = []
+    lengths: list[Length] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise over(limits, "tracks", "parts")
         listed = instruments.get(element.get("id", ""), {"": Instrument()})
-        parts.append(XmlPart(resolution, listed, element, silent_heads))
+        parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
         raise Fault("has no parts")
-    starts = _starts(parts, resolution)
+    starts = _starts(parts, lengths)
     for part in parts:
         part.place(starts)
         remarks.update(+part.plain)
@@ -180,8 +181,8 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     return resolution
 
 
-def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
-    """Tick at which each measure begins, from the lengths of the measures of each part.
+def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
+    """Tick at which each measure begins, and the end of the last one.
 
     A measure begins together in every part, so the longest one gives its length: a part that leaves
     a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
@@ -191,13 +192,10 @@ def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
     for part in reversed(parts):
         bars |= part.bars
     starts, bar = [0], inf
-    lengths = zip_longest(*(part.lengths for part in parts), fillvalue=Length())
-    for measure, several in enumerate(lengths):
+    for measure, length in enumerate(lengths):
         bar = bars.get(measure, bar)
-        whole = max(length.whole for length in several)
-        rest = max(length.rest for length in several)
-        notes = max(length.notes for length in several)
-        starts.append(starts[-1] + max(int(min(whole or rest, bar)), notes))
+        rests = min(length.whole or length.rest, bar)
+        starts.append(starts[-1] + max(int(rests), length.notes))
     return starts
 
 

@@ -62,11 +62,11 @@ class _Head(NamedTuple):
 
 
 class _Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks."""
+    """Notes of one part that begin and end together, in ticks; for a rest the head is ``None``."""
 
     start: int
     end: int
-    heads: list[_Head]
+    heads: Sequence[_Head | None] = (None,)
 
 
 def to_bytes(score: Score) -> bytes:
@@ -91,12 +91,13 @@ def to_bytes(score: Score) -> bytes:
         add(add(root, "identification"), "creator", _plain(score.composer), type="composer")
     listed = add(root, "part-list")
     start, end = written(score.beats, score.notes)
+    page = _Page(score, int(end.max(initial=1)))
     parts = []
     for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
         rows = score.notes["track"] == track
         heads = _list_part(listed, f"P{number}", score.names.get(track, ""), score.notes[rows])
-        parts.append(_voices(_chords(start[rows], end[rows], heads)))
-    page = _Page(score, start, end, sum(map(len, parts)), len(parts))
+        parts.append(_voices(_chords(start[rows], end[rows], heads), page.bars[-1][1]))
+    page.check(start, end, len(parts), sum(map(len, parts)))
     # Written measure by measure: a tree of all notes would take ten times the memory.
     body = io.BytesIO()
     for number, voices in enumerate(parts, 1):
@@ -155,21 +156,31 @@ def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Cho
     return [_Chord(*span, sorted(heads)) for span, heads in sorted(together.items())]
 
 
-def _voices(chords: list[_Chord]) -> list[deque[_Chord]]:
-    """Chords shared out so that in each voice one follows the other: to the first that is free."""
-    voices: list[deque[_Chord]] = [deque()]
-    free = [0]  # numbers of voices, a heap
+def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
+    """Chords shared out so that in each voice one follows the other, to the first that is free,
+    with rests between them and up to ``end``."""
+    voices: list[deque[_Chord]] = []
+    free: list[int] = []  # numbers of voices, a heap
     sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
     for chord in chords:
         while sounding and sounding[0][0] <= chord.start:
             heappush(free, heappop(sounding)[1])
-        if not free:
-            free.append(len(voices))
+        voice = heappop(free) if free else len(voices)
+        if voice == len(voices):
             voices.append(deque())
-        voice = heappop(free)
+        _rest(voices[voice], chord.start)
         voices[voice].append(chord)
         heappush(sounding, (chord.end, voice))
+    voices = voices or [deque()]
+    for each in voices:
+        _rest(each, end)
     return voices
+
+
+def _rest(voice: deque[_Chord], until: int) -> None:
+    begin = voice[-1].end if voice else 0
+    if begin < until:
+        voice.append(_Chord(begin, until))
 
 
 class _Page:
@@ -180,12 +191,12 @@ class _Page:
     words   syllables that are not yet written under a note
     """
 
-    def __init__(
-        self, score: Score, start: np.ndarray, end: np.ndarray, voices: int, parts: int
-    ) -> None:
+    def __init__(self, score: Score, last: int) -> None:
+        """``last``: the tick at which the last note ends."""
         clock = score.beats
-        last = float(clock.quarters(score.markers[-1][0])) * DIVISIONS if is_chart(score) else 0
-        self.bars = _bars(clock, max(int(end.max(initial=1)), int(last) + 1))
+        if is_chart(score):
+            last = int(float(clock.quarters(score.markers[-1][0])) * DIVISIONS) + 1
+        self.bars = _bars(clock, last)
         self.marks = {
             "key": _placed(clock, score.keys.tolist()),
             "time": _placed(clock, clock.meters.tolist() if len(score.meters) else []),
@@ -196,6 +207,9 @@ class _Page:
         self.words = {at: _plain(text) for at, (_, text) in _placed(clock, score.lyrics)}
         self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
         self.pickup = clock.pickup
+
+    def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
+        """Raises ``UserError`` for more than :data:`MOST` notes, rests and marks."""
         lines = np.array([begin for begin, *_ in self.bars])
         crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
         pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
@@ -222,7 +236,12 @@ class _Page:
         for number, voice in enumerate(voices, 1):
             if number > 1:
                 add(add(measure, "backup"), "duration", stop - begin)
-            self._fill(measure, number, voice, begin, stop)
+            while voice and voice[0].start < stop:
+                chord = voice[0]
+                self._notes(measure, number, chord, max(chord.start, begin), min(chord.end, stop))
+                if chord.end > stop:
+                    break
+                voice.popleft()
         return measure
 
     def _attributes(self, measure: ET.Element, begin: int, stop: int) -> None:
@@ -245,43 +264,24 @@ class _Page:
             if offset:
                 add(add(measure, "backup"), "duration", offset)
 
-    def _fill(
-        self, measure: ET.Element, number: int, voice: deque[_Chord], begin: int, stop: int
-    ) -> None:
-        """The notes of one voice in one measure, with rests between them."""
-        while voice and voice[0].start < stop:
-            chord = voice[0]
-            start = max(chord.start, begin)
-            self._notes(measure, number, begin, start)
-            begin = min(chord.end, stop)
-            self._notes(measure, number, start, begin, chord)
-            if chord.end > stop:
-                return
-            voice.popleft()
-        self._notes(measure, number, begin, stop)
-
-    def _notes(
-        self, measure: ET.Element, number: int, begin: int, end: int, chord: _Chord | None = None
-    ) -> None:
-        """What lies between two ticks of ``chord``, tied, or rests; the longest note values first.
-        The order of children is that of the schema."""
+    def _notes(self, measure: ET.Element, voice: int, chord: _Chord, begin: int, end: int) -> None:
+        """What lies between two ticks of ``chord``, tied; the longest note values first. The order
+        of children is that of the schema."""
         while begin < end:
             length = next(value for value in _VALUES if value <= end - begin)
             value, dots, triplet = _VALUES[length]
-            ties: list[str] = []
-            if chord is not None:
-                ties += ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
-            for place, head in enumerate([None] if chord is None else chord.heads):
+            ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
+            for place, head in enumerate(chord.heads):
                 note = add(measure, "note")
                 if place:
                     add(note, "chord")
                 self._head(note, head)
                 add(note, "duration", length)
-                for kind in ties:
+                for kind in ties if head else ():
                     add(note, "tie", type=kind)
-                if head is not None:
+                if head:
                     add(note, "instrument", id=head.instrument)
-                add(note, "voice", number)
+                add(note, "voice", voice)
                 add(note, "type", value)
                 for _ in range(dots):
                     add(note, "dot")
@@ -289,14 +289,14 @@ class _Page:
                     ratio = add(note, "time-modification")
                     add(ratio, "actual-notes", 3)
                     add(ratio, "normal-notes", 2)
-                held = chord is not None and not place and begin in self.fermatas
-                if ties or held:
+                held = begin in self.fermatas and not place
+                if head and (ties or held):
                     notations = add(note, "notations")
                     for kind in ties:
                         add(notations, "tied", type=kind)
                     if held:
                         add(notations, "fermata")
-                if chord is not None and not place and begin == chord.start in self.words:
+                if head and not place and begin == chord.start in self.words:
                     add(add(note, "lyric"), "text", self.words.pop(begin))
             begin += length
 

@@ -119,8 +119,6 @@ class Document:
         for number in (*change.lock, *change.unlock):
             if number not in (self.notes.keys() | new) - set(change.remove):
                 raise Refused(f"lock: there is no note {number}")
-        if set(change.lock) & set(change.unlock):
-            raise Refused("lock: a note is to be locked and unlocked at once")
         if change.name == "":
             raise Refused("name: expected at least a letter")
         count = len(self.notes) - len(change.remove) + len(change.add)

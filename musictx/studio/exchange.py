@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi, registry
+from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi.document import ANY
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -34,7 +33,7 @@ def document_of(score: Score, name: str = "") -> Document:
     notes = score.notes
     kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
-    set_to: dict[int, dict[str, Any]] = _mixers(score.file) if score.file else {}
+    set_to = _mixers(score) if score.file else {}
     tracks = [
         Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
         for i, part in enumerate(parts)
@@ -66,12 +65,11 @@ def document_of(score: Score, name: str = "") -> Document:
     )
 
 
-def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
+def _mixers(score: Score) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note."""
     mixers: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=ANY).notes
-    for (part, number), rows in controllers(data).items():
-        first = notes["start"][notes["track"] == part].min()
+    for (part, number), rows in controllers(score.file).items():
+        first = score.notes["start"][score.notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
             values = [value for time, value in rows if time <= first]
             mixers.setdefault(part, {}).update({name: values[-1]} if values else {})

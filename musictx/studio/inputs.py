@@ -336,9 +336,8 @@ def _phrase_ends(score: Score) -> list[int]:
 
 
 def _chosen(document: Document, request: Request) -> set[int]:
-    if request.tracks is None:
-        return {track.id for track in document.tracks}
-    return set(request.tracks)
+    every = {track.id for track in document.tracks}
+    return every if request.tracks is None else set(request.tracks)
 
 
 def _written(

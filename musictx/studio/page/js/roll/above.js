@@ -7,10 +7,6 @@ import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
 
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("../document/harmony.js").TimedText} TimedText */
-/** @typedef {import("../document/harmony.js").Chord} Chord */
-
 const ROW = 20; // pixels
 const PATIENCE = 700; // milliseconds without an edit before chords are looked for
 const MOST = 20_000; // notes in which they are
@@ -24,7 +20,7 @@ export class Above {
   #timer = /** @type {any} */ (0);
   #height = 0;
 
-  /** @param {import("./roll.js").Roll} roll */
+  /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;
@@ -87,7 +83,7 @@ export class Above {
       async (line) => setLyrics(piece, line, stretch, starts));
   }
 
-  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<import("../document/types.js").Operation | string | null>} write  a sentence, or an error, is what is wrong */
+  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  a sentence, or an error, is what is wrong */
   #ask(what, where, shown, help, write) {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });

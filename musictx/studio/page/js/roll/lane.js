@@ -10,8 +10,6 @@ import { begin, sizeCanvas } from "./roll.js";
 import { Pixels } from "./pixels.js";
 import { along, HEIGHT, heightOf } from "./strokes.js";
 
-/** @typedef {import("../document/types.js").Note} Note */
-
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
 export class Lane {
@@ -24,7 +22,7 @@ export class Lane {
   #asked = "";
   #pixels = new Pixels();
 
-  /** @param {import("./roll.js").Roll} roll */
+  /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;

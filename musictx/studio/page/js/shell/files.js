@@ -4,8 +4,6 @@ import { get, post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { title } from "../document/words.js";
 
-/** @typedef {import("../app.js").App} App */
-
 /** The types of file that are offered; the server looks at the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,.cho,.crd,.txt,.html,audio/midi,application/vnd.recordare.musicxml";
 

@@ -9,7 +9,7 @@ import { openTraining } from "./training.js";
 
 const PATIENCE = 2000; // milliseconds until a studio that did not answer is asked again
 
-/** @param {import("../app.js").App} app @param {HTMLElement} screen */
+/** @param {App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
   const exampleList = h("div.examples");
   const list = h("ul.earlier");
