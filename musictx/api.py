@@ -26,9 +26,10 @@ from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.options import request
-from musictx.sampling import checked
+from musictx.sampling.constraints import checked as checked_constraints
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
+from musictx.sampling.processors import checked as checked_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.tokens.tokenizer import Penalty
@@ -96,8 +97,8 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        constraints=checked.constraints(constraints),
-        processors=checked.processors(processors),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
         progress=function_of("progress", progress),
         on_event=function_of("on_event", on_event),
     )
@@ -133,8 +134,8 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        constraints=checked.constraints(constraints),
-        processors=checked.processors(processors),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
     )
 
 
@@ -300,4 +301,10 @@ def function_of(name: str, value: Any) -> Any:
     """``value`` if it is a function or None."""
     if value is not None and not callable(value):
         raise UserError(f"{name}={shown(value)}: expected a function")
+    return value
+
+
+def _functions(name: str, value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple) or not all(map(callable, value)):
+        raise UserError(f"{name}={shown(value)}: expected a list of functions")
     return value
