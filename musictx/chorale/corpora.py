@@ -169,13 +169,16 @@ class Published:
 
     def __init__(self, path: str | None) -> None:
         self._pieces = published(path)
-        self._file = Path(path or "").expanduser()
 
     def __len__(self) -> int:
         return len(self._pieces)
 
     def identity(self) -> str:
-        return hashlib.sha256(self._file.read_bytes()).hexdigest()
+        content = hashlib.sha256()
+        for name, _, grid in self._pieces:
+            key = hashlib.sha256(grid.pitches.tobytes()).hexdigest()[:32]
+            content.update(f"{name} {key}\n".encode())
+        return content.hexdigest()
 
     def items(self) -> Iterator[Item]:
         for name, split, grid in self._pieces:

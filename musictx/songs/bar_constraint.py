@@ -1,4 +1,4 @@
-"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
+"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill`.
 
 Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
 The model draws the groups between them, and which earlier bar a bar repeats. The next group may be
@@ -16,7 +16,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import WINDOW, BarState, Group
 from musictx.songs.bars import STEP_SECONDS

@@ -38,7 +38,7 @@ from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
 if TYPE_CHECKING:
-    from musictx.sampling.infill_constraint import NewNotes
+    from musictx.sampling.infill import NewNotes
 
 #: The kind of the second field of a group -> the kinds of its second to last fields.
 SHAPES = {

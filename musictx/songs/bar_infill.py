@@ -14,13 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from musictx.chords import annotated
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.infill import Infill, NewNotes
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
@@ -156,10 +154,7 @@ class BarInfill(Infill):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
+        return self.clock.placed(notes)
 
     def written(self) -> np.ndarray:
         return self.piece
@@ -196,7 +191,7 @@ class BarInfill(Infill):
         sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[BarRow]:  # type: ignore[override]
         openings = self._bar_lines()
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
@@ -210,7 +205,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            note_limits.pitch_sets(sampling, [self.around])[0],
+            pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
         state = self.tokenizer.grammar(self.piece)
@@ -220,7 +215,6 @@ class BarInfill(Infill):
         self,
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
-        sampling: SamplingConfig,
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
@@ -228,12 +222,12 @@ class BarInfill(Infill):
         back = np.zeros(len(self.bars), np.int64)
         if self.varies:
             back = repeated(NoteStream(self.bars, self.ahead))
-        elif sampling.habits:
+        elif self.sampling.habits:
             back = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[Callable[[BarRow], Nats]] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
-        if sampling.habits:
+        if self.sampling.habits:
             every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
         every.append(partial(infill_biases.as_in_repeated_bar, back=back))
         pulls = []

@@ -2,7 +2,7 @@
 
 A bias yields ids and the nats that are added to their logits. Bars repeat: one of a section ago,
 note by note; parts keep their rhythm, new sections differ. What the last seconds are too much of
-makes ids rarer (:mod:`musictx.sampling.feedback` has that of events). Biases around given notes are
+makes ids rarer, as :mod:`musictx.sampling.penalties` does for events. Biases around given notes are
 in :mod:`.infill_biases`.
 """
 
