@@ -12,7 +12,7 @@ import numpy as np
 from musictx.config.checks import DAY
 from musictx.config.limits import Limits
 from musictx.midi import scan
-from musictx.midi.clock import TickClock, clock_of
+from musictx.midi.clock import TickClock
 from musictx.midi.read import FileParts
 
 #: Limits that no file exceeds: whoever read it first has checked it.
@@ -95,23 +95,16 @@ class Document:
 
     @cached_property
     def clock(self) -> TickClock:
-        return clock_of(self.file, "")[1]
+        return TickClock.of(self.file, "")
 
     @cached_property
     def parts(self) -> FileParts:
         return FileParts.of(self.file, self.clock, Counter())
 
-    @cached_property
+    @property
     def places(self) -> list[int]:
         """Where each part stands, by its number: MIDI track * 16 + channel."""
-        places: list[int] = self.parts.channels[np.argsort(self.parts.rank)].tolist()
-        return places
-
-    def moved_by(self, place: int) -> list[int]:
-        """The parts that a controller at a place acts on: those at that place, or, if that MIDI
-        track has no notes on the channel, all parts on the channel."""
-        there = [part for part, its in enumerate(self.places) if its == place]
-        return there or [part for part, its in enumerate(self.places) if its % 16 == place % 16]
+        return self.parts.places
 
     @cached_property
     def chunks(self) -> list[bytes]:

@@ -7,15 +7,15 @@ and what they are: controllers, bends, channels. Everything else is copied byte 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from musictx.midi.clock import LAST_TICK, MOST_TICKS, TickClock
-from musictx.midi.document import ANY, OFF, ON, Document, Message, controller, text_of, written
-from musictx.midi.encode import LYRIC, MARKER, NAME, text
+from musictx.midi import encode
+from musictx.midi.clock import LAST_TICK, MOST_TICKS
+from musictx.midi.document import ANY, OFF, Document, Message, controller, text_of
+from musictx.midi.encode import LYRIC, MARKER, NAME
 from musictx.midi.parts import free_channel, with_parts
 from musictx.midi.read import read as read_file
 from musictx.midi.retime import KINDS, Unwritable, retimed
@@ -43,8 +43,8 @@ def edited(score: Score) -> bytes:
 
     A part that gets a name gets a MIDI track to itself. Markers and lyrics come and go one by one:
     a new one on the track of one that it takes the place of, else of others of its kind, else on
-    the first new track, or on the first of all. Other tempos, meters and keys come in place of the
-    file's (:mod:`musictx.midi.retime`).
+    the first. Other tempos, meters and keys come in place of the file's
+    (:mod:`musictx.midi.retime`).
 
     Raises :class:`Unwritable` for what the file cannot say.
     """
@@ -67,48 +67,43 @@ class _Edit:
 
     def data(self) -> bytes:
         """The file with the changes."""
-        score = self.score
-        named = set(np.unique(score.notes["track"]).tolist()) & set(range(len(self.places)))
-        named = {n for n in named if self.before.names.get(n) != score.names.get(n)}
+        score, drums = self.score, self.document.file.drums
+        parts = np.unique(score.notes["track"]).tolist()
+        named = {part for part in parts if part < len(self.places)}
+        named = {part for part in named if self.before.names.get(part) != score.names.get(part)}
         in_track = Counter(place // 16 for place in self.places)
         if alone := [self.places[n] for n in named if in_track[self.places[n] // 16] > 1]:
             data = with_parts(score.file, self.places, alone=alone)
             return edited(replace(score, file=data))
-        notes = _difference(self.before.notes, score.notes)
-        pedals = _difference(self.before.pedals, score.pedals)
-        times = np.array([row[0] for row in (*notes[1], *pedals[1])])
-        if np.any(np.abs(self.clock.seconds(self._ticks(times)) - times) > COARSEST_SECONDS):
+        times = np.concatenate([score.notes["start"], score.pedals["time"]])
+        away = np.abs(self.clock.seconds(self.clock.ticks(times)) - times)
+        if away.max(initial=0.0) > COARSEST_SECONDS:
             return edited(self._finer())
         for part in named:
             track = self.document.track(self.places[part] // 16)
             track.remove_meta({NAME})
             if part in score.names:
-                track.new.append(_text(0, NAME, score.names[part]))
-        new_pedals = self._pedals(*pedals)
-        new_notes = self._notes(*notes)
-        texts = self._texts(new_track=bool(new_notes))
-        free = list(self.places)
+                track.new.append(encode.text(0, NAME, score.names[part]))
+        self._pedals()
+        left_open = self._notes()
+        self._texts()
+        self._close(left_open)
         tracks: list[bytes] = []
-        for part, rows in sorted(new_notes.items()):
-            channel = (
-                DRUM_CHANNEL if rows[0][2][5] else free_channel(free, self.document.file.drums)
-            )
-            free.append(channel)
-            name = score.names.get(part, "")
-            more = new_pedals.get(part, []), texts * (not tracks)
-            tracks.append(_new_track(rows, name, channel, *more))
-        self._close()
+        places = list(self.places)
+        for part in parts:
+            if part >= len(self.places):
+                notes = score.notes[score.notes["track"] == part]
+                channel = DRUM_CHANNEL if notes["drum"][0] else free_channel(places, drums)
+                places.append(channel)
+                tracks.append(encode.part(score, self.clock, notes, channel))
         return self.document.edited(tracks)
-
-    def _ticks(self, seconds: Any) -> np.ndarray:
-        return self.clock.ticks(np.asarray(seconds, float))
 
     def _finer(self) -> Score:
         """The score with its file on finer ticks."""
         document, clock = self.document, self.clock
         quarter = document.file.division
         by = max(2, int(np.ceil(clock.rates.max() / clock.unit / (2 * COARSEST_SECONDS))))
-        last = int(max(document.file.ends.max(), *self._ticks([self.score.duration]))) + 1
+        last = max(int(document.file.ends.max()), int(clock.ticks(self.score.duration))) + 1
         if quarter & 0x8000 or quarter * by > MOST_TICKS or last * by > LAST_TICK:
             raise Unwritable("its ticks are too coarse for the new notes")
         for number in range(len(document.chunks)):
@@ -117,72 +112,87 @@ class _Edit:
         data = data[:12] + (quarter * by).to_bytes(2, "big") + data[14:]
         return replace(self.score, file=data, ticks_per_quarter=quarter * by)
 
-    def _notes(self, removed: list[_Row], inserted: list[_Row]) -> dict[int, list[Any]]:
-        """Remove and add notes, and let others sound with other programs; those of new parts by
-        part, each as (first tick, last tick, row)."""
-        parts, notes = self.document.parts, self.document.parts.notes
-        others, removed, inserted = _other_programs(removed, inserted)
-        stay = np.ones(len(notes), bool)
-        for note in _matches(notes, removed):
-            stay[note] = False
-            for event in (parts.onsets[note], parts.offsets[note]):
+    def _notes(self) -> list[int]:
+        """Remove and add notes of the parts that there are, and let others sound with other
+        programs; returns the numbers of the others that no note-off ends."""
+        document, notes = self.document, self.document.parts.notes
+        removed, inserted = _difference(notes, self.score.notes)
+        new: defaultdict[_Row, list[_Row]] = defaultdict(list)
+        for row in inserted:
+            new[_but_program(row)].append(row)
+        stay, programs = np.ones(len(notes), bool), notes["program"].copy()
+        for number in removed:
+            if same := new[_but_program(notes[number].item())]:
+                programs[number] = same.pop()[4]
+                continue
+            stay[number] = False
+            for event in (document.parts.onsets[number], document.parts.offsets[number]):
                 if event >= 0:  # a note left open has no end
-                    track, number = self.document.event(event)
-                    del track.rows[number]
-        programs = notes["program"].copy()
-        for note in _matches(notes, [row for row, rows in others.items() for _ in rows]):
-            programs[note] = others[tuple(notes[note].tolist())].pop()
-        self.open = np.flatnonzero(stay & (parts.offsets < 0))
-        changed = set(np.unique(notes["track"][programs != notes["program"]]).tolist())
-        added: defaultdict[int, list[Any]] = defaultdict(list)
-        ticks = self._ticks([row[:2] for row in inserted]).reshape(-1, 2)
-        for row, (begin, end) in zip(inserted, ticks.tolist()):
-            added[row[6]].append((begin, max(end, begin + 1), row))
-        for part in sorted(changed | {n for n in added if n < len(self.places)}):
-            rows = added.pop(part, [])
+                    track, row_number = document.event(event)
+                    del track.rows[row_number]
+        added: defaultdict[int, list[_Row]] = defaultdict(list)
+        for row in sorted(row for same in new.values() for row in same):
+            added[row[6]].append(row)
+        changed = set(notes["track"][programs != notes["program"]].tolist())
+        for part in sorted(changed | {part for part in added if part < len(self.places)}):
             place, channel = divmod(self.places[part], 16)
             in_part = stay & (notes["track"] == part)
-            drum = channel in self.document.file.drums
-            if any(row[5] != drum for *_, row in rows):
+            drum = channel in document.file.drums
+            if any(row[5] != drum for row in added[part]):
                 raise Unwritable("drums and other notes are on one track")
+            for number in np.flatnonzero(in_part).tolist():
+                track, row_number = document.event(document.parts.onsets[number])
+                program = int(programs[number])
+                track.rows[row_number] = track.rows[row_number]._replace(program=program)
             kits = set(programs[in_part].tolist()) if drum else set(range(128))
-            for note in np.flatnonzero(in_part).tolist():
-                track, number = self.document.event(parts.onsets[note])
-                track.rows[number] = track.rows[number]._replace(program=int(programs[note]))
-            fitted = _fitted(rows, notes[in_part], self.clock)
-            self.document.track(place).new += _messages(channel, fitted, kits)
-        return added
+            for row in added[part]:
+                begin, end = self._fitted(row, notes[in_part])
+                program = row[4] if row[4] in kits else None
+                document.track(place).new += encode.note(channel, begin, end, row, program)
+        left_open: list[int] = np.flatnonzero(stay & (document.parts.offsets < 0)).tolist()
+        return left_open
 
-    def _pedals(
-        self, removed: list[_Row], inserted: list[_Row]
-    ) -> dict[int, list[tuple[int, int]]]:
-        """Remove and add pedals; (tick, value) of those of new parts, by part."""
-        waiting, new = Counter(removed), list(inserted)
-        events = self.document.file.events
-        for event in np.flatnonzero(events["status"] >> 4 == 0xB).tolist() if removed else ():
-            tick, track, status, _, value = events[event].tolist()
+    def _fitted(self, row: _Row, there: np.ndarray) -> tuple[int, int]:
+        """The ticks at which a new note begins and ends, such that the notes ``there`` keep their
+        ends, which MIDI pairs first in, first out."""
+        begin, end = self.clock.ticks(np.array(row[:2])).tolist()
+        same = there[there["pitch"] == row[2]]
+        begins, ends = self.clock.ticks(same["start"]), self.clock.ticks(same["end"])
+        end = max(end, int(ends[begins <= begin].max(initial=begin + 1)))
+        return begin, int(ends[begins > begin].min(initial=end))
+
+    def _close(self, left_open: list[int]) -> None:
+        """End notes that no note-off ends in tracks that become longer where these ended before."""
+        for number in left_open:
+            event = self.document.file.events[self.document.parts.onsets[number]]
+            track = self.document.track(int(event["track"]))
+            if any(message.tick > track.last for message in track.new):
+                body = bytes([0x80 | event["status"] % 16, event["a"], 0])
+                track.new.append(Message(track.last, OFF, body))
+
+    def _pedals(self) -> None:
+        """Remove and add pedals of the parts that there are."""
+        if np.array_equal(self.before.pedals, self.score.pedals):
+            return
+        waiting, events = Counter(self.score.pedals.tolist()), self.document.file.events
+        for event in np.flatnonzero(events["status"] >> 4 == 0xB).tolist():
+            tick, track, status, _, value = events[event].item()
             time = float(self.clock.seconds(tick))
-            moved = self.document.moved_by(track * 16 + status % 16)
+            moved = self.document.parts.moved_by(track * 16 + status % 16)
             rows = [(time, value, part) for part in moved]
-            if any(waiting[row] > 0 for row in rows):
+            if all(waiting[row] > 0 for row in rows):
+                waiting.subtract(rows)
+            else:  # what it did in the parts where it stays comes again
                 opened, number = self.document.event(event)
                 del opened.rows[number]
-                new += [row for row in rows if waiting[row] <= 0]
-                waiting.subtract(rows)
-        added: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for time, value, part in new:
-            tick = int(self._ticks(time))
-            if part >= len(self.places):
-                added[part].append((tick, value))
-                continue
-            track, channel = divmod(self.places[part], 16)
-            self.document.track(track).new.append(controller(tick, channel, 64, value))
-        return added
+        for time, value, part in waiting.elements():
+            if part < len(self.places):
+                track, channel = divmod(self.places[part], 16)
+                tick = int(self.clock.ticks(np.array(time)))
+                self.document.track(track).new.append(controller(tick, channel, 64, value))
 
-    def _texts(self, *, new_track: bool) -> list[Message]:
-        """Remove and add markers and lyrics; where a ``new_track`` comes, those that are to stand
-        on it."""
-        left: list[Message] = []
+    def _texts(self) -> None:
+        """Remove and add markers and lyrics."""
         for kind, name in ((MARKER, "markers"), (LYRIC, "lyrics")):
             old, new = Counter(getattr(self.before, name)), Counter(getattr(self.score, name))
             removed, inserted = old - new, new - old
@@ -199,96 +209,21 @@ class _Edit:
                         del track.rows[n]
                         places.setdefault(row.tick, number)
             for time, words in sorted(inserted.elements()):
-                message = _text(int(self._ticks(time)), kind, words)
-                place = places.get(message.tick, there[0][0] if there else None)
-                if place is None and new_track:
-                    left.append(message)
-                else:
-                    self.document.track(place or 0).new.append(message)
-        return left
-
-    def _close(self) -> None:
-        """End notes that are left open in tracks that become longer where these ended before."""
-        for note in self.open.tolist():
-            onset = self.document.parts.onsets[note]
-            number, status = self.document.file.events[["track", "status"]][onset].tolist()
-            track = self.document.track(number)
-            if any(message.tick > track.last for message in track.new):
-                body = bytes([0x80 | status % 16, self.document.parts.notes["pitch"][note], 0])
-                track.new.append(Message(track.last, OFF, body))
+                message = encode.text(int(self.clock.ticks(np.array(time))), kind, words)
+                place = places.get(message.tick, there[0][0] if there else 0)
+                self.document.track(place).new.append(message)
 
 
-def _text(tick: int, kind: int, words: str) -> Message:
-    """A name, a lyric or a marker."""
-    return Message(tick, OFF, text(kind, words))
-
-
-def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[_Row], list[_Row]]:
-    """The rows that are only ``before`` and those that are only ``after``, in their order."""
-    old, new = Counter(before.tolist()), Counter(after.tolist())
-    return list((old - new).elements()), sorted((new - old).elements())
-
-
-def _other_programs(
-    removed: list[_Row], inserted: list[_Row]
-) -> tuple[dict[_Row, list[int]], list[_Row], list[_Row]]:
-    """Removed notes that come again with another program, row -> new programs; the other removed
-    and inserted ones."""
-
-    def but_program(row: _Row) -> _Row:
-        return (*row[:4], *row[5:])
-
-    alike: defaultdict[_Row, list[_Row]] = defaultdict(list)
-    for row in removed:
-        alike[but_program(row)].append(row)
-    programs: defaultdict[_Row, list[int]] = defaultdict(list)
-    new = []
-    for row in inserted:
-        if alike[but_program(row)]:
-            programs[alike[but_program(row)].pop()].append(row[4])
+def _difference(before: np.ndarray, after: np.ndarray) -> tuple[list[int], list[_Row]]:
+    """The numbers of the rows that are only ``before``, and the rows that are only ``after``."""
+    waiting, removed = Counter(after.tolist()), []
+    for number, row in enumerate(before.tolist()):
+        if waiting[row] > 0:
+            waiting[row] -= 1
         else:
-            new.append(row)
-    return programs, [row for rows in alike.values() for row in rows], new
+            removed.append(number)
+    return removed, list(waiting.elements())
 
 
-def _matches(notes: np.ndarray, rows: list[_Row]) -> Iterator[int]:
-    """Where ``rows`` stand in ``notes``, each in a different place."""
-    missing = Counter(rows)
-    for index, row in enumerate(notes.tolist() if rows else ()):
-        if missing[row] > 0:
-            missing[row] -= 1
-            yield index
-
-
-def _fitted(rows: list[Any], there: np.ndarray, clock: TickClock) -> list[Any]:
-    """New notes of a part with ends that leave those of the notes ``there`` as they are, which MIDI
-    pairs first in, first out."""
-    begins, ends = clock.ticks(there["start"]), clock.ticks(there["end"])
-    fitted = []
-    for begin, end, row in rows:
-        same = there["pitch"] == row[2]
-        earliest = ends[same & (begins <= begin)].max(initial=0)
-        latest = ends[same & (begins > begin)].min(initial=np.iinfo(np.int64).max)
-        fitted.append((begin, int(min(max(end, earliest), latest)), row))
-    return fitted
-
-
-def _messages(channel: int, rows: Iterable[Any], programs: set[int]) -> list[Message]:
-    """Those of notes, which sound with their program where it is one of ``programs``."""
-    made = []
-    for begin, end, row in rows:
-        program = row[4] if row[4] in programs else None
-        made.append(Message(begin, ON, bytes([0x90 | channel, row[2], row[3]]), program))
-        made.append(Message(end, OFF, bytes([0x80 | channel, row[2], 0])))
-    return made
-
-
-def _new_track(
-    rows: list[Any], name: str, channel: int, pedals: list[tuple[int, int]], texts: list[Message]
-) -> bytes:
-    """The contents of a track for a part that the file does not have."""
-    new = [_text(0, NAME, name)] if name else []
-    first = min(rows, key=lambda row: row[0])[2][4]
-    new.append(Message(0, ON, bytes([0xC0 | channel, first])))
-    new += [controller(tick, channel, 64, value) for tick, value in pedals]
-    return written([*new, *_messages(channel, rows, set(range(128))), *texts])
+def _but_program(row: _Row) -> _Row:
+    return (*row[:4], *row[5:])

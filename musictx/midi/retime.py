@@ -7,7 +7,6 @@ messages go to the ticks that are nearest to theirs. Nothing else of the file ch
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from musictx.midi import encode
-from musictx.midi.clock import FASTEST, LAST_TICK, SLOWEST, TickGrid
-from musictx.midi.document import ANY, OFF, Document, Message
+from musictx.midi.clock import FASTEST, LAST_TICK, SLOWEST, TickClock
+from musictx.midi.document import ANY, Document
 from musictx.midi.read import read
 from musictx.notes import Score
 
@@ -38,90 +37,84 @@ def retimed(score: Score, before: Score) -> Score:
     was. Marks of a kind that need not change stay what they are. Raises :class:`Unwritable` where
     MIDI cannot say it, or where the file counts frames of film and no beats."""
     document = Document(score.file)
-    file, bpm = document.file, score.tempos["bpm"]
+    file, bpm, old = document.file, score.tempos["bpm"], document.clock
     if file.division & 0x8000:
         raise Unwritable("it counts frames of film, so it has no tempos and bars")
     if not np.all((bpm >= SLOWEST) & (bpm <= FASTEST)):
         raise Unwritable(f"a tempo is beyond what MIDI can say, {SLOWEST:g} to {FASTEST:g}")
-    old, grid = document.clock, TickGrid.along(score.tempos, file.division)
-    new = {
-        name: [Message(tick, OFF, mark) for tick, mark in rows]
-        for name, rows in encode.marks(score, grid).items()
-    }
+    new = TickClock.along(score.tempos, file.division)
+    marks = encode.marks(score, new)
 
     @cache
     def nearest(tick: int) -> int:
-        return int(grid.of_seconds(np.array([old.seconds(tick)]))[0])
+        return int(new.ticks(old.seconds(tick)))
 
-    ends = [int(grid.of_seconds(np.array([score.duration]))[0]), nearest(int(file.ends.max()))]
-    if max(*ends, *(row.tick for rows in new.values() for row in rows)) >= LAST_TICK:
+    ends = [int(new.ticks(score.duration)), nearest(int(file.ends.max()))]
+    if max(*ends, *(row.tick for rows in marks.values() for row in rows)) >= LAST_TICK:
         raise Unwritable("it would have more ticks than MIDI can count")
-
-    def attempt(moved: Callable[[int], int] | None, names: set[str]) -> tuple[Any, Score]:
-        edited = Document(score.file)
-        for number in range(len(edited.chunks)):
-            track = edited.track(number)
-            track.remove_meta({KINDS[name] for name in names})
-            if moved:
-                track.move(moved)
-        edited.track(0).new = [row for name in KINDS if name in names for row in new[name]]
-        return _read_again(score, edited.edited())
-
-    attempts: list[tuple[tuple[int, float], Score]] = []
-    tempos = set() if np.array_equal(before.tempos, score.tempos) else {"tempos"}
-    for moved in (None, nearest) if tempos else (None,):
-        if attempts and attempts[0][0] >= (len(score), -SURE_SECONDS * len(score)):
-            break
-        result = attempt(moved, tempos)
-        others = {name for name in ("meters", "keys") if not _alike(result[1], score, name)}
-        attempts.append(attempt(moved, tempos | others) if others else result)
-    return max(attempts, key=lambda result: result[0])[1]
+    names: set[str] = set()
+    there, keeps_beats = before, True
+    if not np.array_equal(before.tempos, score.tempos):
+        names.add("tempos")
+        on_beats = {name: getattr(before, name).copy() for name in ("notes", "meters", "keys")}
+        for rows in on_beats.values():
+            for time in _times(rows):
+                rows[time] = new.seconds(old.ticks(rows[time]))
+        there = replace(before, **on_beats)
+        keeps_beats = _likeness(score, there) >= _likeness(score, before)
+        there = there if keeps_beats else before
+    names |= {name for name in ("meters", "keys") if not _alike(there, score, name)}
+    for number in range(len(document.chunks)):
+        track = document.track(number)
+        track.remove_meta({KINDS[name] for name in names})
+        if not keeps_beats:
+            track.move(nearest)
+    document.track(0).new = [row for name in KINDS if name in names for row in marks[name]]
+    return _at_times_of(document.edited(), score)
 
 
 def _alike(file: Score, score: Score, name: str) -> bool:
     """Whether the marks of a column are those of ``score``, at about its times."""
-    rows, rows_of_file = getattr(score, name), getattr(file, name)
-    others = [column for column in rows.dtype.names if column != "time"]
-    return bool(
-        len(rows) == len(rows_of_file)
-        and np.array_equal(rows[others], rows_of_file[others])
-        and np.all(np.abs(rows["time"] - rows_of_file["time"]) <= NEAR_SECONDS)
-    )
+    count = len(getattr(score, name))
+    return count == len(getattr(file, name)) == len(_near(score, file, name))
 
 
-def _read_again(score: Score, data: bytes) -> tuple[tuple[int, float], Score]:
-    """How many notes of ``score`` a file has, whatever their programs, and less by how many seconds
-    these differ; the score at the times of the file."""
+def _likeness(score: Score, file: Score) -> tuple[int, float]:
+    """How many notes of ``score`` the other one has, whatever their programs, and less by how many
+    seconds these differ."""
+    a, b = np.array(_near(score, file, "notes"), int).reshape(-1, 2).T
+    away = sum(float(np.abs(score.notes[t][a] - file.notes[t][b]).sum()) for t in ("start", "end"))
+    return len(a), -max(away, SURE_SECONDS * len(score))
+
+
+def _at_times_of(data: bytes, score: Score) -> Score:
+    """``score`` with the file ``data``, its marks, and its times where they are near."""
     file = read(data, limits=ANY)
     columns: dict[str, Any] = {name: getattr(file, name) for name in KINDS}
-    for name, times in (("pedals", ["time"]), ("notes", ["start", "end"])):
-        rows, rows_of_file = getattr(score, name).copy(), getattr(file, name)
-        pairs = _near(_timed(rows, times), _timed(rows_of_file, times))
-        a, b = (np.array(side, int) for side in zip(*pairs)) if pairs else ([], [])
-        away = sum(float(np.abs(rows[time][a] - rows_of_file[time][b]).sum()) for time in times)
-        for time in times:
-            rows[time][a] = rows_of_file[time][b]
-        columns[name] = rows
-    for name in ("markers", "lyrics"):
-        texts, there = list(getattr(score, name)), getattr(file, name)
-        for i, j in _near([((t,), w) for t, w in texts], [((t,), w) for t, w in there]):
-            texts[i] = there[j]
-        columns[name] = tuple(texts)
-    return (len(pairs), -away), replace(score, file=data, **columns)
+    for name in ("notes", "pedals", "markers", "lyrics"):
+        pairs, there = _near(score, file, name), getattr(file, name)
+        if isinstance(there, tuple):  # texts
+            texts = list(getattr(score, name))
+            for i, j in pairs:
+                texts[i] = there[j]
+            columns[name] = tuple(texts)
+            continue
+        rows = columns[name] = getattr(score, name).copy()
+        a, b = np.array(pairs, int).reshape(-1, 2).T
+        for time in _times(rows):
+            rows[time][a] = there[time][b]
+    return replace(score, file=data, **columns)
 
 
-#: (its times in seconds, what it is apart from these)
-_Timed = tuple[tuple[float, ...], Any]
+def _times(rows: np.ndarray) -> list[str]:
+    """The columns of a table that are seconds."""
+    return [name for name in rows.dtype.names or () if name in ("time", "start", "end")]
 
 
-def _timed(rows: np.ndarray, times: list[str]) -> list[_Timed]:
-    others = [n for n in rows.dtype.names or () if n not in (*times, "program")]
-    return list(zip(rows[times].tolist(), rows[others].tolist()))
-
-
-def _near(rows: list[_Timed], others: list[_Timed]) -> list[tuple[int, int]]:
-    """Pairs of the numbers of a row and of one of the others that is the same but for times within
-    :data:`NEAR_SECONDS`, each in one pair at most."""
+def _near(score: Score, other: Score, name: str) -> list[tuple[int, int]]:
+    """Pairs of the numbers of a row of ``score`` and of one of the other that is the same but for
+    its program, and for times within :data:`NEAR_SECONDS`; each in one pair at most."""
+    rows, others = _rows(score, name), _rows(other, name)
     waiting: defaultdict[Any, list[int]] = defaultdict(list)
     for number in sorted(range(len(others)), key=lambda n: others[n][0], reverse=True):
         waiting[others[number][1]].append(number)
@@ -134,3 +127,13 @@ def _near(rows: list[_Timed], others: list[_Timed]) -> list[tuple[int, int]]:
         if same and all(abs(a - b) <= NEAR_SECONDS for a, b in zip(others[same[-1]][0], times)):
             pairs.append((number, same.pop()))
     return pairs
+
+
+def _rows(score: Score, name: str) -> list[tuple[tuple[float, ...], Any]]:
+    """The times of each row of a column, seconds, and what else it is but for its program."""
+    rows = getattr(score, name)
+    if isinstance(rows, tuple):  # texts
+        return [((time,), words) for time, words in rows]
+    times = _times(rows)
+    others = [n for n in rows.dtype.names or () if n not in (*times, "program")]
+    return list(zip(rows[times].tolist(), rows[others].tolist()))

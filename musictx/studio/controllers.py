@@ -18,7 +18,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
         for tick, status, _, stop in of_track(chunk):
             if status >> 4 == 0xB:
                 number, value = chunk[stop - 2 : stop]
-                for part in document.moved_by(track * 16 + status % 16):
+                for part in document.parts.moved_by(track * 16 + status % 16):
                     time = float(document.clock.seconds(tick))
                     movements[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in movements.items()}
