@@ -173,19 +173,15 @@ def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
 
 def _plain(value: Any) -> Any:
     """``value`` as numbers, text, lists and dicts, which JSON can hold."""
+    return json.loads(json.dumps(value, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (np.ndarray, torch.Tensor)):
+        return dataclasses.asdict(value)
+    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
         return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return str(value)
+    return list(value) if isinstance(value, (set, frozenset)) else str(value)
 
 
 # ------------------------------------------------------------------------------------------- read
@@ -218,11 +214,9 @@ def load(
     stored = untrusted.read_header(weights)
     arguments = config["model"]
     with untrusted.reading(folder / "config.json"):
-        untrusted.check_arguments(arguments, tokenizer, stored)
-        with untrusted.without_memory(most=1000 + 4 * len(stored)):
-            shapes = untrusted.tensors(MusicTransformer(**arguments))
-    untrusted.check_tensors(shapes, stored, weights)
-    model = MusicTransformer(**arguments)
+        untrusted.check_arguments(arguments, tokenizer)
+        model = untrusted.build(arguments, stored)
+    untrusted.check_tensors(untrusted.tensors(model), stored, weights)
     _fill(model, weights)
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)

@@ -176,12 +176,12 @@ def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
     at which it begins and ends. A running status is not among its bytes."""
     at = tick = status = 0
     while at < len(chunk):
-        delta, at = scan.number(chunk, at)
+        delta, at = scan.read_quantity(chunk, at)
         tick += delta
         begin, first = at, chunk[at]
         if first >= 0xF0:
             if first in (0xFF, 0xF0, 0xF7):
-                size, at = scan.number(chunk, at + 1 + (first == 0xFF))
+                size, at = scan.read_quantity(chunk, at + 1 + (first == 0xFF))
                 at += size
             else:
                 at += 1 + scan.SYSTEM_DATA.get(first, 0)
@@ -216,7 +216,7 @@ def _shortened(chunk: bytes, latest: int) -> bytes:
 
 def text_of(body: bytes) -> str:
     """The text of a meta event, as a scan gives it."""
-    return scan.printable(body[scan.number(body, 2)[1] :])
+    return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 
 def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
