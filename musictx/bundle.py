@@ -245,14 +245,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     format."""
     path = folder / "config.json"
     config = untrusted.read_values(path)
-    number = config.get("format")
-    if type(number) is not int or number < 1:
-        raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
-    if number != FORMAT:
-        way = "install a newer one" if number > FORMAT else "train the model again"
+    if config.get("format") != FORMAT:
+        number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
-            f"{path}: format {str(number)[:20]}, written by musictx "
-            f"{str(config.get('musictx'))[:20]}; this musictx reads format {FORMAT}: {way}"
+            f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "
+            f"install that musictx, or train the model again ({WHAT})"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
@@ -263,25 +260,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
-    described = untrusted.read_values(path)
-    fingerprint, arguments = described.get("fingerprint"), described.get("config")
-    if fingerprint is None or not isinstance(arguments, dict):
-        raise UserError(f"{path}: expected 'fingerprint' and 'config'; the file is damaged")
-    trained = config["vocabulary"].get("fingerprint")
-    if fingerprint != trained:
-        raise UserError(
-            f"{path}: it describes the vocabulary {str(fingerprint)[:40]} but the model was "
-            f"trained with {str(trained)[:40]}; use the tokenizer.json that belongs to this model"
-        )
-    if untrusted.largest(arguments) > _LARGEST_OPTION:
-        raise UserError(f"{path}: its options are too large; the file is damaged")
+    """The tokenizer of a model folder; ``UserError`` unless its vocabulary is the model's."""
+    arguments = untrusted.read_values(path).get("config")
+    if not isinstance(arguments, dict) or untrusted.largest(arguments) > _LARGEST_OPTION:
+        raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
     untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
     with untrusted.reading(path):
         tokenizer = build_tokenizer(**arguments)
-    if tokenizer.fingerprint != fingerprint:
+    if tokenizer.fingerprint != (trained := config["vocabulary"].get("fingerprint")):
         raise UserError(
-            f"{path}: its config now gives the vocabulary {tokenizer.fingerprint} but the model "
-            f"was trained with {fingerprint}; the file was changed, or install musictx "
+            f"{path}: its vocabulary is {tokenizer.fingerprint} but the model was trained with "
+            f"{str(trained)[:40]}; use the tokenizer.json that belongs to this model, and musictx "
             f"{str(config.get('musictx'))[:20]}"
         )
     return tokenizer

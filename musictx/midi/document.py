@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -59,16 +59,27 @@ class Track:
         self.new: list[Message] = []
         self._chunk, self._before = chunk, (self.last, self.rows.copy())
 
+    def keep(self, stays: Callable[[Message], bool]) -> None:
+        """Remove all other messages."""
+        self.rows = {n: row for n, row in self.rows.items() if stays(row)}
+
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove all meta events of some kinds."""
-        for n, row in list(self.rows.items()):
-            if row.body[0] == 0xFF and row.body[1] in kinds:
-                del self.rows[n]
+        self.keep(lambda row: row.body[0] != 0xFF or row.body[1] not in kinds)
 
-    def move(self, moved: Callable[[int], int]) -> None:
-        """Move each message from its tick to ``moved(tick)``, never before an earlier one's."""
-        self.rows = {n: row._replace(tick=moved(row.tick)) for n, row in self.rows.items()}
-        self.last = moved(self.last)
+    def send(self, channels: Mapping[int, int]) -> None:
+        """Send the messages of some channels on others: channel -> the other one."""
+        for n, row in self.rows.items():
+            if row.channel in channels:
+                status = row.body[0] & 0xF0 | channels[row.channel]
+                self.rows[n] = row._replace(body=bytes([status]) + row.body[1:])
+
+    def move(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Move all messages, and the end, from their ticks to ``moved(ticks)``."""
+        ticks = np.array([*(row.tick for row in self.rows.values()), self.last])
+        *others, self.last = moved(ticks).tolist()
+        moves = zip(self.rows.items(), others)
+        self.rows = {n: row._replace(tick=tick) for (n, row), tick in moves}
 
     def content(self) -> bytes:
         """The bytes of the track: the same where nothing has changed."""
@@ -157,61 +168,42 @@ def chunk_of(content: bytes) -> bytes:
 
 
 def parsed(chunk: bytes) -> tuple[list[Message], int, bytes]:
-    """The messages of a track that is whole, each with its status byte, the tick of its end, and
-    what stands after that."""
+    """The messages of a track that is whole, the tick of its end, and what stands after that."""
     rows: list[Message] = []
-    tick = 0
-    for tick, status, at, stop in of_track(chunk):
-        body = chunk[at:stop]
-        if body[:2] == END[:2]:
-            return rows, tick, chunk[stop:]
-        if status < 0xF0 and not body[0] & 0x80:
-            body = bytes([status]) + body
-        rows.append(Message(tick, THERE, body))
-    return rows, tick, b""
+    for row, stop in messages(chunk):
+        if row.body[:2] == END[:2]:
+            return rows, row.tick, chunk[stop:]
+        rows.append(row)
+    return rows, rows[-1].tick if rows else 0, b""
 
 
-def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yields, for each message of an undamaged track, its tick, its status byte, and the positions
-    at which it begins and ends. A running status is not among its bytes."""
+def messages(chunk: bytes) -> Iterator[tuple[Message, int]]:
+    """The messages of an undamaged track, each with the position at which it ends."""
     at = tick = status = 0
     while at < len(chunk):
-        delta, at = scan.read_quantity(chunk, at)
+        delta, begin = scan.read_quantity(chunk, at)
         tick += delta
-        begin, first = at, chunk[at]
-        if first >= 0xF0:
-            if first in (0xFF, 0xF0, 0xF7):
-                size, at = scan.read_quantity(chunk, at + 1 + (first == 0xFF))
-                at += size
-            else:
-                at += 1 + scan.SYSTEM_DATA.get(first, 0)
-            yield tick, first, begin, at
-            continue
-        if first >= 0x80:
-            status = first
-            at += 1
-        at += 1 if 0xC0 <= status < 0xE0 else 2
-        yield tick, status, begin, at
+        first = chunk[begin]
+        if first in (0xFF, 0xF0, 0xF7):
+            size, at = scan.read_quantity(chunk, begin + 1 + (first == 0xFF))
+            at += size
+        elif first >= 0xF0:
+            at = begin + 1 + scan.SYSTEM_DATA.get(first, 0)
+        else:
+            status = first if first >= 0x80 else status
+            at = begin + (first >= 0x80) + (1 if 0xC0 <= status < 0xE0 else 2)
+        body = chunk[begin:at]
+        yield Message(tick, THERE, body if first >= 0x80 else bytes([status]) + body), at
 
 
 def shortened(data: bytes, seconds: float) -> bytes:
     """The MIDI file ``data`` with tracks that end at ``seconds``, earlier, or else with their last
-    message. All other bytes stay."""
+    message. All messages stay."""
     document = Document(data)
-    latest = int(document.clock.ticks(np.array([seconds]))[0])
-    contents = [_shortened(chunk, latest) for chunk in document.chunks]
-    return data if contents == document.chunks else document.with_contents(contents)
-
-
-def _shortened(chunk: bytes, latest: int) -> bytes:
-    """The bytes of a track that ends at the tick ``latest``, earlier, or with its last message."""
-    before = last = 0
-    for tick, _, at, stop in of_track(chunk):
-        if chunk[at : at + 2] == END[:2]:
-            left = max(latest - last, 0)
-            return chunk if tick - last <= left else chunk[:before] + quantity(left) + chunk[at:]
-        before, last = stop, tick
-    return chunk
+    for number in range(len(document.chunks)):
+        track = document.track(number)
+        track.last = min(track.last, int(document.clock.ticks(np.array(seconds))))
+    return document.edited()
 
 
 def text_of(body: bytes) -> str:
@@ -273,17 +265,17 @@ def unread(data: bytes) -> Counter[str]:
     for chunk in Document(data).chunks:
         names = 0  # a Score does not have the names of tracks without notes
         try:
-            for _, status, at, stop in of_track(chunk):
-                kind = status >> 4
-                names = -1 if kind == 9 or names < 0 else names + (chunk[at : at + 2] == b"\xff\3")
-                if status == 0xFF:
-                    count["texts"] += chunk[at + 1] in _TEXTS
+            for (_, _, body, _), _ in messages(chunk):
+                kind = body[0] >> 4
+                names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
+                if body[0] == 0xFF:
+                    count["texts"] += body[1] in _TEXTS
                 elif kind == 0xF:
                     count["SysEx messages"] += 1
                 elif kind == 0x8:
-                    count["release velocities"] += chunk[stop - 1] not in (0, 64)
+                    count["release velocities"] += body[2] not in (0, 64)
                 elif kind == 0xB:
-                    count["controllers"] += chunk[stop - 2] != 64
+                    count["controllers"] += body[1] != 64
                 elif kind in _KINDS:
                     count[_KINDS[kind]] += 1
         except (IndexError, ValueError):
