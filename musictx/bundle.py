@@ -15,7 +15,6 @@ the model was trained with.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import tempfile
@@ -25,7 +24,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -130,20 +128,23 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    data = _plain(card)
-    config = {
-        "format": FORMAT,
-        "musictx": __version__,
-        "dtype": dtype,
-        "model": _plain(model.config.plain()),
-        "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
-        "card": data,
-    }
-    described = {
-        "fingerprint": tokenizer.fingerprint,
-        "size": tokenizer.size,
-        "config": _plain(tokenizer.to_config()),
-    }
+    config = untrusted.plain(
+        {
+            "format": FORMAT,
+            "musictx": __version__,
+            "dtype": dtype,
+            "model": model.config.plain(),
+            "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
+            "card": card,
+        }
+    )
+    described = untrusted.plain(
+        {
+            "fingerprint": tokenizer.fingerprint,
+            "size": tokenizer.size,
+            "config": tokenizer.to_config(),
+        }
+    )
     with atomic_folder(folder, is_model) as partial:
         weights = partial / "model.safetensors"
         try:
@@ -169,19 +170,6 @@ def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
         if name not in stored
     }
     return stored
-
-
-def _plain(value: Any) -> Any:
-    """``value`` as numbers, text, lists and dicts, which JSON can hold."""
-    return json.loads(json.dumps(value, default=_as_json))
-
-
-def _as_json(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
-        return value.tolist()
-    return list(value) if isinstance(value, (set, frozenset)) else str(value)
 
 
 # ------------------------------------------------------------------------------------------- read

@@ -12,10 +12,11 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -25,7 +26,7 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
 from musictx.files import read_bytes
 from musictx.model.config import NetworkConfig
-from musictx.model.features import with_tokens
+from musictx.model.features import kind_of, with_tokens
 from musictx.model.rounding import SCALES
 from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
@@ -87,6 +88,21 @@ def read_values(path: Path) -> dict[str, Any]:
     return value
 
 
+def plain(value: Any) -> Any:
+    """``value`` as numbers, text, lists and dicts, as JSON holds it."""
+    return json.loads(json.dumps(value, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (np.ndarray, np.generic, Tensor)):
+        return value.tolist()
+    return list(value) if isinstance(value, (set, frozenset)) else str(value)
+
+
 def check_import(name: Any, what: str) -> None:
     """Refuse the import path of a class, ``module:Class``, unless its module is trusted: a file
     that may name what is imported and called may do anything."""
@@ -137,31 +153,17 @@ def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     require(arguments["context"] >= 2, "context", "at least 2 tokens")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:
-        expected = _plain(token_coordinates(tokenizer))
-        same = arguments["position"]["coordinates"] == expected
+        same = arguments["position"]["coordinates"] == plain(token_coordinates(tokenizer))
         require(same, "position", "the coordinates of the tokens")
     for feature in arguments.get("features", ()):
         named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
         require(named, "features", "a name for each")
         check_import(feature["name"], "model.features")
-        _check_feature(feature, tokenizer)
-
-
-def _check_feature(feature: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """``UserError`` unless each argument of a feature is an option within its bounds, or has the
-    value that follows from the vocabulary."""
-    name = feature["name"]
-    (of_tokens,) = with_tokens([{"name": name}], tokenizer)
-    expected = _plain(of_tokens)
-    options = {key: value for key, value in feature.items() if expected.get(key, value) != value}
-    (checked,) = with_tokens([{**options, "name": name}], tokenizer)
-    for key, value in feature.items():
-        if _plain(checked.get(key)) != value:
-            raise UserError(f"model.features.{name}.{key}={shown(value)}: not that of the tokens")
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+        names = ["name", *(field.name for field in fields(kind_of(feature["name"]).options))]
+        options = {name: value for name, value in feature.items() if name in names}
+        (complete,) = plain(with_tokens([options], tokenizer))
+        same = all(complete.get(name) == value for name, value in feature.items())
+        require(same, "features", "those of the tokens")
 
 
 class _Bounded(TorchFunctionMode):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -235,16 +235,17 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     the same program, that change is changed to it instead."""
     if all(row.program is None for row in rows):
         return rows
+    notes: defaultdict[int, list[Message]] = defaultdict(list)
+    after: list[list[Message]] = []  # of each program change, the note-ons that it is for
+    for row in rows:
+        kind, channel = divmod(row.body[0], 16)
+        if kind == 0xC:
+            notes[channel] = []
+        elif kind == 9 and row.body[2]:
+            notes[channel].append(row)
+        after.append(notes[channel])
     made: list[Message] = []
     in_force = [0] * 16
-    notes: dict[int, list[Message]] = {}
-    after: list[list[Message]] = [[]] * len(rows)  # the note-ons that a program change is for
-    for index in range(len(rows) - 1, -1, -1):
-        channel = rows[index].body[0] & 15
-        if rows[index].body[0] >> 4 == 9 and rows[index].body[2]:
-            notes.setdefault(channel, []).append(rows[index])
-        elif rows[index].body[0] >> 4 == 0xC:
-            after[index] = notes.pop(channel, [])
     for row, its in zip(rows, after):
         channel = row.body[0] & 15
         if row.body[0] >> 4 == 0xC:
