@@ -161,11 +161,9 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    named_xml = path.name.lower().endswith(XML_SUFFIXES)
-    megabytes, limit = limits.midi_mb, "limits.midi_mb"
-    if named_xml or _looks_like_xml(_beginning(path)):
-        megabytes, limit = limits.xml_mb, "limits.xml_mb"
-    data = read_bytes(path, megabytes, limit)
+    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
+    limit = "xml_mb" if is_xml else "midi_mb"
+    data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     try:
         return _parse(data, path.name, limits, repairs, repeats)
     except ReadError as error:  # the readers of bytes do not know the name

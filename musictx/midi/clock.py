@@ -73,14 +73,14 @@ class TickClock:
         """Ticks of a quarter note."""
         return self.unit // 1_000_000
 
-    def places(self, seconds: np.ndarray) -> np.ndarray:
+    def places(self, seconds: np.ndarray | float) -> np.ndarray:
         """Ticks with their fractions, float64."""
         units = seconds * self.unit
         at = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
         places: np.ndarray = self.starts[at] + (units - self.bases[at]) / self.rates[at]
         return places
 
-    def ticks(self, seconds: np.ndarray) -> np.ndarray:
+    def ticks(self, seconds: np.ndarray | float) -> np.ndarray:
         """The nearest ticks, int64."""
         return np.rint(self.places(seconds)).astype(np.int64)
 
@@ -104,4 +104,4 @@ def clock_for(score: Score, last: float) -> TickClock:
     if np.abs(places - np.rint(places)).max(initial=0.0) > 1e-3:
         finer = min(int(np.ceil(60_000 / (slowest * quarter))), MOST_TICKS // quarter)
         clock = TickClock.along(score.tempos, quarter * max(finer, 1))
-    return clock if clock.places(np.array([last]))[0] < LAST_TICK else milliseconds
+    return clock if clock.places(last) < LAST_TICK else milliseconds

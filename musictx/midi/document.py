@@ -40,6 +40,11 @@ class Message(NamedTuple):
     def channel(self) -> int | None:
         return self.body[0] & 15 if self.body[0] < 0xF0 else None
 
+    @property
+    def meta(self) -> int | None:
+        """The kind of a meta event."""
+        return self.body[1] if self.body[0] == 0xFF else None
+
 
 def controller(tick: int, channel: int, number: int, value: int, phase: int = ON) -> Message:
     """A movement of a controller, such as 64, the sustain pedal."""
@@ -50,7 +55,7 @@ class Track:
     """The messages of a track, to be removed, replaced, moved and joined by others."""
 
     def __init__(self, chunk: bytes) -> None:
-        messages, self.last, self.rest = parsed(chunk)
+        messages, self.last = parsed(chunk)
         #: By number: messages are removed and replaced here.
         self.rows = dict(enumerate(messages))
         #: The numbers of those that are in ``scan.File.events``.
@@ -59,20 +64,19 @@ class Track:
         self.new: list[Message] = []
         self._chunk, self._before = chunk, (self.last, self.rows.copy())
 
-    def keep(self, stays: Callable[[Message], bool]) -> None:
-        """Remove all other messages."""
-        self.rows = {n: row for n, row in self.rows.items() if stays(row)}
-
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove all meta events of some kinds."""
-        self.keep(lambda row: row.body[0] != 0xFF or row.body[1] not in kinds)
+        for n, row in list(self.rows.items()):
+            if row.meta in kinds:
+                del self.rows[n]
 
     def send(self, channels: Mapping[int, int]) -> None:
         """Send the messages of some channels on others: channel -> the other one."""
         for n, row in self.rows.items():
-            if row.channel in channels:
-                status = row.body[0] & 0xF0 | channels[row.channel]
-                self.rows[n] = row._replace(body=bytes([status]) + row.body[1:])
+            if row.body[0] < 0xF0:
+                kind, channel = row.body[0] & 0xF0, row.body[0] & 15
+                status = bytes([kind | channels.get(channel, channel)])
+                self.rows[n] = row._replace(body=status + row.body[1:])
 
     def move(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
         """Move all messages, and the end, from their ticks to ``moved(ticks)``."""
@@ -85,7 +89,7 @@ class Track:
         """The bytes of the track: the same where nothing has changed."""
         if not self.new and (self.last, self.rows) == self._before:
             return self._chunk
-        return written([*self.rows.values(), *self.new], self.last, self.rest)
+        return written([*self.rows.values(), *self.new], self.last)
 
 
 def _scanned(body: bytes) -> bool:
@@ -167,18 +171,18 @@ def chunk_of(content: bytes) -> bytes:
     return b"MTrk" + len(content).to_bytes(4, "big") + content
 
 
-def parsed(chunk: bytes) -> tuple[list[Message], int, bytes]:
-    """The messages of a track that is whole, the tick of its end, and what stands after that."""
+def parsed(chunk: bytes) -> tuple[list[Message], int]:
+    """The messages of a track that is whole, and the tick of its end."""
     rows: list[Message] = []
-    for row, stop in messages(chunk):
-        if row.body[:2] == END[:2]:
-            return rows, row.tick, chunk[stop:]
+    for row in messages(chunk):
+        if row.meta == END[1]:
+            return rows, row.tick
         rows.append(row)
-    return rows, rows[-1].tick if rows else 0, b""
+    return rows, rows[-1].tick if rows else 0
 
 
-def messages(chunk: bytes) -> Iterator[tuple[Message, int]]:
-    """The messages of an undamaged track, each with the position at which it ends."""
+def messages(chunk: bytes) -> Iterator[Message]:
+    """The messages of an undamaged track."""
     at = tick = status = 0
     while at < len(chunk):
         delta, begin = scan.read_quantity(chunk, at)
@@ -193,7 +197,7 @@ def messages(chunk: bytes) -> Iterator[tuple[Message, int]]:
             status = first if first >= 0x80 else status
             at = begin + (first >= 0x80) + (1 if 0xC0 <= status < 0xE0 else 2)
         body = chunk[begin:at]
-        yield Message(tick, THERE, body if first >= 0x80 else bytes([status]) + body), at
+        yield Message(tick, THERE, body if first >= 0x80 else bytes([status]) + body)
 
 
 def shortened(data: bytes, seconds: float) -> bytes:
@@ -202,7 +206,7 @@ def shortened(data: bytes, seconds: float) -> bytes:
     document = Document(data)
     for number in range(len(document.chunks)):
         track = document.track(number)
-        track.last = min(track.last, int(document.clock.ticks(np.array(seconds))))
+        track.last = min(track.last, int(document.clock.ticks(seconds)))
     return document.edited()
 
 
@@ -211,14 +215,14 @@ def text_of(body: bytes) -> str:
     return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 
-def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
+def written(rows: Iterable[Message], last: int = 0) -> bytes:
     """The bytes of a track: messages in the order of their ticks, then an end of track, at ``last``
-    or at the last message, then ``rest``."""
+    or at the last message."""
     out, now = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - now), body]
         now = tick
-    return b"".join([*out, quantity(max(last - now, 0)), END, rest])
+    return b"".join([*out, quantity(max(last - now, 0)), END])
 
 
 def quantity(value: int) -> bytes:
@@ -266,7 +270,7 @@ def unread(data: bytes) -> Counter[str]:
     for chunk in Document(data).chunks:
         names = 0  # a Score does not have the names of tracks without notes
         try:
-            for (_, _, body, _), _ in messages(chunk):
+            for _, _, body, _ in messages(chunk):
                 kind = body[0] >> 4
                 names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
                 if body[0] == 0xFF:

@@ -262,7 +262,7 @@ class _Edit:
             for number in sorted({track for track, *_ in there}):
                 track = self.document.track(number)
                 for n, row in list(track.rows.items()):
-                    if row.body[:2] != bytes([0xFF, kind]) or not (words := text_of(row.body)):
+                    if row.meta != kind or not (words := text_of(row.body)):
                         continue
                     if waiting[row.tick, words] > 0:
                         waiting[row.tick, words] -= 1

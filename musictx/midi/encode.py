@@ -33,7 +33,7 @@ def new_file(score: Score) -> bytes:
     clock = clock_for(score, last)
     first = [row for rows in marks(score, clock).values() for row in rows]
     for kind, texts in ((MARKER, score.markers), (LYRIC, score.lyrics)):
-        first += [text(int(clock.ticks(np.array(time))), kind, words) for time, words in texts]
+        first += [text(int(clock.ticks(time)), kind, words) for time, words in texts]
     tracks = [written(first), *_parts(score, clock)]
     header = b"MThd" + struct.pack(">I3H", 6, 1, len(tracks), clock.quarter)
     return b"".join([header, *map(chunk_of, tracks)])

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from musictx.midi.document import OFF, Document, Track, written
 
 #: Meta events that say what a single track is: its name and instrument, and where it is sent.
-_OF_TRACK = {bytes([0xFF, kind]) for kind in (0x03, 0x04, 0x08, 0x09, 0x20, 0x21)}
+_OF_TRACK = {0x03, 0x04, 0x08, 0x09, 0x20, 0x21}
 #: Those that readers look for in the first track only: tempo, SMPTE offset, meter, key.
-_OF_FIRST = {bytes([0xFF, kind]) for kind in (0x51, 0x54, 0x58, 0x59)}
+_OF_FIRST = {0x51, 0x54, 0x58, 0x59}
 
 
 def free_channel(places: Collection[int], drums: Collection[int]) -> int:
@@ -64,23 +64,22 @@ def with_parts(
         )
         for place in kept if split else ():
             part = Track(chunk)
-            part.rest = b""
-            part.keep(lambda row, channel=place % 16: row.channel == channel)
+            part.rows = {n: row for n, row in part.rows.items() if row.channel == place % 16}
             part.send(channel_of)
             of_parts.append((rank[place], part))
         removed = {place % 16 for place in members if split or place not in rank}
-        track.keep(lambda row, removed=removed: row.channel not in removed)
+        track.rows = {n: row for n, row in track.rows.items() if row.channel not in removed}
         track.send(channel_of)
         if kept and not split:
             of_parts.append((ranks[0], track))
             slots.append(None)
-        elif kept or not members or any(r.body[:2] not in _OF_TRACK for r in track.rows.values()):
+        elif kept or not members or any(r.meta not in _OF_TRACK for r in track.rows.values()):
             slots += [track, *[None] * len(kept)]
     in_order = (track for _, track in sorted(of_parts, key=lambda row: row[0]))
     tracks = [slot or next(in_order) for slot in slots]
     first = document.track(0) if document.chunks else None
     if tracks and first and tracks[0] is not first:
-        marks = [row for row in first.rows.values() if row.body[:2] in _OF_FIRST]
-        first.keep(lambda row: row.body[:2] not in _OF_FIRST)
+        marks = [row for row in first.rows.values() if row.meta in _OF_FIRST]
+        first.remove_meta(_OF_FIRST)
         tracks[0].new = [row._replace(phase=OFF) for row in marks]
     return document.with_contents([track.content() for track in tracks] or [written([])])

@@ -15,7 +15,7 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     document = Document(data)
     movements: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
-        for (tick, _, body, _), _ in messages(chunk):
+        for tick, _, body, _ in messages(chunk):
             if body[0] >> 4 == 0xB:
                 status, number, value = body
                 for part in document.parts.moved_by(track * 16 + status % 16):
