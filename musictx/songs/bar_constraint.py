@@ -16,12 +16,15 @@ from itertools import takewhile
 
 import numpy as np
 
+from musictx.card import WINDOW_SECONDS
 from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_grammar import WINDOW, BarState, Group
-from musictx.songs.bars import STEP_SECONDS
+from musictx.songs.bar_grammar import BarState, Group
+from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 
+#: Steps in which the new notes of a part are counted that begin.
+WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: Stands among the ids that are forced next for one that the model draws.
 FREE = -1
 

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.songs.bar_codec import (
     DRUM_STEPS,
@@ -37,9 +36,6 @@ from musictx.tokens.stream import CHORD, DRUM_PART, STEPS, Velocities
 from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
-if TYPE_CHECKING:
-    from musictx.sampling.infill import NewNotes
-
 #: The kind of the second field of a group -> the kinds of its second to last fields.
 SHAPES = {
     "program": ("program", "pitch", "length", "velocity"),
@@ -51,8 +47,6 @@ SHAPES = {
 Key = tuple[int, int, int]
 #: Before the first group of a bar.
 NOTHING: Key = (0, -2, -1)
-#: Steps in which the notes of a part are counted that begin.
-WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: The fields of a group that repeat with its bar: place, part and tone.
 REPEATED = 3
 
@@ -120,18 +114,21 @@ class BarState(GrammarState):
         self._tones: Mapping[int, np.ndarray] | None = None
         self._voices: Mapping[int, int] = {}
         self._begun: dict[int, deque[int]] = {}  # part -> where the last of its new notes began
+        self._window = 0
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
-    def hold(self, new: NewNotes) -> None:
-        """Restrict the notes that follow to what ``new`` ones may be; the same tone does not come
-        twice at a place. A place is allowed only if at least one note is allowed there."""
+    def hold(self, new: Any, window: int) -> None:
+        """Restrict the notes that follow to ``new`` ones (:class:`musictx.sampling.infill.NewNotes`,
+        of a module with torch); ``window`` are the steps in which the notes of a part are counted
+        that begin. The same tone does not come twice at a place, and a place is allowed only if at
+        least one note is allowed there."""
         tones = {part: new.tones(part) for part in new.parts or ()}
         self._tones = {part: some for part, some in tones.items() if some.any()}
         self._voices = {part: habit.voices for part, habit in new.habits.items()}
         most = {part: one.densest for part, one in new.habits.items() if np.isfinite(one.densest)}
         self._begun = {part: deque(maxlen=int(count)) for part, count in most.items()}
-        self._mask = None
+        self._window, self._mask = window, None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -349,14 +346,14 @@ class BarState(GrammarState):
 
     def _opens(self, part: int) -> int:
         """The first place of the bar at which another note of ``part`` may begin by the habit of
-        the part (:meth:`hold`): the most notes at once, and the most in :data:`WINDOW` steps. Below
-        0 if any place may have one."""
+        the part (:meth:`hold`): the most notes at once, and the most in a few seconds. Below 0 if
+        any place may have one."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
         opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1
         begun = self._begun.get(part)
         if begun is not None and len(begun) == begun.maxlen:
-            opens = max(opens, begun[0] + WINDOW - self.bars[-1].begin)
+            opens = max(opens, begun[0] + self._window - self.bars[-1].begin)
         return opens
 
     def _left(self, part: int, place: int) -> np.ndarray | None:

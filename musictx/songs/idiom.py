@@ -27,6 +27,7 @@ from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
+from musictx.songs.bars import PER_SECOND
 from musictx.songs.biases import (
     BarFeedback,
     bar_repetition,
@@ -130,7 +131,8 @@ class BarIdiom(Idiom):
         habits = asked(habits, sampling, target)
         table, pitches = self.tokenizer.vocabulary, pitch_set(sampling, primer)
         every = np.ones(128, bool)
-        state.hold(NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every))
+        new = NewNotes(table, parts=habits, habits=habits, pitches=pitches, drums=every)
+        state.hold(new, round(WINDOW_SECONDS * PER_SECOND))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> what is usual in it; of parts in the primer at least what they do there."""

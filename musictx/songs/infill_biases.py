@@ -15,8 +15,8 @@ import numpy as np
 from musictx.chords import NONE, Chord
 from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import BarRow
-from musictx.songs.bar_grammar import WINDOW, BarState, Key
+from musictx.songs.bar_constraint import WINDOW, BarRow
+from musictx.songs.bar_grammar import BarState, Key
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.biases import Nats, taken_off
 from musictx.songs.drummers import Drummer

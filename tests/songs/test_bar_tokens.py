@@ -14,7 +14,6 @@ from musictx.beats import Beats
 from musictx.card import Habit
 from musictx.notes import Score
 from musictx.songs.bar_codec import FIELDS_PER_NOTE
-from musictx.songs.bar_grammar import WINDOW
 from musictx.songs.bars import Bars
 from musictx.tokens.build import build
 from musictx.tokens.stream import DRUM_PART, STEPS
@@ -97,6 +96,7 @@ def test_a_meter_that_begins_where_the_music_ends_is_that_of_the_next_bar():
 
 FEW = build("notes", low=60, high=66, velocity_bins=2)
 WORDS = FEW.vocabulary
+WINDOW = 30
 LINE = [("bar", 0), ("numerator", 2), ("denominator", 2), ("section", 0), ("place", 0)]
 TONES = st.lists(st.integers(60, 66), max_size=3, unique=True)
 
@@ -126,7 +126,7 @@ def test_a_walk_keeps_what_it_is_held_to_and_may_go_wherever_a_note_is_left(
         for part in {*voices, *struck}
     }
     tones = {part: is_among(some) for part, some in sets.items()}
-    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits))
+    state.hold(SimpleNamespace(parts=sets, tones=tones.get, habits=habits), WINDOW)
     line, steps, group, last = 0, 48, [], (0, -2, -1)
     notes: list[tuple[int, int, int, int]] = []  # part, tone, begin, end
     begun: list[tuple[int, int]] = []  # part, begin
