@@ -119,10 +119,12 @@ class BarState(GrammarState):
         self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
     def hold(self, new: Any, window: int) -> None:
-        """Restrict the notes that follow to ``new`` ones (:class:`musictx.sampling.infill.NewNotes`,
-        of a module with torch); ``window`` are the steps in which the notes of a part are counted
-        that begin. The same tone does not come twice at a place, and a place is allowed only if at
-        least one note is allowed there."""
+        """Restrict the notes that follow to what ``new`` ones may be. The same tone does not come
+        twice at a place, and a place is allowed only if at least one note is allowed there.
+
+        new     a :class:`musictx.sampling.infill.NewNotes`, which needs torch
+        window  the steps in which the notes of a part are counted that begin
+        """
         tones = {part: new.tones(part) for part in new.parts or ()}
         self._tones = {part: some for part, some in tones.items() if some.any()}
         self._voices = {part: habit.voices for part, habit in new.habits.items()}
