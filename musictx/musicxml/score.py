@@ -210,10 +210,8 @@ def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution:
 def _grid(resolution: int) -> int:
     """Ticks of a quarter note in which the score can be written as MIDI: those of its divisions,
     or a multiple of at least 480, which sequencers are used to."""
-    if resolution >= 2**15:
-        return TICKS_PER_QUARTER
     finer = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
-    return finer if finer < 2**15 else resolution
+    return finer if finer < 2**15 else TICKS_PER_QUARTER
 
 
 class _Clock:
