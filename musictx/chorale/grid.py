@@ -40,16 +40,6 @@ class Grid:
     pitches: np.ndarray
     tied: np.ndarray
 
-    def __post_init__(self) -> None:
-        pitches, tied = self.pitches, self.tied
-        if pitches.ndim != 2 or pitches.shape[1] != len(VOICES) or tied.shape != pitches.shape:
-            raise ValueError(
-                f"Grid: pitches {pitches.shape}, tied {tied.shape}: expected (steps, 4), both alike"
-            )
-        before = np.vstack([np.full((1, len(VOICES)), SILENCE - 1), pitches[:-1]])[: len(pitches)]
-        if np.any(tied & ((pitches != before) | (pitches < 0))):
-            raise ValueError("Grid: tied notes must have the pitch of the step before")
-
     @classmethod
     def joined(cls, pitches: np.ndarray) -> Grid:
         """A grid without repeated notes: equal pitches in a row are one held note."""
