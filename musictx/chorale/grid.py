@@ -118,10 +118,8 @@ def notes(grid: Grid, clock: Beats, first: int = 0) -> np.ndarray:
     at, voice = np.nonzero((grid.pitches >= 0) & ~grid.tied)
     # A note lasts until its voice's next step that is not tied to it.
     over = np.vstack([~grid.tied, np.ones((1, len(VOICES)), bool)])
-    stop = np.empty(over.shape, np.int64)
-    stop[-1] = len(grid)
-    for t in range(len(grid) - 1, -1, -1):
-        stop[t] = np.where(over[t], t, stop[t + 1])
+    stop = np.where(over, np.arange(len(over))[:, None], len(grid))
+    stop = np.minimum.accumulate(stop[::-1])[::-1]
     table = np.zeros(len(at), NOTE)
     table["start"] = clock.seconds((first + at) / PER_QUARTER)
     table["end"] = clock.seconds((first + stop[at + 1, voice]) / PER_QUARTER)

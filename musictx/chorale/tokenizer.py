@@ -107,9 +107,8 @@ class ChoraleTokenizer(Tokenizer):
         table = flat.reshape(count, len(VOICES))
         pitches = np.where(table >= self._first, table - self._first + self.low, SILENCE)
         held = (table == self._tie) & self.ties | (table == -2)
-        for t in np.flatnonzero(held.any(axis=1)):
-            before = pitches[t - 1] if t else SILENCE
-            pitches[t] = np.where(held[t], before, pitches[t])
+        since = np.maximum.accumulate(np.where(held, 0, np.arange(count)[:, None]))
+        pitches = np.take_along_axis(pitches, since, axis=0)
         return Grid(pitches, held & (pitches >= 0)) if self.ties else Grid.joined(pitches)
 
     def written(self, ids: np.ndarray) -> Written:
