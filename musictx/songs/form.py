@@ -33,6 +33,7 @@ from musictx.sampling.steer import controls_of, has_controls, steering, unable
 from musictx.sampling.strengths import SECTION_BARS
 from musictx.songs.bar_copying import SectionContrast
 from musictx.songs.bar_tokens import Grid
+from musictx.songs.biases import penalty_of
 from musictx.songs.chord_estimation import recognised
 from musictx.songs.sections import ALIKE, whole_likeness
 
@@ -194,7 +195,7 @@ class _Writing:
                 request,
                 seeds=[seed],
                 steering=[steer],
-                constraints=[EachRow([one]) for one in self._contrast(stop, earlier)],
+                constraints=self._contrast(stop, earlier),
                 progress=self._progress_from(written),
             )
             ((_, sample),) = made
@@ -215,7 +216,7 @@ class _Writing:
             bars = beats.bar(end + 1e-3)[0] - 1 - self.first
             self._cut(min(max(bars, self.count + 1), stop))
 
-    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[SectionContrast]:
+    def _contrast(self, stop: int, earlier: Sequence[int]) -> list[EachRow]:
         """The pull, where bars are equally long."""
         if not earlier:
             return []
@@ -227,19 +228,17 @@ class _Writing:
         if len(steps) > 1:
             return []
         notes = self.piece.notes
-        return [
-            SectionContrast(
-                self.tokenizer.vocabulary,
-                grid.stream,
-                [before + number * self.bars for number in earlier],
-                self.bars,
-                stop - self.bars,
-                pickup=int(lines[0] - grid.bars.lines[grid.first]),
-                steps=steps.pop(),
-                drums=bool(notes["drum"].mean() > 0.5),
-                lines=before + stop - self.bars,
-            )
-        ]
+        contrast = SectionContrast(
+            grid.stream,
+            [before + number * self.bars for number in earlier],
+            self.bars,
+            stop - self.bars,
+            pickup=int(lines[0] - grid.bars.lines[grid.first]),
+            steps=steps.pop(),
+            drums=bool(notes["drum"].mean() > 0.5),
+            lines=before + stop - self.bars,
+        )
+        return [EachRow([penalty_of(self.tokenizer.vocabulary, contrast)])]
 
     def _grid(self) -> Grid:
         """What there is in bars, and the line of the bar in which it goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
-from musictx.songs.bar_copying import BarRepetition, BarRepetitionPrior, RhythmConsistency
-from musictx.songs.bar_feedback import BarFeedback, PartDensity
+from musictx.songs.bar_copying import bar_repetition, bar_return, rhythm_consistency
+from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
+from musictx.songs.biases import Bias, penalty_of
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
 from musictx.tokens.tokenizer import GrammarState, Penalty
@@ -167,11 +169,12 @@ class BarIdiom(Idiom):
             penalties.append(EachRow(meters))
         if any(plan.parts for plan in plans):
             least = [_within(plan.parts or {}, target) for plan, target in zip(plans, targets)]
-            penalties.append(EachRow([PartDensity(of, one, True) for one in least]))
+            lacking = [partial(lacking_parts, least=one, from_start=True) for one in least]
+            penalties.append(self._each_row(lacking))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         if sampling.habits:
-            kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
-            penalties += [EachRow([kind(of) for _ in primers]) for kind in kinds]
+            copying = penalty_of(of.vocabulary, bar_return, bar_repetition, rhythm_consistency)
+            penalties.append(EachRow([copying] * len(primers)))
             begin = on_first_beat(of.vocabulary)
             penalties.append(EachRow([None if len(one.ids) else begin for one in primers]))
         return [*penalties, *self.parts(sampling, states, targets)]
@@ -189,7 +192,7 @@ class BarIdiom(Idiom):
         if not any(targets):
             return []
         of = self.tokenizer
-        return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
+        return [self._each_row([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
 
     def parts(
         self,
@@ -206,7 +209,11 @@ class BarIdiom(Idiom):
             least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
         if not sampling.habits or not any(least):
             return []
-        return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
+        return [self._each_row([partial(lacking_parts, least=one) for one in least])]
+
+    def _each_row(self, biases: Sequence[Bias]) -> EachRow:
+        """The penalty of a batch with one bias for each row."""
+        return EachRow([penalty_of(self.tokenizer.vocabulary, one) for one in biases])
 
 
 def _least(usual: Mapping[int, Habit]) -> dict[int, float]:

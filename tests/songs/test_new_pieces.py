@@ -15,11 +15,9 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
-from musictx.sampling.constraints import EachRow
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
-from musictx.songs.bar_feedback import PartDensity
 from musictx.songs.loops import LOOP_END
 from musictx.songs.sections import sections
 from musictx.songs.strengths import PART_SECONDS
@@ -280,14 +278,19 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 
 
 @pytest.mark.parametrize("density", [1.0, 100.0])
-def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(song, density):
-    its, sampling = idiom.of(song.tokenizer), SamplingConfig()
+def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(
+    song, density, monkeypatch
+):
+    its, sampling, asked = idiom.of(song.tokenizer), SamplingConfig(), []
+    lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
+    monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
-    every = its.penalties(
-        [primer], [song.tokenizer.grammar()], sampling, song.stats, [{"density": density}], []
-    )
-    rows = [one.rows[0] for one in every if isinstance(one, EachRow)]
-    (least,) = [one.least for one in rows if isinstance(one, PartDensity)]
+    states = [song.tokenizer.grammar()]
+    for penalty in its.penalties(
+        [primer], states, sampling, song.stats, [{"density": density}], []
+    ):
+        penalty(states, np.zeros((1, 1), int))
+    (least,) = asked
     usual = primer.plan.parts
     assert least.keys() == usual.keys()
     assert sum(least.values()) <= density * PART_SECONDS

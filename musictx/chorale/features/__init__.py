@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from musictx.errors import ConfigError
 from musictx.tokens.tokenizer import Tokenizer
@@ -16,3 +21,18 @@ def grid_of(tokenizer: Tokenizer, feature: str) -> dict[str, Any]:
             f"{tokenizer.name}"
         )
     return {"voices": tokenizer.voices, "pitches": [tokenizer.vocabulary.row("pitch")]}
+
+
+def of_each(table: Tensor, ids: Tensor) -> Tensor:
+    """What ``table`` (size,) has of each of ``ids``, -1 for negative ones."""
+    return table[ids.clamp(min=0)].masked_fill(ids < 0, -1)
+
+
+def lagged(values: Tensor, places: Tensor, lags: Iterable[int]) -> Tensor:
+    """(lags, B, T): for each lag the entry of ``values`` (B, N) so many tokens before each of the
+    last T tokens, which stand at ``places`` (B, T) of their pieces; -1 before the piece."""
+    count, back = places.shape[1], max(lags := list(lags))
+    padded = F.pad(values, (back, 0), value=-1)
+    stop = padded.shape[1]
+    entries = [padded[:, stop - count - n : stop - n].masked_fill(places < n, -1) for n in lags]
+    return torch.stack(entries)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges, token_coordinates
+from musictx.chorale.features import lagged, of_each
 from musictx.config.checks import option, require
 from musictx.model.features.base import Feature, NativeForm, Options
 from musictx.tokens.tokenizer import Tokenizer
@@ -112,15 +113,8 @@ class Intervals(Feature):
         (B, N) are the ids before the first of them, as many as are held, -1 for a missing one;
         ``places`` (B, T) are places in pieces: ids before a piece are not read.
         """
-        pitch = torch.cat([self._pitch(earlier), self._pitch(ids)], dim=1)
-        pitch = F.pad(pitch, (self.longest, 0), value=-1)
-        stop, count = pitch.shape[1], ids.shape[1]
-        lagged = [pitch[:, stop - count - n : stop - n] for n in range(self.longest + 1)]
-        back = torch.arange(self.longest + 1, device=ids.device)[:, None, None]
-        return torch.stack(lagged).masked_fill(back > places, -1)
-
-    def _pitch(self, ids: Tensor) -> Tensor:
-        return self.pitches[ids.clamp(min=0)].masked_fill(ids < 0, -1)
+        pitch = of_each(self.pitches, torch.cat([earlier, ids], 1))
+        return lagged(pitch, places, range(self.longest + 1))
 
     def embed(self, x: Tensor, before: Tensor) -> Tensor:
         """Embeddings ``x`` (B, T, width) and the input embeddings of the intervals between each
