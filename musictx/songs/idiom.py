@@ -24,7 +24,7 @@ from musictx.sampling.idiom import Idiom
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
-from musictx.songs.bar_copying import bar_repetition, bar_return, rhythm_consistency
+from musictx.songs.bar_copying import bar_repetition, bar_return
 from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bar_tokens import BarTokenizer
@@ -173,7 +173,7 @@ class BarIdiom(Idiom):
             penalties.append(self._each_row(lacking))
         penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
         if sampling.habits:
-            copying = penalty_of(of.vocabulary, bar_return, bar_repetition, rhythm_consistency)
+            copying = penalty_of(of.vocabulary, bar_return, bar_repetition)
             penalties.append(EachRow([copying] * len(primers)))
             begin = on_first_beat(of.vocabulary)
             penalties.append(EachRow([None if len(one.ids) else begin for one in primers]))
