@@ -18,6 +18,7 @@ import dataclasses
 import math
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -72,7 +73,6 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    writes = first and not trial  # the run folder
     say: Say = print if first else lambda line: None
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
@@ -81,12 +81,14 @@ def run(config: TrainConfig) -> Trained:
         shards = corpus(config, tokenizer, say)
 
         applied_to = run_folder.fingerprints(config, shards, tokenizer)
-        folder = RunFolder(run_folder.choose(config, shards.corpus["name"], applied_to))
-        if writes:
+        place = run_folder.choose(config, shards.corpus["name"], applied_to)
+        if trial:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()), place.name)
+        folder = RunFolder(place)
+        if first:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
             folder.check(config, applied_to)
-        status = None if trial else folder.finished(config)
-        if status is not None:
+        if (status := folder.finished(config)) is not None:
             say(report.finished(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
 
@@ -94,21 +96,22 @@ def run(config: TrainConfig) -> Trained:
         bar = Progress()
         hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
         trainer = make_trainer(config, folder, shards, hooks, bar)
-        state = None if trial else checkpoint_of(config, folder, say)
-        is_new = writes and folder.is_new
-        if writes:
+        state, is_new = checkpoint_of(config, folder, say), folder.is_new
+        if first:
             folder.begin(config, applied_to)
-        say(report.header(config, shards, lit, trainer, folder.path))
+        say(report.header(config, shards, lit, trainer))
 
         stack.callback(ranks.destroy_process_group)
         try:
             with hooks.stop:
-                before = validation_before(config, lit, data, trainer, state, say)
+                fine_tunes = config.init is not None and state is None and not trial
+                before = validation_before(lit, data, trainer, say) if fine_tunes else None
                 fit(lit, data, trainer, hooks.stop, state)
         except Stopped:
             end_by_signal(folder, trainer, hooks)
         except UserError:
-            if is_new and trainer.global_step == 0:  # refused by Lightning before the first step
+            # Refused by Lightning, before the first step.
+            if first and is_new and trainer.global_step == 0:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
@@ -117,7 +120,7 @@ def run(config: TrainConfig) -> Trained:
             return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
-            say(report.summary(config, shards, lit, trainer, folder.path, before))
+            say(report.summary(config, shards, lit, trainer, before))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
@@ -248,16 +251,10 @@ def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | No
 
 
 def validation_before(
-    config: TrainConfig,
-    lit: LitMusicTransformer,
-    data: MusicDataModule,
-    trainer: pl.Trainer,
-    state: Path | None,
-    say: Say,
+    lit: LitMusicTransformer, data: MusicDataModule, trainer: pl.Trainer, say: Say
 ) -> float | None:
-    """The validation loss of the model that fine-tuning starts from; None without ``init=``."""
-    new = state is None and config.init is not None and not config.trainer.fast_dev_run
-    if not new or trainer.limit_val_batches == 0:
+    """The validation loss of the model that fine-tuning starts from, if there is validation."""
+    if trainer.limit_val_batches == 0:
         return None
     trainer.validate(lit, data, verbose=False)
     loss = float(trainer.callback_metrics["val/loss"])

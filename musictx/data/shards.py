@@ -140,9 +140,6 @@ class Shards:
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
         return Shards, (self.folder,)
 
-    def __repr__(self) -> str:
-        return f"Shards({self.folder}: {self.totals()})"
-
     def __len__(self) -> int:
         """How many pieces there are, all splits together."""
         return len(self._table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
             "tokenizer": bundle.tokenizer.fingerprint,
             "shards": str(shards.folder),
         }
-        write_result(Path(config.out), result.to_dict() | facts)
+        write_result(Path(config.out), asdict(result) | facts)
         print(config.out, flush=True)
     return result
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
-from musictx.musicxml.text import leaf, nested
+from musictx.musicxml.document import add
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
 _QUALITIES = {
@@ -35,22 +35,22 @@ _DEGREES = re.compile(r"(\*?)([#b]*)([0-9]{1,2})")
 def name_of(element: ET.Element, remarks: Counter[str]) -> str:
     """The name of a chord symbol, such as ``Bb:min7``; ``N`` for one without a root. ``remarks``
     counts the symbols that have no exact name."""
-    kind = (element.findtext("kind") or "").strip()
+    label = element.find("kind")
+    kind = "" if label is None else (label.text or "").strip()
+    text = "" if label is None else " ".join(label.get("text", "").split())
     if kind == "none":
         return "N"
     root = _note(element, "root")
     if root is None:
         remarks["chord symbols without a root taken for no chord"] += 1
         return "N"
-    label = element.find("kind")
-    text = " ".join(("" if label is None else label.get("text", "")).split())
-    written = kind_of(text)
     quality = _QUALITIES.get(kind)
+    if quality is None and text and (written := kind_of(text)):
+        quality, _ = written
     if quality is None:
+        remarks["chord symbols of other kinds read as the nearest triads"] += 1
         nearest = (name for begin, name in _NEAREST.items() if kind.startswith(begin))
-        quality = written[0] if text and written else next(nearest, "maj")
-        if not (text and written):
-            remarks["chord symbols of other kinds read as the nearest triads"] += 1
+        quality = next(nearest, "maj")
         text = text or ("" if kind == "other" else kind)
     more = ",".join(filter(None, map(_degree, element.iterfind("degree"))))
     if not more:
@@ -94,27 +94,32 @@ def _degree(element: ET.Element) -> str:
     return gone + "#" * alter + "b" * -alter + value
 
 
-def element_of(name: str) -> list[str]:
-    """The children of ``<harmony>`` for a marker that is a chord, as lines of XML."""
+def add_chord(parent: ET.Element, name: str) -> ET.Element:
+    """Adds the ``<harmony>`` of a marker that is a chord."""
+    harmony = add(parent, "harmony")
     chord = spelled(name)
-    if chord is None:  # a symbol for no chord has a root too, which means nothing
-        return [*nested("root", leaf("root-step", "C")), leaf("kind", "none")]
+    if chord is None or not chord.step:  # no chord has a root too, which means nothing
+        add(add(harmony, "root"), "root-step", "C")
+        add(harmony, "kind", "none")
+        return harmony
+    _add_note(harmony, "root", chord.step, chord.alter)
     degrees = [_DEGREES.fullmatch(word) for word in chord.more.split(",") if word]
     label = {} if all(degrees) else {"text": chord.more}
     kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
-    lines = [*_tone("root", chord.step, chord.alter), leaf("kind", kind, **label)]
+    add(harmony, "kind", kind, **label)
     if chord.bass is not None:
-        lines += _tone("bass", *chord.bass_note)
-    for gone, signs, value in _DEGREES.findall("" if label else chord.more):
-        lines += nested(
-            "degree",
-            leaf("degree-value", value),
-            leaf("degree-alter", signs.count("#") - signs.count("b")),
-            leaf("degree-type", "subtract" if gone else "add"),
-        )
-    return lines
+        _add_note(harmony, "bass", *chord.bass_note)
+    for match in filter(None, [] if label else degrees):
+        gone, signs, value = match.groups()
+        degree = add(harmony, "degree")
+        add(degree, "degree-value", value)
+        add(degree, "degree-alter", signs.count("#") - signs.count("b"))
+        add(degree, "degree-type", "subtract" if gone else "add")
+    return harmony
 
 
-def _tone(name: str, step: str, alter: int) -> list[str]:
-    altered = [leaf(f"{name}-alter", alter)] if alter else []
-    return nested(name, leaf(f"{name}-step", step), *altered)
+def _add_note(harmony: ET.Element, name: str, step: str, alter: int) -> None:
+    note = add(harmony, name)
+    add(note, f"{name}-step", step)
+    if alter:
+        add(note, f"{name}-alter", alter)

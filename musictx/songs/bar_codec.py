@@ -13,8 +13,6 @@ from musictx.tokens.vocab import SPECIALS, Vocabulary
 
 #: Ids of a note, a chord or a bar line.
 FIELDS_PER_NOTE = 5
-#: Places in the longest bar that the tokens can express, eight quarters.
-PLACES = 8 * STEPS
 #: The longest length, in steps; longer notes are divided.
 LONGEST = 8 * STEPS
 #: Steps of a drum stroke, decoded.

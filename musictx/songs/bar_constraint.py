@@ -1,4 +1,4 @@
-"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
+"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill`.
 
 Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
 The model draws the groups between them, and which earlier bar a bar repeats. The next group may be
@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import takewhile
 
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
-from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_grammar import BarState, Group
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.tokens.stream import CHORD, DRUM_PART
 
+#: Steps in which the new notes of a part are counted that begin.
+WINDOW = round(WINDOW_SECONDS * PER_SECOND)
 #: Stands among the ids that are forced next for one that the model draws.
 FREE = -1
 
@@ -43,11 +46,19 @@ class GivenBars:
     groups: Sequence[Sequence[Group]]
     ahead: Mapping[int, list[int]]
 
-    def sounding(self, part: int, step: int) -> list[int]:
-        """The pitches of the given notes of ``part`` that sound at ``step``."""
-        begin, notes = self.notes["start"], self.notes
-        sounds = (begin <= step) & (step < begin + notes["length"]) & (notes["part"] == part)
-        return notes["pitch"][sounds].tolist() if part not in (CHORD, DRUM_PART) else []
+    @cached_property
+    def sounding(self) -> Callable[[int, int], list[int]]:
+        """(part, step) -> the pitches of the given notes of the part that sound at the step."""
+        pitched = self.notes[~np.isin(self.notes["part"], (CHORD, DRUM_PART))]
+        begin, end = pitched["start"], pitched["start"] + pitched["length"]
+
+        @cache
+        def sounding(part: int, step: int) -> list[int]:
+            sounds = (begin <= step) & (step < end) & (pitched["part"] == part)
+            pitches: list[int] = np.unique(pitched["pitch"][sounds]).tolist()
+            return pitches
+
+        return sounding
 
     def room(self, part: int, tone: int | None, step: int) -> float:
         """Steps until the next given note of this pitch begins, of any pitch if that is ``None``;
@@ -186,15 +197,14 @@ class BarRow(GivenRow):
 
     def full(self, part: int, step: int) -> bool:
         """Whether no further note of ``part`` may begin at ``step``, by the habit of the part: the
-        most notes that sound at once, and the most new notes in :data:`WINDOW_SECONDS`."""
+        most notes that sound at once, and the most new notes in :data:`WINDOW` steps."""
         if part not in self.new.habits:
             return False
         habit, begun = self.new.habits[part], self.begun[part]
-        window = round(WINDOW_SECONDS * PER_SECOND)
-        if len(begun) - bisect_right(begun, step - window) >= habit.densest:
+        if len(begun) - bisect_right(begun, step - WINDOW) >= habit.densest:
             return True
-        given = {*self.given.sounding(part, step)}
-        return part != DRUM_PART and len(self._held(part, step)) + len(given) >= habit.voices
+        sounding = len(self._held(part, step)) + len(self.given.sounding(part, step))
+        return part != DRUM_PART and sounding >= habit.voices
 
     # --------------------------------------------------------------------------- what has come
 

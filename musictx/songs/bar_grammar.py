@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
-from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,25 +118,19 @@ class BarState(GrammarState):
         self._known = vocabulary.id(KNOWN) if KNOWN in vocabulary.kinds else -1
         self._ahead, self._passed = False, 0  # of a prefix: ids passed over of the present group
 
-    def hold(
-        self,
-        tones: Mapping[int, np.ndarray],
-        voices: Mapping[int, int],
-        struck: Mapping[int, int] | None = None,
-        window: int = 0,
-    ) -> None:
-        """Restrict the notes that follow.
+    def hold(self, new: Any, window: int) -> None:
+        """Restrict the notes that follow to what ``new`` ones may be. The same tone does not come
+        twice at a place, and a place is allowed only if at least one note is allowed there.
 
-        tones   part (:data:`DRUM_PART` for drums) -> (128,) bool, its allowed tones; other parts
-                are forbidden, and so is the same tone twice at a place
-        voices  part -> the most notes of it that may sound at once
-        struck  part -> the most notes of it that may begin within ``window`` steps
-
-        A place is allowed only if at least one note is allowed there.
+        new     a :class:`musictx.sampling.infill.NewNotes`, which needs torch
+        window  the steps in which the notes of a part are counted that begin
         """
+        tones = {part: new.tones(part) for part in new.parts or ()}
         self._tones = {part: some for part, some in tones.items() if some.any()}
-        self._voices, self._window, self._mask = voices, window, None
-        self._begun = {part: deque(maxlen=most) for part, most in (struck or {}).items()}
+        self._voices = {part: habit.voices for part, habit in new.habits.items()}
+        most = {part: one.densest for part, one in new.habits.items() if np.isfinite(one.densest)}
+        self._begun = {part: deque(maxlen=int(count)) for part, count in most.items()}
+        self._window, self._mask = window, None
 
     # ------------------------------------------------------------------------- what is written
 
@@ -187,10 +180,14 @@ class BarState(GrammarState):
     def recent(self, seconds: float, parts: Collection[int] | None = None) -> list[Group]:
         """The notes of ``parts`` in the last bars that began in the last ``seconds`` before
         :attr:`step`, the last one first."""
-        since = self.step - (seconds + 1e-6) * PER_SECOND
-        groups = ((bar.begin, one) for bar in reversed(self.bars) for one in reversed(bar.groups))
-        late = takewhile(lambda one: one[0] + one[1].place > since, groups)
-        return [one for _, one in late if one.velocity_bin and (parts is None or one.part in parts)]
+        since, notes = self.step - (seconds + 1e-6) * PER_SECOND, list[Group]()
+        for bar in reversed(self.bars):
+            for one in reversed(bar.groups):
+                if bar.begin + one.place <= since:
+                    return notes
+                if one.velocity_bin and (parts is None or one.part in parts):
+                    notes.append(one)
+        return notes
 
     def counts(self, seconds: float) -> Counter[int]:
         """Part -> the number of its :meth:`recent` notes."""
@@ -351,8 +348,9 @@ class BarState(GrammarState):
             places[now] = False
 
     def _opens(self, part: int) -> int:
-        """The first place of the bar at which another note of ``part`` may begin by ``voices`` and
-        ``struck`` of :meth:`hold`; below 0 if any place may have one."""
+        """The first place of the bar at which another note of ``part`` may begin by the habit of
+        the part (:meth:`hold`): the most notes at once, and the most in a few seconds. Below 0 if
+        any place may have one."""
         ends = sorted(self._ends.get(part, ()), reverse=True)
         most = self._voices.get(part, len(ends) + 1)
         opens = ends[most - 1] - self.bars[-1].begin if len(ends) >= most else -1

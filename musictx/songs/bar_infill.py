@@ -7,20 +7,18 @@ this bar and the next ones (:mod:`musictx.songs.bar_layout`), as in training
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from musictx.chords import annotated
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.infill import Infill, NewNotes
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, write
@@ -52,6 +50,7 @@ class BarInfill(Infill):
     sections  the numbers of the bars that begin a section after another one
     given     the notes that are kept;  ahead  the notes that the model reads ahead of their bars
     bar       the number of the bar that is written next;  piece  the ids so far
+    ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
     anew, time, step_seconds = True, "bar", STEP_SECONDS
@@ -100,6 +99,7 @@ class BarInfill(Infill):
         held_ids = write(held.in_bars(self.bar, self.bar + 1), self.table)[FIELDS_PER_NOTE:]
         self.piece = np.append(piece, held_ids).astype(np.int64)
         self.is_new = [False] * len(tokenizer.decode(self.piece).notes)
+        self.ends: Mapping[tuple[int, int], int] = {}
 
     def _with_varied(self, varied: Score, begin: float, end: float) -> np.ndarray:
         """The given notes outside of the bars that are composed, and the notes of ``varied`` inside
@@ -154,32 +154,27 @@ class BarInfill(Infill):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
+        return self.clock.placed(notes)
 
     def written(self) -> np.ndarray:
         return self.piece
 
     # ---------------------------------------------------------------------------------- composing
 
-    def _groups_ahead(self) -> list[list[int]]:
-        """The ids of the groups ahead of this bar, and of each one after it."""
-        groups = bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
-        return [one.reshape(-1).tolist() for one in groups]
+    def _groups_ahead(self) -> list[np.ndarray]:
+        """The groups ahead of this bar, (n, 5), and of each one after it."""
+        return bar_layout.groups_ahead(self.bars, self._ahead(), self.table)
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        front = bar_layout.control_prefix(self.table, levels).tolist()
+        controls = bar_layout.control_prefix(self.table, levels)
         bars = bar_layout.by_bar(self.piece, self.table.id("bar"))
-        room = int(PAST_SHARE * self.context) - 1 - len(front)
-        past = bars[: self.bar]
-        while past and sum(bar.size for bar in past) > room:
-            past = past[1:]
-        rest = [one for bar in bars[self.bar :] for one in bar.reshape(-1).tolist()]
-        before = [one for bar in past for one in bar.reshape(-1).tolist()]
-        opening = BOS if len(past) == self.bar else CUT
-        return np.array([opening, *front, *before, *self._groups_ahead()[0], *rest], np.int64)
+        room = int(PAST_SHARE * self.context) - 1 - len(controls)
+        first = 0
+        while sum(bar.size for bar in bars[first : self.bar]) > room:
+            first += 1
+        groups = [*bars[first : self.bar], self._groups_ahead()[0], *bars[self.bar :]]
+        opening = [CUT if first else BOS]
+        return np.concatenate([opening, controls, *(one.reshape(-1) for one in groups)])
 
     def _ahead(self) -> Lookahead:
         count = len(self.bars)
@@ -196,35 +191,30 @@ class BarInfill(Infill):
         sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[BarRow]:  # type: ignore[override]
         openings = self._bar_lines()
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
         groups = self._groups(write(NoteStream(self.bars, self.given), self.table))
-        later = dict(enumerate(self._groups_ahead()[1:], self.bar + 1))
-        given = GivenBars(self.lines, openings, self.given, groups, later)
+        later = (one.reshape(-1).tolist() for one in self._groups_ahead()[1:])
+        ahead = dict(enumerate(later, self.bar + 1))
+        given = GivenBars(self.lines, openings, self.given, groups, ahead)
         new = NewNotes(
             self.table,
             self.begin,
             self.stop,
             self.parts,
             self.habits,
-            note_limits.pitch_sets(sampling, [self.around])[0],
+            pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
-        composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
-        ends = {
-            (int(one["program"]), int(one["pitch"])): round(float(one["end"]) / STEP_SECONDS)
-            for one in composed[~composed["drum"]]
-        }
         state = self.tokenizer.grammar(self.piece)
-        return [BarRow(new, state.copy(), given, ends) for _ in range(count)]
+        return [BarRow(new, state.copy(), given, self.ends) for _ in range(count)]
 
     def biases(
         self,
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
-        sampling: SamplingConfig,
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` in others the rhythm of the bar before is, and notes outside of the
@@ -233,14 +223,14 @@ class BarInfill(Infill):
         back = np.zeros(len(self.bars), np.int64)
         if self.varies:
             back = repeated(NoteStream(self.bars, self.ahead))
-        elif sampling.habits:
+        elif self.sampling.habits:
             back = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[Callable[[BarRow], Nats]] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
-        if sampling.habits:
+        if self.sampling.habits:
             every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
-        steady = sampling.habits and not self.varies
+        steady = self.sampling.habits and not self.varies
         every.append(partial(infill_biases.as_in_repeated_bar, back=back, steady=steady))
         pulls = []
         for row, region in zip(rows, regions):
@@ -277,8 +267,7 @@ class BarInfill(Infill):
     def absorb(self) -> None:
         whole = len(self.row.piece) - len(self.row.piece) % FIELDS_PER_NOTE
         self.piece = np.concatenate([self.piece, np.array(self.row.piece[:whole], np.int64)])
-        self.bar = int((self.piece == self.table.id("bar")).sum()) - 1
-        self.done = self.row.done
+        self.bar, self.ends, self.done = self.row.bar, self.row.ends, self.row.done
 
 
 def _keys(bars: Sequence[Sequence[Group]]) -> set[tuple[int, Key]]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,10 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.habits import habits_of
 from musictx.apps.infill import Filler, sample
 from musictx.apps.tasks import Task, added, under_melody
 from musictx.bundle import Bundle
-from musictx.card import Habit
-from musictx.chords import annotated, marked
+from musictx.chords import annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -69,18 +67,12 @@ class BarFiller(Filler):
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, BarTokenizer)
         if task.add and len(given) and not annotated(given):
-            chords = ((at, str(chord)) for at, chord in recognised(given))
-            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
+            given = chord_sheet.with_markers(given, recognised(given))
         varied = score if task.varied else None
         options |= {"drummers": self.players, "varied": varied}
         if (bass := self.bundle.stats.parts.get(BASS)) is not None:
             options["bass"] = bass.low, bass.high
         return BarInfill(model, tokenizer, given, task.begin, task.end, **options)
-
-    def targets(
-        self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
-    ) -> dict[str, float]:
-        return {**values}
 
     def usual(self, task: Task) -> dict[str, float]:
         """The usual density, loudness and polyphony of a melody with its accompaniment. Without
@@ -91,11 +83,6 @@ class BarFiller(Filler):
             levels["polyphony"] = self.bundle.stats.polyphony
         return levels
 
-    def habits(
-        self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
-    ) -> dict[int, Habit]:
-        return habits_of(self.bundle, task, wanted, self.request, score, composed, all_tracks=True)
-
 
 def with_chords(task: Task) -> Task:
     """``task`` with chords that fit its melody, if the melody is alone and the file has no chord
@@ -103,9 +90,7 @@ def with_chords(task: Task) -> Task:
     melody = task.given
     if task.closes or annotated(melody) or (task.add and not melody.one_voice):
         return task
-    chords = ((at, str(chord)) for at, chord in search(melody))
-    markers = tuple(sorted([*melody.markers, *chords]))
-    return replace(task, given=replace(melody, markers=markers))
+    return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
@@ -132,10 +117,8 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
-    chords = marked(kept)
-    others = tuple(one for one in kept.markers if one[1] not in chords)
-    laid = chord_sheet.laid(bars, clock, first - 1, last)
-    kept = replace(kept, markers=tuple(sorted(others + laid)))
+    kept = chord_sheet.without_chords(kept)
+    kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
     return replace(task, score=score, given=kept)
 
 

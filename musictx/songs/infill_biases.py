@@ -12,13 +12,12 @@ from functools import cache
 
 import numpy as np
 
-from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
 from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
-from musictx.songs.bar_constraint import BarRow
+from musictx.songs.bar_constraint import WINDOW, BarRow
 from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
-from musictx.songs.bars import PER_SECOND, STEP_SECONDS
+from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.biases import Nats, taken_off
 from musictx.songs.drummers import Drummer
 from musictx.songs.repeats import repeated
@@ -33,8 +32,8 @@ from musictx.songs.strengths import (
 )
 from musictx.tokens.stream import CHORD, DRUM_PART, NoteStream
 
-#: The program of a bass; the steps in which the notes of a part are counted.
-BASS, PART_WINDOW = 33, round(WINDOW_SECONDS * PER_SECOND)
+#: The program of a bass.
+BASS = 33
 
 
 def penalty_around(row: BarRow, biases: Sequence[Callable[[BarRow], Nats]]) -> RowPenalty:
@@ -200,7 +199,7 @@ def filling_parts(row: BarRow) -> Nats:
     step = row.state.step
     if len(row.state.group) > 1:
         return
-    lacks, since = {}, max(row.since, step - PART_WINDOW)
+    lacks, since = {}, max(row.since, step - WINDOW)
     for part, habit in row.new.habits.items():
         count = len(row.begun[part]) - bisect_left(row.begun[part], since)
         if part in (row.new.parts or ()) and not row.full(part, step):

@@ -160,13 +160,13 @@ def test_notes_off_a_known_chord_cost():
         markers=((0.0, "C:maj"),),
     )
     part = BarInfill(NETWORK, TOKENS, tune, 0.0, BAR, closes=False, parts=(33,))
-    (row,), table = part.rows(1, SamplingConfig()), TOKENS.vocabulary
+    (row,), table = part.rows(1), TOKENS.vocabulary
     for group in row.given.groups[0]:
         for token in group.ids:
             row.advance(token)
     for token in (table.id("place", 0), table.id("program", 33)):
         row.advance(token)
-    (bias,) = part.biases([part], [row], SamplingConfig())
+    (bias,) = part.biases([part], [row])
     (penalty,) = bias([row.state], [np.empty(0)])
     for pitch in range(48, 72):
         clash = CLASH * (pitch % 12 in (1, 11))

@@ -285,11 +285,9 @@ def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(
     lacking = lambda state, least, **more: asked.append(least) or iter(())  # noqa: E731
     monkeypatch.setattr("musictx.songs.idiom.lacking_parts", lacking)
     primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
-    states = [song.tokenizer.grammar()]
-    for penalty in its.penalties(
-        [primer], states, sampling, song.stats, [{"density": density}], []
-    ):
-        penalty(states, np.zeros((1, 1), int))
+    state = song.tokenizer.grammar()
+    for penalty in its.penalties(primer, state, sampling, song.stats, {"density": density}):
+        penalty(state, np.zeros(1, int))
     (least,) = asked
     usual = primer.plan.parts
     assert least.keys() == usual.keys()

@@ -28,6 +28,18 @@ def of_each(table: Tensor, ids: Tensor) -> Tensor:
     return table[ids.clamp(min=0)].masked_fill(ids < 0, -1)
 
 
+def span_of(pitches: Tensor) -> int:
+    """The largest difference of two ``pitches``, of which negative ones are none."""
+    pitched = pitches[pitches >= 0]
+    return int(pitched.max() - pitched.min()) if len(pitched) else 0
+
+
+def interval_rows(later: Tensor, earlier: Tensor, span: int) -> Tensor:
+    """The rows of intervals in a table of 2 ``span`` + 2: 0 where one of the two pitches is none,
+    else 1 + ``span`` + the later pitch minus the earlier one. The two are broadcast."""
+    return (later - earlier + span + 1).masked_fill((later < 0) | (earlier < 0), 0)
+
+
 def lagged(values: Tensor, places: Tensor, lags: Iterable[int]) -> Tensor:
     """(lags, B, T): for each lag the entry of ``values`` (B, N) so many tokens before each of the
     last T tokens, which stand at ``places`` (B, T) of their pieces; -1 before the piece."""

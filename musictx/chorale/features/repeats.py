@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions.coordinates import ranges
-from musictx.chorale.features import grid_of, lagged, of_each
+from musictx.chorale.features import grid_of, interval_rows, lagged, of_each, span_of
 from musictx.chorale.features.note_ages import runs
 from musictx.config.checks import option
 from musictx.model.features.base import NativeForm, Options, joined
@@ -100,8 +100,7 @@ class Repeats(Predicted):
         super().__init__()
         self.keep(pitches=ranges("pitches", size, pitches, -1))
         self.voices, self.dropout = voices, dropout
-        pitched = self.pitches[self.pitches >= 0]
-        self.span = int(pitched.max() - pitched.min()) if len(pitched) else 0
+        self.span = span_of(self.pitches)
         std = 0.25 * width**-0.5
         self.lengths = nn.Parameter(torch.randn(2, CLASSES, width) * std)
         self.intervals = nn.Parameter(torch.randn(2, 2 * self.span + 2, width) * std)
@@ -128,10 +127,7 @@ class Repeats(Predicted):
 
     def embed(self, x: Tensor, seen: RepeatState) -> Tensor:
         old = of_each(self.pitches, seen.last)
-        then = self.pitches[seen.ids]
-        row = (then - old[..., None] + self.span + 1).masked_fill(
-            (then < 0) | (old < 0)[..., None], 0
-        )
+        row = interval_rows(self.pitches[seen.ids], old[..., None], self.span)
         for kind, table in enumerate(self.intervals):
             trust = seen.trust[..., kind]
             vector = F.embedding(row[..., kind], table) * (trust > 0)[..., None]

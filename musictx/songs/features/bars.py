@@ -36,7 +36,7 @@ COUNT = len(DISTANCES) + 2
 AGREEMENT_NOTES, CLASSES = 16, 6
 
 
-class BarState(NamedTuple):
+class BarsState(NamedTuple):
     """The lookup after each of (B, T) ids.
 
     ids    (B, T, COUNT): the next id in a repetition at each distance, 0 for none
@@ -69,7 +69,7 @@ class Bars(GatedGroups):
         self.scores = nn.Parameter(torch.zeros(SIZE * COUNT * CLASSES, width))
 
     @torch.no_grad()
-    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarState:
+    def read(self, ids: Tensor, earlier: Tensor, places: Tensor) -> BarsState:
         """The lookup after each of ``ids``; see :meth:`Feature.read`."""
         groups = Groups.read(self, ids, earlier, places)
         begins, last = groups.begins, groups.last
@@ -93,7 +93,7 @@ class Bars(GatedGroups):
         meter = self._last_line(groups, self.meter[groups.ids[:, :, 1]])
         meter = meter[:, :, None].expand(-1, -1, SIZE)
         every = (following, wide, groups.field, meter)
-        return BarState(*(each.flatten(1, 2)[:, groups.new] for each in every))
+        return BarsState(*(each.flatten(1, 2)[:, groups.new] for each in every))
 
     def _trust(self, groups: Groups, bar: Tensor, opening: Tensor) -> tuple[Tensor, Tensor]:
         """The class of agreement and the distance in bars, (B, n, COUNT) each; the last complete
@@ -143,7 +143,7 @@ class Bars(GatedGroups):
 
     def embed(self, x: Tensor, seen: Predictions) -> Tensor:
         """As :meth:`GatedGroups.embed`, and the meter."""
-        assert isinstance(seen, BarState)
+        assert isinstance(seen, BarsState)
         more = self.embedded(seen).view_as(x) + F.embedding(seen.meter, self.in_meter)
         return x + more.to(x.dtype)
 

@@ -132,8 +132,8 @@ class GatedGroups(GroupFeature, Predicted):
 
     def native_fields(self) -> dict[str, Tensor | int]:
         """The fields of ``Gated`` in ``predicted.h`` of the native step, and the tables."""
-        gated = {"classes": self.classes, "stood": self.stood, "gates": self.gates}
-        gated |= {"by_class": self.by_class, "size": len(self.stood)}
+        gated: dict[str, Tensor | int] = {"classes": self.classes, "stood": self.stood}
+        gated |= {"gates": self.gates, "by_class": self.by_class, "size": len(self.stood)}
         return {**gated, **self.native_tables(), "bar_id": self.bar_id}
 
 

@@ -12,10 +12,14 @@ from musictx.api import generate
 from musictx.card import WINDOW_SECONDS
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEAT_FIELD, REPEATS
-from musictx.songs.bar_copying import SectionContrast, bar_repetition
-from musictx.songs.bar_feedback import BarFeedback, lacking_parts
 from musictx.songs.bar_grammar import REPEATED, RHYTHM
-from musictx.songs.biases import taken_off
+from musictx.songs.biases import (
+    BarFeedback,
+    SectionContrast,
+    bar_repetition,
+    lacking_parts,
+    taken_off,
+)
 from musictx.songs.strengths import (
     CROWD_GAIN,
     LENGTH_GAIN,
@@ -61,10 +65,8 @@ def test_a_bar_is_pulled_to_the_next_note_of_the_one_that_it_repeats_or_to_the_r
         rest[REPEAT_FIELD - 1] = TABLE.id("section") + (REPEATS - 1 + back if back else 0)
         for token in (first, *rest):
             state.advance(token)
-        earlier, fields = (
-            bars[number - (back or 1)] if number else None,
-            REPEATED if back else RHYTHM,
-        )
+        earlier = bars[number - (back or 1)] if number else None
+        fields = REPEATED if back else RHYTHM
         here = sorted({(random.choice(PLACES), random.choice([0, 5, DRUMS])) for _ in range(4)})
         for at, part in here:
             group = note_ids(at, part)
