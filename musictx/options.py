@@ -264,6 +264,7 @@ def _word(value: Any) -> str:
     if isinstance(value, list | dict):
         import yaml
 
-        flow = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True}
-        return yaml.safe_dump(value, width=inf, **flow).strip()
+        return yaml.safe_dump(
+            value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=inf
+        ).strip()
     return json.dumps(value).removesuffix(".0")
