@@ -33,9 +33,9 @@ export class App extends Emitter {
   models = [];
   beats = new Beats([]);
   /** Set by js/sound/ before anything can be clicked. @type {Player} */
-  player = /** @type {any} */ (null);
+  player = null;
   /** Set by js/roll/: the part of the piece that is seen. @type {Roll} */
-  roll = /** @type {any} */ (null);
+  roll = null;
   settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
   shown = { take: /** @type {number | null} */ (null), proposal: 1 };
@@ -184,7 +184,7 @@ export class App extends Emitter {
     this.emit("message", { text, kind: "error" });
   }
 
-  /** The answer to a request, null with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
+  /** The answer to a request, undefined with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
   async reach(request) {
     try {
       const answer = await request;
@@ -192,7 +192,6 @@ export class App extends Emitter {
       return answer;
     } catch (error) {
       this.fail(error);
-      return null;
     }
   }
 
