@@ -54,14 +54,9 @@ def composed(
     on_event: OnEvent | None = None,
 ) -> Iterator[Sample]:
     """Yields each version of a ``task`` as soon as it is composed. Sample i of seed s is always the
-    same.
-
-    progress  called with the seconds of music composed so far, of all versions together
-    on_event  called with the number of a version and an event whenever a new note begins or ends
-              (:mod:`musictx.sampling.events`); never for chorales and loops
-
-    An exception in either ends the generator. Raises ``UserError`` for a model without control
-    tokens, and for an option that its kind of tokens cannot express, such as chords.
+    same. ``progress`` and ``on_event`` are those of :func:`.composer.versions`; chorales and loops
+    have no events. Raises ``UserError`` for a model without control tokens, and for an option that
+    its kind of tokens cannot express, such as chords.
     """
     path = registry.FILLERS.get(bundle.tokenizer.name)
     kind: type[Filler] = registry.load(path) if path else Filler
