@@ -1,9 +1,9 @@
 """Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
-The model reads given notes in the layout of ``tokens/layout.py``: those ahead as K, those before as
-the stream up to ``here``. Given events are written at their steps, with their program and velocity:
-releases first, strikes before the next shift of time. Before a given strike the model may draw any
-velocity, since it cannot predict the right one; that velocity does not begin a new note.
+The model reads given notes as in training (``tokens/controls.py``): those ahead as K, those before
+as the stream up to ``here``. Given events are written at their steps, with their program and
+velocity: releases first, strikes before the next shift of time. Before a given strike the model may
+draw any velocity, since it cannot predict the right one; that velocity does not begin a new note.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from musictx.sampling.infill import GivenRow, Infill, NewNotes
 from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
-from musictx.tokens import layout
-from musictx.tokens.controls import HERE
+from musictx.tokens.controls import HERE, IDS_AROUND, build_window
 from musictx.tokens.grammar import PerformanceState
 from musictx.tokens.performance import PerformanceTokenizer
 from musictx.tokens.vocab import BOS, CUT
@@ -308,12 +307,12 @@ class EventInfill(Infill):
         )
         written, given = self.written(first), self.given.copy()
         given["step"] -= self.here
-        made = layout.build_window(
+        made = build_window(
             self.vocabulary,
             levels,
             written,
             np.empty(0, np.int64),
             ev.write(given, self.vocabulary),
-            budget=len(written) + 1 + layout.IDS_AROUND + int(AHEAD_SHARE * self.context),
+            budget=len(written) + 1 + IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
         return np.concatenate([[CUT if first else BOS], made.prefix, made.past])
