@@ -82,7 +82,7 @@ def continuations(
     its, stats = idiom.of(bundle.tokenizer), bundle.stats
     request = replace(request, sampling=its.sampling(request.sampling, primers))
     primers = [its.cast(one, stats, request.sampling, seed) for one, seed in zip(primers, seeds)]
-    fixed = {"stats": stats, "penalties": constraints}
+    fixed: dict[str, Any] = {"stats": stats, "penalties": constraints}
     every = [
         Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **fixed)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
