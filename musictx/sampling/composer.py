@@ -151,18 +151,19 @@ def versions(
               (:mod:`musictx.sampling.events`). An exception in it or in ``progress`` ends the
               generator
     """
+    anew = region.tokenizer.beats
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
         report = some, region.length * first, progress
         for number, one in enumerate(some, first):
             # If versions may be composed anew, only one that is compared with none is final.
-            if on_event is not None and not (region.anew and (earlier or number)):
+            if on_event is not None and not (anew and (earlier or number)):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
             _segment(some, *report)
         for number, one in enumerate(some, first):
-            for times in range(TRIES + 1 if region.anew else 1):
+            for times in range(TRIES + 1 if anew else 1):
                 if times:
                     one, other = region.again([*one.seed[:2], times]), one
                     one.unlike = other, float(times)

@@ -214,7 +214,6 @@ class EventInfill(Infill):
     held    (program, pitch) of new notes that sound
     """
 
-    anew, time = False, "time_shift"
     tokenizer: PerformanceTokenizer
     row: EventRow
 

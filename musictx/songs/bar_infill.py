@@ -49,7 +49,7 @@ class BarInfill(Infill):
     bar       the number of the bar that is written next;  piece  the ids so far
     """
 
-    anew, time, step_seconds = True, "bar", STEP_SECONDS
+    step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
     parts: list[int]
