@@ -89,7 +89,7 @@ def write(
     full, rest = np.divmod(gaps, end_shift - first_shift)
 
     # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
-    columns = np.full((len(gaps), 4), -1)
+    columns = np.full((len(gaps), 4), -1, np.int32)
     columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
     before, of_events = np.empty(0, EVENT) if past is None else past, columns[:-1]
     for column, name, kind, counts in (
@@ -104,8 +104,10 @@ def write(
         if rows.any():
             of_events[rows, 3] = vocabulary.ids(kind, events["pitch"][rows])
     written = columns >= 0
-    first = np.cumsum(written.sum(1)) - written.sum(1)
-    return np.insert(columns[written], np.repeat(first, full), end_shift - 1).astype(np.uint16)
+    row = np.nonzero(written)[0]
+    ids = np.full(len(row) + full.sum(), end_shift - 1, np.uint16)
+    ids[np.arange(len(row)) + np.cumsum(full)[row]] = columns[written]
+    return ids
 
 
 def struck(events: np.ndarray) -> np.ndarray:
