@@ -305,15 +305,7 @@ class Infill(Region):
         for region, row in zip(regions[::-1], rows[::-1]):
             region.row = row
         given = GivenNotes(rows)
-        its, steer = idiom.of(self.tokenizer), self.steering
-        penalties = [
-            [
-                *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
-                *its.feedback(one.steering.values, given=True, parts=steer.parts),
-            ]
-            for one in regions
-        ]
-        free = by_row([[*map(row.free, some)] for row, some in zip(rows, penalties)])
+        free = by_row([[*map(row.free, self._penalties())] for row in rows])
         every = [*rules(self.tokenizer, self.sampling), *free]
         some = combined(self.tokenizer, every, lambda: given.allowed().numpy())
         return Setup(
@@ -322,6 +314,13 @@ class Infill(Region):
             [*some, *self.biases(regions, rows)],
             max(self.context - len(prompts[0]), FEWEST_NOTES * self.tokenizer.group),
         )
+
+    def _penalties(self) -> list[RowPenalty]:
+        its, steer = idiom.of(self.tokenizer), self.steering
+        return [
+            *build(self.tokenizer, self.sampling, self.stats, self.around, steer.density),
+            *its.feedback(steer.values, given=True, parts=steer.parts),
+        ]
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
         seconds = self.row.state.seconds
