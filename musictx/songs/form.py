@@ -251,7 +251,7 @@ class _Writing:
         """The piece, and the line of the bar in which it goes on."""
         score, grid = self._trained(self.piece), self._grid()
         stream, count = grid.stream, len(grid.stream.bars)
-        before = stream.only(stream.in_bars(0, count - 1).notes)
+        before = stream._replace(notes=stream.in_bars(0, count - 1).notes)
         ids = self.tokenizer.write(before)
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score)
 

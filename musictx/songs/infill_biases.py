@@ -237,5 +237,5 @@ def bass_on_bar_line(row: BarRow) -> Nats:
 def repeated_bars(given: NoteStream) -> dict[int, int]:
     """Bars whose ``given`` notes repeat those of an earlier bar (:func:`.repeats.repeated`): the
     number of each, and that of the earlier one."""
-    back = repeated(given.only(given.notes[given.notes["part"] != CHORD]))
+    back = repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))
     return {bar: bar - int(back[bar]) for bar in np.flatnonzero(back).tolist()}
