@@ -184,7 +184,7 @@ export class App extends Emitter {
     this.emit("message", { text, kind: "error" });
   }
 
-  /** The answer to a request, null with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
+  /** The answer to a request, undefined with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
   async reach(request) {
     try {
       const answer = await request;
@@ -192,7 +192,6 @@ export class App extends Emitter {
       return answer;
     } catch (error) {
       this.fail(error);
-      return null;
     }
   }
 

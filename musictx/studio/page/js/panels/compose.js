@@ -161,17 +161,13 @@ export function mountCompose(app, panel) {
     if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
     asking = true;
     refresh();
-    try {
-      const revision = await app.mirror.settled();
-      const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
-      const asked = here() && await post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision });
-      if (asked && here()) {
-        const take = app.takes.update(asked);
-        app.show(take.id, 1);
-        app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
-      }
-    } catch (error) {
-      app.fail(error);
+    const revision = await app.mirror.settled();
+    const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
+    const asked = here() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision }));
+    if (asked && here()) {
+      const take = app.takes.update(asked);
+      app.show(take.id, 1);
+      app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
     }
     asking = false;
     refresh();

@@ -144,13 +144,10 @@ export function mountProposals(app, tray) {
     const take = shownTake();
     if (!take) return;
     const running = isRunning(take);
-    try {
-      await remove(session(app.piece.id, "takes", String(take.id)));
-      app.say(running ? "stopped" : "set aside");
-      if (!running) app.show(null);
-    } catch (error) {
-      app.fail(error);
-    }
+    const answer = await app.reach(remove(session(app.piece.id, "takes", String(take.id))));
+    if (answer === undefined) return;
+    app.say(running ? "stopped" : "set aside");
+    if (!running) app.show(null);
   }
 
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
