@@ -32,6 +32,8 @@ from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
+#: Called after each step with the seconds of music composed so far, if anything is.
+OnProgress = Callable[[float], None] | None
 
 
 def continue_each(
@@ -133,7 +135,7 @@ def versions(
     seeds: Sequence[Sequence[int]],
     *,
     placed: Placed | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: OnProgress = None,
     on_event: OnEvent | None = None,
 ) -> Iterator[Infill]:
     """Yields ``region`` composed once for each of ``seeds``; its attribute ``new`` has the notes.
@@ -182,10 +184,7 @@ def versions(
 
 
 def _segment(
-    regions: Sequence[Infill],
-    some: Sequence[Infill],
-    before: float,
-    progress: Callable[[float], None] | None,
+    regions: Sequence[Infill], some: Sequence[Infill], before: float, progress: OnProgress
 ) -> None:
     """Compose the next segment of ``regions``. ``progress`` is called with the seconds of ``some``
     and those ``before`` them."""
