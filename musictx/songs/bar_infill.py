@@ -53,7 +53,7 @@ class BarInfill(Infill):
     ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
-    anew, time, step_seconds = True, "bar", STEP_SECONDS
+    step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
     parts: list[int]

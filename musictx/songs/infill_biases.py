@@ -230,4 +230,4 @@ def bass_on_bar_line(row: BarRow) -> Nats:
 def repeated_bars(given: NoteStream) -> np.ndarray:
     """(B,) how many bars before each bar lies the one whose ``given`` notes are repeated in it
     (:func:`.repeats.repeated`), whatever the chords."""
-    return repeated(given.only(given.notes[given.notes["part"] != CHORD]))
+    return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))
