@@ -24,10 +24,8 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 
 
 @dataclass
-class PositionConfig(Options):
+class PositionConfig(Options, prefix="position"):
     """What every scheme has: its name, and what is added to the token embeddings."""
-
-    prefix = "position"
 
     #: Import path of the class of the scheme.
     target: ClassVar[str] = ""
@@ -51,8 +49,7 @@ class PositionConfig(Options):
         cls.target = f"musictx.attention.positions.{target}"
         SCHEMES[scheme] = cls
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")
 
