@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from musictx.attention.reference import term
 from musictx.attention.setting import Setting
 from musictx.attention.terms import Terms, as_tensor, without_autocast
-from musictx.speed.decode import by_key
 
 
 class Wide(NamedTuple):
@@ -79,18 +79,16 @@ def widened(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> 
     precise = torch.promote_types(q.dtype, torch.float32)
     labelled = [axis for axis in terms.axes if axis.labels is not None]
     others = tuple(axis for axis in terms.axes if axis.labels is None)
-    u, w = terms.content_bias, terms.position_bias
     with without_autocast(q.device):
-        queries = q.to(precise)
-        content = queries if u is None else queries + u.to(precise)[:, None]
-        position = queries if w is None else queries + w.to(precise)[:, None]
+        content, position = terms.queries(q.to(precise))
         of_queries, of_keys = [content], [k.to(precise)]
         for axis in labelled:
             assert axis.labels is not None
-            at = as_tensor(setting.query_positions[axis.coordinate], q.device)
+            at = setting.query_positions[axis.coordinate]
             over = as_tensor(setting.key_positions[axis.coordinate], q.device)
             labels = axis.labels.to(q.device)
-            of_queries.append(by_key(position, axis, at, labels[None], 1 / terms.scale))
+            bias = None if axis.bias is None else axis.bias.to(precise) / terms.scale
+            of_queries.append(term(position, replace(axis, bias=bias), at, labels[None]))
             one_at_label = (over[..., None] == labels).to(precise)  # (1 or B, Tk, K)
             of_keys.append(one_at_label[:, None].expand(*k.shape[:3], -1))
     return Wide(

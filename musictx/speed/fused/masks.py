@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from musictx.attention.setting import Setting
+from musictx.speed.pieces import numbered
 
 
 class Mask(NamedTuple):
@@ -52,15 +53,3 @@ def _mask(query_pieces: Tensor, key_pieces: Tensor) -> Mask:
     latest = order.gather(1, (stop - 1).clamp(min=0))
     query_stop = torch.where(seen, latest + 1, 0)
     return Mask(*(x.to(torch.int32) for x in (queries, keys, queries, query_stop)))
-
-
-def numbered(query_pieces: Tensor, key_pieces: Tensor) -> tuple[Tensor, Tensor]:
-    """The code of the piece of each query and key, int64 (B, Tq) and (B, Tk): the index of the
-    first key of that piece, or the number of keys for a piece without keys."""
-    ids, order = key_pieces.sort(dim=1, stable=True)  # stable: the leftmost is the earliest
-
-    def first_of(wanted: Tensor) -> Tensor:
-        place = torch.searchsorted(ids, wanted.contiguous()).clamp(max=ids.shape[1] - 1)
-        return torch.where(ids.gather(1, place) == wanted, order.gather(1, place), ids.shape[1])
-
-    return first_of(query_pieces), first_of(key_pieces)

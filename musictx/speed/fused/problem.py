@@ -11,13 +11,14 @@ import triton.language as tl
 from torch import Tensor
 
 from musictx.speed.fused.config import Tile, choose
+from musictx.speed.fused.memory import unit_stride
 
 LOG2E = math.log2(math.e)
 
 
 @dataclass
 class Problem:
-    """The arguments of the operators, laid out for the kernels.
+    """The arguments of the operator, laid out for the kernels.
 
     table, bias      (H or 1, distances, D) and (H or 1, distances)
     query_codes ...  what speed/fused/masks.py says
@@ -55,8 +56,7 @@ class Problem:
         learned = (self.table, self.bias)
         self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
         self.codes = self._or_stand_in(self.query_codes, self.key_codes)
-        (self.keys_seen,) = self._or_stand_in(self.key_first)
-        (self.queries_seeing,) = self._or_stand_in(self.query_stop)
+        self.keys_seen, self.queries_seeing = self._or_stand_in(self.key_first, self.query_stop)
         self.random = self._or_stand_in(self.row_random, self.column_random)
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits
@@ -65,32 +65,23 @@ class Problem:
         """The tensors, laid out in order; of those that are not there, one that no kernel reads."""
         return [self.q if x is None else x.contiguous() for x in tensors]
 
-    @property
-    def flags(self) -> dict[str, Any]:
-        """Compile-time constants that all kernels have."""
+    def constants(self, tile: Tile) -> dict[str, Any]:
+        """For what the kernels are compiled."""
         half = self.q.dtype != torch.float32
         exact = torch.get_float32_matmul_precision() == "highest" and not half
         return {
             "D": self.size,
+            "T": tile.side,
+            "TABLE": self.table is not None,
+            "BIAS": self.bias is not None,
             "PACKED": self.query_codes is not None,
             "DROP": self.threshold > 0,
             "SKEW": tl.float16 if half else tl.float32,
             "PRECISION": "ieee" if exact else "tf32",
+            "num_warps": tile.warps,
+            "num_stages": tile.stages,
         }
 
-    def edge(self, side: int) -> bool:
+    def edge(self, tile: Tile) -> bool:
         """Whether tiles of keys, laid from a tile's first query on, reach before the first key."""
-        return self.offset % side != 0
-
-    @property
-    def terms(self) -> dict[str, bool]:
-        """Further constants: which terms there are."""
-        return {"TABLE": self.table is not None, "BIAS": self.bias is not None}
-
-    def options(self, tile: Tile) -> dict[str, int]:
-        return {"num_warps": tile.warps, "num_stages": tile.stages}
-
-
-def unit_stride(x: Tensor) -> Tensor:
-    """x with neighbouring numbers of a head side by side."""
-    return x if x.stride(-1) == 1 and x.stride(-2) >= 0 else x.contiguous()
+        return self.offset % tile.side != 0

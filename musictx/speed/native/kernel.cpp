@@ -135,10 +135,11 @@ void backward_panel(const Panel<Number>& panel, const float* inner, bool fresh,
   if (it.table) {
     product('n', 'n', m, size, n, it.scale, flat, n + 1, panel.table, size, 1.0f, dq, size,
             room.lent);
-    product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
-            it.dtable + panel.distance * size, size, room.lent);
+    if (it.dtable)
+      product('t', 'n', n, size, m, it.scale, flat, n + 1, panel.q, size, 1.0f,
+              it.dtable + panel.distance * size, size, room.lent);
   }
-  if (it.bias) {
+  if (it.dbias) {
     float* dbias = it.dbias + panel.distance;
     for (int r = 0; r < m; r++) {
       const Number* gradient = flat + panel.at(r) + r;

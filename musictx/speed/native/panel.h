@@ -22,7 +22,7 @@ struct Problem {
   float *out, *log_sum;                      // (batch, heads, queries, size), (.., queries)
   const void* upstream;                      // from here on: backward only
   float *dq, *dk, *dv;
-  float *dtable, *dbias;  // (batch, heads, keys, ...): for each batch row and head its own
+  float *dtable, *dbias;  // (batch, heads, keys, ...), a part for each row and head; may be missing
   int64_t batch, heads, queries, keys, size, table_heads, bias_heads;
   int64_t block, run, threads, bf16;  // queries and keys of a panel at most; run >= 2 block
   uint64_t seed, dropped;  // a weight is dropped if its 32 random bits are below `dropped`

@@ -1,15 +1,33 @@
-"""Memory in which the programs of the backward pass add up the gradients of the tables."""
+"""Memory that the kernels write into: their results, and the gradients of tables in parts."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from musictx.speed.fused.problem import Problem
+if TYPE_CHECKING:
+    from musictx.speed.fused.problem import Problem
 
 #: Memory for parts of the gradients, as a share of the bytes of q: more parts, fewer programs that
 #: add to the same place at once.
 PARTS_SHARE = 0.5
+
+
+def empty(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """float32 memory with anything in it; tests put NaN there."""
+    return torch.empty(shape, dtype=torch.float32, device=device)
+
+
+def unit_stride(x: Tensor) -> Tensor:
+    """x with neighbouring numbers of a head side by side."""
+    return x if x.stride(-1) == 1 and x.stride(-2) >= 0 else x.contiguous()
+
+
+def empty_like(x: Tensor) -> Tensor:
+    """Memory laid out like x, as far as the kernels can write to it; tests put NaN there."""
+    return torch.empty_like(unit_stride(x))
 
 
 class TableGradients:
@@ -20,7 +38,7 @@ class TableGradients:
     """
 
     def __init__(self, p: Problem, bias_gradient: bool) -> None:
-        self.p, self.bias_gradient = p, bias_gradient and p.bias is not None
+        self.p, self.bias_gradient = p, bias_gradient
         rows = p.high - p.low + 1
         group = p.heads if any(p.table_strides) else 1
         room = p.q.numel() * p.q.element_size() * PARTS_SHARE
@@ -33,17 +51,17 @@ class TableGradients:
             return torch.zeros(self.slots, *shape, dtype=torch.float32, device=p.q.device)
 
         self.vectors = parts(p.table is not None, rows, p.size)
-        self.numbers = parts(self.bias_gradient, rows)
+        self.numbers = parts(bias_gradient, rows)
 
-    def _sum(self, parts: Tensor, like: Tensor | None, scale: float) -> Tensor:
+    def sums(self) -> tuple[Tensor | None, Tensor | None]:
+        """Gradients of the table and of the bias."""
+        vectors = self._sum(self.vectors, self.p.table, self.p.scale)
+        return vectors, self._sum(self.numbers, self.p.bias, 1.0)
+
+    def _sum(self, parts: Tensor, like: Tensor | None, scale: float) -> Tensor | None:
         if like is None or parts is self.p.q:
-            return self.p.q.new_empty((0,))
+            return None
         # Slot number s belongs to head s % heads.
-        parts = parts.view(-1, like.shape[0], *parts.shape[1:])
+        parts = parts.view(-1, len(like), *parts.shape[1:])
         total = parts[0] if len(parts) == 1 else parts.sum(0)
         return (total * scale).to(like.dtype)
-
-    def all(self) -> tuple[Tensor, Tensor]:
-        """Gradients of the table and of the bias."""
-        p = self.p
-        return self._sum(self.vectors, p.table, p.scale), self._sum(self.numbers, p.bias, 1.0)
