@@ -115,6 +115,8 @@ class Job(NamedTuple):
             return (
                 "it computes no derivatives in forward mode or by torch.func (jvp, hessian, vmap)"
             )
+        if not self.scale:
+            return "it needs a scale above 0"
         if causal and not self.causal:
             return "it computes causal attention only"
         if self.axes > 1:

@@ -54,7 +54,9 @@ def operator(
 
     def computed_gradients(wanted: list[bool], upstream: Tensor, *given: Any) -> tuple[Tensor, ...]:
         found = gradients(wanted, upstream, *given)
-        return tuple(g if w else upstream.new_empty(0) for g, w in zip(found, wanted))
+        return tuple(
+            g if w and g is not None else upstream.new_empty(0) for g, w in zip(found, wanted)
+        )
 
     def gradient_shapes(
         wanted: list[bool], upstream: Tensor, out: Tensor, log_sum: Tensor, *given: Any

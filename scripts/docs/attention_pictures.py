@@ -106,9 +106,7 @@ def two_axes() -> tuple[torch.Tensor, torch.Tensor]:
     order, terms = Span(0, LENGTH), scheme.terms()
     both = scheme.coordinates(torch.tensor([tokens]), order, None)
     where = Setting(*((order, order, *x.unbind(1)) for x in both))
-    time, pitch = (
-        axis.rows(*(x[0, n] for x in both)) for n, axis in enumerate(terms.axes[1:])
-    )
+    time, pitch = (axis.rows(*(x[0, n] for x in both)) for n, axis in enumerate(terms.axes[1:]))
     low, high = terms.axes[2].low, terms.axes[2].high
     difference = pitch.float() + low
     difference[(difference == low) | (difference == high)] = float("nan")

@@ -49,6 +49,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     Arguments are taken as checked (:func:`musictx.attention.attend`).
     """
     dtype, heads = q.dtype, q.shape[1]
+    precise = torch.promote_types(dtype, torch.float32)
     at, over = setting.query_positions[0], setting.key_positions[0]
     assert isinstance(at, Span)
     assert isinstance(over, Span)
@@ -72,13 +73,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
                 table = axis.descending(axis.table, count, lowest).expand(heads, -1, -1)
             if axis.bias is not None:  # numbers are vectors of one channel, queries have 1 there
                 bias = axis.descending(axis.bias, count, lowest)[..., None].expand(heads, -1, -1)
-                ones = position.new_ones(1).expand(*position.shape[:3], 1) / terms.scale
+                one = position.new_full((1,), 1 / terms.scale, dtype=precise)
+                ones = one.expand(*position.shape[:3], 1)
                 position = ones if table is None else torch.cat([position, ones], dim=-1)
-                table = bias if table is None else torch.cat([table, bias.to(table.dtype)], dim=-1)
-        if table is None or position is content:
-            position = None
+                table = bias if table is None else torch.cat([table, bias], dim=-1)
+        same = table is None or position is content
         out, _ = attention(
-            *(content, position, k, v, table, values, *_codes(terms, setting, q.device)),
+            *(content, None if same else position, k, v, table, values),
+            *_codes(terms, setting, q.device),
             *(terms.scale, setting.dropout, seed, setting.causal, offset),
         )
     return out.to(dtype)
@@ -88,17 +90,16 @@ def _codes(
     terms: Terms, setting: Setting, device: torch.device
 ) -> tuple[Tensor | None, Tensor | None, int]:
     """(query_codes, key_codes, near) of :class:`musictx.speed.chunked.plan.Call`."""
-    pieces = setting.query_pieces, setting.key_pieces
-    blocks = terms.blocks
+    at, over, blocks = setting.query_pieces, setting.key_pieces, terms.blocks
     if blocks is None:
-        return *pieces, 0
+        return at, over, 0
     places = [x[blocks.coordinate] for x in (setting.query_positions, setting.key_positions)]
-    spans = all(isinstance(x, Span) for x in places) and pieces[0] is None
+    spans = all(isinstance(x, Span) for x in places) and at is None
     # Of Spans they are on the CPU, where the passes look at them.
     device = torch.device("cpu") if spans else device
     queries, keys = (as_tensor(x, device) // blocks.length for x in places)
-    if pieces[0] is not None and pieces[1] is not None:  # blocks of other pieces are far away
-        queries, keys = (n * 2**40 + x for n, x in zip(numbered(*pieces), (queries, keys)))
+    if at is not None and over is not None:  # blocks of other pieces are far away
+        queries, keys = (n * 2**40 + x for n, x in zip(numbered(at, over), (queries, keys)))
     return queries, keys, 1
 
 

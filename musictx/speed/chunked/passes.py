@@ -33,7 +33,7 @@ def read(arguments: tuple[Any, ...]) -> tuple[Inputs, Plan]:
     """The arguments of the operator."""
     inputs = Inputs(*arguments[: len(Inputs._fields)])
     relative = inputs.table is not None or inputs.values is not None
-    call = Call(*arguments[len(Inputs._fields) :], relative)
+    call = Call._make((*arguments[len(Inputs._fields) :], relative))
     return inputs, Plan(inputs.content, inputs.k, call)
 
 

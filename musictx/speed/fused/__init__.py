@@ -45,8 +45,6 @@ def supports(job: Job) -> str | None:
     fits = job.size is None or (size <= max(HEAD_DIMS) if job.labels else size in HEAD_DIMS)
     if job.deterministic:
         return "its sums have other last bits in every run (torch.use_deterministic_algorithms)"
-    if not job.scale:
-        return "it needs a scale above 0"
     if not fits:
         return f"it computes heads of {sizes} numbers, not {size}"
     device = "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda"

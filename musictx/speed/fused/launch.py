@@ -14,7 +14,7 @@ from musictx.speed.fused import key as key_pass
 from musictx.speed.fused import memory
 from musictx.speed.fused import query as query_pass
 from musictx.speed.fused import tile as tile_functions
-from musictx.speed.fused.problem import LOG2E, Problem
+from musictx.speed.fused.problem import LOG2E, Problem, TableGradients
 
 
 def strides(*tensors: Tensor) -> list[int]:
@@ -45,7 +45,7 @@ def backward(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of q, k, v, table and bias; ``None`` for what is not there."""
     dq, dk, dv = (memory.empty_like(x) for x in (p.q, p.k, p.v))
-    tables = memory.TableGradients(p, bias_gradient)
+    tables = TableGradients(p, bias_gradient)
     if p.q.numel() == 0:
         dk.zero_()
         dv.zero_()
@@ -69,7 +69,7 @@ def _backward_query(
     up: Tensor,
     log_sum: Tensor,
     delta: Tensor,
-    tables: memory.TableGradients,
+    tables: TableGradients,
     dq: Tensor,
 ) -> None:
     tile = p.config.query

@@ -1,4 +1,5 @@
-"""What the kernels are asked to compute, laid out for them."""
+"""What the kernels are asked to compute, laid out for them, and where they add up the gradients of
+tables."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from musictx.speed.fused.config import Tile, choose
 from musictx.speed.fused.memory import unit_stride
 
 LOG2E = math.log2(math.e)
+#: Memory for parts of the gradients, as a share of the bytes of q: more parts, fewer programs that
+#: add to the same place at once.
+PARTS_SHARE = 0.5
 
 
 @dataclass
@@ -85,3 +89,40 @@ class Problem:
     def edge(self, tile: Tile) -> bool:
         """Whether tiles of keys, laid from a tile's first query on, reach before the first key."""
         return self.offset % tile.side != 0
+
+
+class TableGradients:
+    """Where programs add up their parts of the gradients of the tables, in float32.
+
+    ``slots`` copies lessen waiting for one another: pair number bh of (batch row, head) adds to
+    slot bh % slots, a multiple of the heads where tables are per head.
+    """
+
+    def __init__(self, p: Problem, bias_gradient: bool) -> None:
+        self.p, self.bias_gradient = p, bias_gradient
+        rows = p.high - p.low + 1
+        group = p.heads if any(p.table_strides) else 1
+        room = p.q.numel() * p.q.element_size() * PARTS_SHARE
+        most = int(room // max(1, group * rows * p.size * 4))
+        self.slots = group * max(1, min(p.batch * p.heads // group, most, 16))
+
+        def parts(there: bool, *shape: int) -> Tensor:
+            if not there:
+                return p.q  # a stand-in that no kernel writes
+            return torch.zeros(self.slots, *shape, dtype=torch.float32, device=p.q.device)
+
+        self.vectors = parts(p.table is not None, rows, p.size)
+        self.numbers = parts(bias_gradient, rows)
+
+    def sums(self) -> tuple[Tensor | None, Tensor | None]:
+        """Gradients of the table and of the bias."""
+        vectors = self._sum(self.vectors, self.p.table, self.p.scale)
+        return vectors, self._sum(self.numbers, self.p.bias, 1.0)
+
+    def _sum(self, parts: Tensor, like: Tensor | None, scale: float) -> Tensor | None:
+        if like is None or parts is self.p.q:
+            return None
+        # Slot number s belongs to head s % heads.
+        parts = parts.view(-1, len(like), *parts.shape[1:])
+        total = parts[0] if len(parts) == 1 else parts.sum(0)
+        return (total * scale).to(like.dtype)
