@@ -17,6 +17,7 @@ from musictx import api, cli, options
 from musictx.chorale import app as chorale
 from musictx.config.checks import options as options_of
 from musictx.config.levels import LEVELS
+from musictx.config.values import types_of
 from musictx.mcp import work
 from musictx.mcp.places import Places
 from musictx.mcp.tools import arguments
@@ -45,7 +46,7 @@ NEEDED = {"infill": {"from": "2", "to": "2"}}
 
 def _value(name: str, field: dataclasses.Field) -> object:
     low, above, high, _ = field.metadata["bounds"]
-    kind, last = options.types_of(field)[0], name.rpartition(".")[2]
+    kind, last = types_of(field)[0], name.rpartition(".")[2]
     if last in VALUES:
         return VALUES[last]
     if kind == "bool":
@@ -97,10 +98,17 @@ def _page(command, given):
     parts = {n: v for n, v in given.items() if n in ("samples", "guidance", "quantise")}
     more = {n: v for n, v in given.items() if n not in {*controls, *parts} and "." not in n}
     model = "chorale" if command == "harmonise" else "piano"
-    data = {"task": TASKS.get(command, command), "model": model, "begin": 0.0, "end": 1.0, **parts}
+    data = {
+        "task": TASKS.get(command, command),
+        "model": model,
+        "begin": 0.0,
+        "end": 1.0,
+        "seed": 3,
+        **parts,
+    }
     data |= {"controls": controls, "sampling": sampling}
-    wish, model, _ = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
-    return wish, wish.config(model, 3, **more)
+    wish, model = parse(json.loads(json.dumps(data)), Models(StudioConfig()), 10.0)
+    return wish, wish.config(model, **more)
 
 
 @pytest.mark.parametrize(("command", "name", "value"), CASES)

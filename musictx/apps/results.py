@@ -194,36 +194,33 @@ class Work:
         return cls(bundle, seed, stem, config.render)
 
     def write(self, number: int, sample: Sample, *remarks: str | None) -> Result:
-        """Write the piece of that number, from 0."""
-        stem = self.stem.with_name(f"{self.stem.name}-{number + 1}")
-        paths = _write(sample.score, stem, self.render, seam=sample.seam)
+        """Write the piece of that number, from 0, and its sound and picture with ``render=true``.
+
+        A file of that name with other content is not replaced: the first of NAME-2, NAME-3, ...
+        that does not exist is written instead.
+        """
+        stem, suffix = self.stem.with_name(f"{self.stem.name}-{number + 1}"), ".mid"
+        if is_file(stem.parent):  # out=x.musicxml
+            stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
+        score = sample.score
+        content, tried = formats.to_bytes(score, suffix.lower()), 1
+        path = stem.with_name(f"{stem.name}{suffix}")
+        # Only regular files of the same size are opened for comparison: a pipe would block.
+        while path.exists() and not (
+            path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
+        ):
+            tried += 1
+            path = stem.with_name(f"{stem.name}-{tried}{suffix}")
+        files.write_bytes(path, content)
+        paths = [path]
+        if self.render and len(score):
+            name = path.name.removesuffix(suffix)
+            paths += [path.with_name(name + ending) for ending in RENDERED]
+            formats.writer(paths[1])(score, paths[1])
+            formats.writer(paths[2])(score, paths[2], seam=sample.seam or None)
         return Result(number, sample, paths, tuple(remark for remark in remarks if remark))
 
 
 def new_notes(sample: Sample) -> str:
     """The number of new notes and their length, in words."""
     return f"{sample.notes:,} new notes, {sample.seconds:.1f} s of music"
-
-
-def _write(score: Score, stem: Path, render: bool, *, seam: float = 0.0) -> list[Path]:
-    """Write STEM.mid, with STEM.wav and STEM.png if ``render``; or with ``out=x.musicxml``, which
-    is then the folder of ``stem``, x.musicxml. A file of that name with other content is not
-    replaced: the first of STEM-2, STEM-3, ... that does not exist is written instead."""
-    suffix = ".mid"
-    if is_file(stem.parent):
-        stem, suffix = stem.parent.with_suffix(""), stem.parent.suffix
-    content, tried = formats.to_bytes(score, suffix.lower()), 1
-    path = stem.with_name(f"{stem.name}{suffix}")
-    # Only regular files of the same size are opened for comparison: a pipe would block.
-    while path.exists() and not (
-        path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
-    ):
-        tried += 1
-        path = stem.with_name(f"{stem.name}-{tried}{suffix}")
-    files.write_bytes(path, content)
-    if not render or len(score) == 0:
-        return [path]
-    sound, picture = (path.with_name(path.name.removesuffix(suffix) + end) for end in RENDERED)
-    formats.writer(sound)(score, sound)
-    formats.writer(picture)(score, picture, seam=seam or None)
-    return [path, sound, picture]

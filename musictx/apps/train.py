@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,9 +26,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 
-from musictx import __version__, bundle, files, formats, registry
+from musictx import bundle, files
 from musictx.config import TrainConfig
-from musictx.data import corpora
 from musictx.data.module import MusicDataModule
 from musictx.data.prepare import prepare
 from musictx.data.shards import Shards
@@ -72,7 +73,6 @@ def run(config: TrainConfig) -> Trained:
     (torchrun, SLURM) starts them all at once, run ``musictx prepare`` before.
     """
     first, trial = ranks.is_first(), bool(config.trainer.fast_dev_run)
-    writes = first and not trial  # the run folder
     say: Say = print if first else lambda line: None
     with quiet(), ExitStack() as stack:
         config = dataclasses.replace(config, trainer=ranks.from_environment(config.trainer))
@@ -81,12 +81,14 @@ def run(config: TrainConfig) -> Trained:
         shards = corpus(config, tokenizer, say)
 
         applied_to = run_folder.fingerprints(config, shards, tokenizer)
-        folder = RunFolder(run_folder.choose(config, shards.corpus["name"], applied_to))
-        if writes:
+        place = run_folder.choose(config, shards.corpus["name"], applied_to)
+        if trial:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()), place.name)
+        folder = RunFolder(place)
+        if first:
             stack.enter_context(run_folder.one_process(folder.path / run_folder.LOCK))
             folder.check(config, applied_to)
-        status = None if trial else folder.finished(config)
-        if status is not None:
+        if (status := folder.finished(config)) is not None:
             say(report.finished(folder))
             return Trained(folder.model, status["validation_loss"], status["step"])
 
@@ -94,21 +96,23 @@ def run(config: TrainConfig) -> Trained:
         bar = Progress()
         hooks = make_hooks(config, folder, shards, lit, tokenizer, bar.print if first else say)
         trainer = make_trainer(config, folder, shards, hooks, bar)
-        state = None if trial else checkpoint_of(config, folder, say)
-        if writes:
-            folder.begin(config, applied_to, musictx=__version__)
-        say(report.header(config, shards, lit, trainer, folder.path))
+        state, is_new = checkpoint_of(config, folder, say), folder.is_new
+        if first:
+            folder.begin(config, applied_to)
+        say(report.header(config, shards, lit, trainer))
 
         stack.callback(ranks.destroy_process_group)
         try:
             with hooks.stop:
-                before = validation_before(config, lit, data, trainer, state, say)
+                fine_tunes = config.init is not None and state is None and not trial
+                before = validation_before(lit, data, trainer, say) if fine_tunes else None
                 fit(lit, data, trainer, hooks.stop, state)
         except Stopped:
             end_by_signal(folder, trainer, hooks)
         except UserError:
-            if writes and trainer.global_step == 0 and not folder.last.is_file():
-                folder.clear()  # refused by Lightning before the first step
+            # Refused by Lightning, before the first step.
+            if first and is_new and trainer.global_step == 0:
+                shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
         if trial:
@@ -116,7 +120,7 @@ def run(config: TrainConfig) -> Trained:
             return Trained(None, validation_loss(trainer), trainer.global_step)
         if trainer.is_global_zero:
             keep_best(folder, lit, trainer, hooks)
-            say(report.summary(config, shards, lit, trainer, folder.path, before))
+            say(report.summary(config, shards, lit, trainer, before))
         return Trained(folder.model, validation_loss(trainer), trainer.global_step)
 
 
@@ -142,10 +146,7 @@ def network(config: TrainConfig, say: Say) -> tuple[Tokenizer, MusicTransformer]
 def corpus(config: TrainConfig, tokenizer: Tokenizer, say: Say) -> Shards:
     """The shards of the corpus, prepared if needed; with ``corpus.shards`` and no
     ``corpus.path``, existing shards as they are."""
-    options = config.corpus
-    if options.path is None and options.shards and corpora.needs_path(options.name):
-        return Shards(Path(options.shards))
-    prepared = prepare(options, tokenizer)
+    prepared = prepare(config.corpus, tokenizer)
     if not prepared.up_to_date:
         say(str(prepared))
     return Shards(prepared.folder)
@@ -191,7 +192,8 @@ def make_hooks(
         described = {**report.card(config, shards, lit, trainer), "note_limits": limits}
         bundle.save(folder.model, model, tokenizer, described)
 
-    def sample(seconds: float, seed: int) -> Score:
+    def sample(seconds: float) -> Score:
+        """By the same seed each time, so that the pictures show what training changed."""
         # a run without samples imports none of this
         from musictx.config import GenerateConfig
         from musictx.sampling.composer import continue_each
@@ -204,16 +206,11 @@ def make_hooks(
         )
         loaded = bundle.Bundle(model, tokenizer, {"note_limits": limits}, folder.model)
         steering = [Steering(density=density_of(config.sampling))]
-        (piece,) = continue_each(loaded, [NOTHING], request, seeds=[(seed, 0)], steering=steering)
+        seeds = [(config.seed, 0)]
+        (piece,) = continue_each(loaded, [NOTHING], request, seeds=seeds, steering=steering)
         return piece.score
 
-    return Hooks(save_model, sample, draw, say, StopSignal(report=ranks.is_first()), config.seed)
-
-
-def draw(score: Score, path: Path) -> None:
-    """A piano roll of ``score`` as PNG, where an optional package draws them."""
-    if ".png" in registry.WRITERS:
-        formats.write(score, path)
+    return Hooks(save_model, sample, say, StopSignal(report=ranks.is_first()))
 
 
 def make_trainer(
@@ -254,16 +251,10 @@ def checkpoint_of(config: TrainConfig, folder: RunFolder, say: Say) -> Path | No
 
 
 def validation_before(
-    config: TrainConfig,
-    lit: LitMusicTransformer,
-    data: MusicDataModule,
-    trainer: pl.Trainer,
-    state: Path | None,
-    say: Say,
+    lit: LitMusicTransformer, data: MusicDataModule, trainer: pl.Trainer, say: Say
 ) -> float | None:
-    """The validation loss of the model that fine-tuning starts from; None without ``init=``."""
-    new = state is None and config.init is not None and not config.trainer.fast_dev_run
-    if not new or trainer.limit_val_batches == 0:
+    """The validation loss of the model that fine-tuning starts from, if there is validation."""
+    if trainer.limit_val_batches == 0:
         return None
     trainer.validate(lit, data, verbose=False)
     loss = float(trainer.callback_metrics["val/loss"])

@@ -163,7 +163,6 @@ def harmonised(
         )
         facts = {"source": piece.name, "seam": 0.0, "ended": "melody"}
         out.add(i, four.write(harmony.grid), **facts, nats_per_note=harmony.nats_per_note)
-        out.write_list()
         progress(i + 1, len(pieces))
 
 

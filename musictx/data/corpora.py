@@ -233,26 +233,19 @@ def official(root: Path) -> dict[str, str]:
     its own folder. A file that is not there is looked for by its bare name (people move files out
     of their folders), if that name is unique on both sides.
     """
+    rows = [row for table in walk(root, (".csv",)) for row in _rows(table)]
+    listed = Counter(PurePosixPath(name).name for name, _ in rows)
+    places: dict[str, list[str]] = {}  # by bare name
+    for file in walk(root, SUFFIXES) if rows else ():
+        places.setdefault(PurePosixPath(file.name).name, []).append(file.name)
     splits: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    listed: Counter[str] = Counter()
-    for table in walk(root, (".csv",)):
-        for name, split in _rows(table):
-            bare = PurePosixPath(name).name
-            listed[bare] += 1
-            if (root / name).is_file():
-                splits.setdefault(name, split)
-            else:
-                missing.setdefault(bare, split)
-    single = {bare for bare in missing if listed[bare] == 1}
-    if single:
-        places: dict[str, list[str]] = {}
-        for file in walk(root, SUFFIXES):
-            if (bare := PurePosixPath(file.name).name) in single:
-                places.setdefault(bare, []).append(file.name)
-        for bare, names in places.items():
-            if len(names) == 1:
-                splits.setdefault(names[0], missing[bare])
+    for name, split in rows:
+        bare = PurePosixPath(name).name
+        files = places.get(bare, [])
+        if name in files:
+            splits.setdefault(name, split)
+        elif listed[bare] == len(files) == 1:
+            splits[files[0]] = split
     return splits
 
 

@@ -62,18 +62,14 @@ class TrainingRows:
         tasks: Tasks | None = None,
         align: int = 1,
     ) -> None:
-        self.shards = shards
-        self.tokenizer = tokenizer
-        self.context = context
-        self.augment = augment
-        self.seed = seed
-        self.tasks = tasks
+        self.shards, self.tokenizer, self.context = shards, tokenizer, context
+        self.augment, self.seed, self.tasks = augment, seed, tasks
         self.pieces = shards.pieces("train")
         if not self.pieces:
             raise UserError(f"{shards.folder}: there is no piece to train on in these shards")
-        lengths = np.array([piece.tokens for piece in self.pieces], np.int64)
-        self._starts = np.cumsum(lengths + context - 1)
-        self._first = self._starts - (lengths + context - 1)
+        starts = np.array([piece.tokens for piece in self.pieces], np.int64) + context - 1
+        self._stops = np.cumsum(starts)  # of the starts of each piece, among those of all
+        self._firsts = self._stops - starts
         self.align = math.lcm(tokenizer.align, align)
         self._changes = augment.transpose > 0 or set(augment.stretch) != {1}
 
@@ -113,9 +109,9 @@ class TrainingRows:
         return lay_out(events[:free], begins=begins, ends=ends, piece_id=piece_id)
 
     def _place(self, random: np.random.Generator) -> tuple[Piece, int]:
-        ticket = int(random.integers(self._starts[-1]))
-        which = int(np.searchsorted(self._starts, ticket, side="right"))
-        start = max(0, ticket - int(self._first[which]) - (self.context - 1))
+        ticket = int(random.integers(self._stops[-1]))
+        which = int(np.searchsorted(self._stops, ticket, side="right"))
+        start = max(0, ticket - int(self._firsts[which]) - (self.context - 1))
         return self.pieces[which], start - start % self.align
 
     def _beginning(self, random: np.random.Generator, free: int) -> tuple[Piece, int]:
@@ -157,11 +153,8 @@ class TrainingBatches(IterableDataset[Batch]):
         start: int = 0,
         shorter: Sequence[tuple[int, TrainingRows]] = (),
     ) -> None:
-        self.rows = rows
-        self.shorter = shorter
-        self.batch_size = batch_size
-        self.rank = rank
-        self.start = start
+        self.rows, self.shorter = rows, shorter
+        self.batch_size, self.rank, self.start = batch_size, rank, start
 
     def make(self, number: int) -> Batch:
         """Batch ``number``: (batch_size, context) tensors."""

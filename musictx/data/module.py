@@ -65,14 +65,8 @@ class MusicDataModule(pl.LightningDataModule):
     ) -> None:
         super().__init__()
         shards.check(tokenizer)
-        self.shards = shards
-        self.tokenizer = tokenizer
-        self.context = context
-        self.batch_size = batch_size
-        self.seed = seed
-        self.validation_windows = validation_windows
-        self.num_workers = num_workers
-        change = augment or AugmentConfig()
+        self.shards, self.context, self.batch_size = shards, context, batch_size
+        self.validation_windows, self.num_workers = validation_windows, num_workers
         arranged: Tasks | None = None
         if tasks:
             if HERE not in tokenizer.kinds:
@@ -82,11 +76,13 @@ class MusicDataModule(pl.LightningDataModule):
                 )
             kind: type[Tasks] = registry.load(registry.ARRANGED.get(tokenizer.name, EVENTS))
             arranged = kind(tokenizer, tasks, melody)
-        self.rows = TrainingRows(shards, tokenizer, context, change, seed, arranged, align)
-        self.shorter = [
-            (until, TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align))
-            for until, tokens in growing_windows
-        ]
+
+        def rows(tokens: int) -> TrainingRows:
+            change = augment or AugmentConfig()
+            return TrainingRows(shards, tokenizer, tokens, change, seed, arranged, align)
+
+        self.rows = rows(context)
+        self.shorter = [(until, rows(tokens)) for until, tokens in growing_windows]
         self._loaded = 0  # the number of the next batch, of a run that was stopped
 
     @property
@@ -132,19 +128,12 @@ class MusicDataModule(pl.LightningDataModule):
         """Full-coverage validation windows, all or evenly spread ones, the same each time."""
         rows = EvaluationWindows(self.shards, "validation", self.context)
         chosen = evenly_spread(self.validation_windows or len(rows), len(rows))
-        rank, devices = (
-            (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
-        )
-        return validation_loader(rows, chosen, self.batch_size, rank=rank, devices=devices)
+        place = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+        return validation_loader(rows, chosen, self.batch_size, *place)
 
 
 def validation_loader(
-    rows: EvaluationWindows,
-    chosen: Sequence[int],
-    batch_size: int,
-    *,
-    rank: int = 0,
-    devices: int = 1,
+    rows: EvaluationWindows, chosen: Sequence[int], batch_size: int, rank: int = 0, devices: int = 1
 ) -> DataLoader[Row]:
     """The rows ``chosen`` of ``rows`` in batches, the same each time, shared among devices.
 

@@ -165,27 +165,18 @@ def _write(
         remarks.append(
             f"{moved} pieces appear in more than one official split; kept in the held-out one"
         )
-    for copy in copies:
-        detail = f"the same notes as {kept[copy.hash].name}"
-        left_out.append(LeftOut(copy.name, "duplicate", detail))
+    left_out += [
+        LeftOut(copy.name, "duplicate", f"the same notes as {kept[copy.hash].name}")
+        for copy in copies
+    ]
     changed = sum((Counter(lossy[content]) for content in kept), Counter())
-    totals = by_split(writer.rows)
-    return Report(
-        folder,
-        source.label,
-        files,
-        totals,
-        sorted(left_out),
-        dict(sorted(changed.items())),
-        remarks,
-    )
+    totals, lost = by_split(writer.rows), dict(sorted(changed.items()))
+    return Report(folder, source.label, files, totals, sorted(left_out), lost, remarks)
 
 
 def _nothing_usable(corpus: CorpusConfig, left_out: list[LeftOut]) -> str:
     """One sentence: how many were rejected, why, and an example of each reason."""
-    examples: dict[str, LeftOut] = {}
-    for item in left_out:
-        examples.setdefault(item.reason, item)
+    examples = {item.reason: item for item in reversed(left_out)}
     counts = Counter(item.reason for item in left_out)
     why = "; ".join(
         f"{n} {reason} (such as {examples[reason].name}: {examples[reason].detail})"
@@ -272,16 +263,12 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
     tokens = row.tokens - min(count, row.tokens // 2)
     notes = round(row.notes * tokens / row.tokens)
     seconds = row.seconds * tokens / row.tokens
-    head = row._replace(split="train", tokens=tokens, notes=notes, seconds=seconds, ends=False)
-    tail = row._replace(
-        split="validation",
-        offset=row.offset + tokens,
-        tokens=row.tokens - tokens,
-        notes=row.notes - notes,
-        seconds=row.seconds - seconds,
-        begins=False,
-    )
-    return [head, tail]
+    sizes = {"tokens": tokens, "notes": notes, "seconds": seconds}
+    left = {name: getattr(row, name) - size for name, size in sizes.items()}
+    return [
+        row._replace(split="train", ends=False, **sizes),
+        row._replace(split="validation", begins=False, offset=row.offset + tokens, **left),
+    ]
 
 
 # ------------------------------------------------------------------------------------------- report

@@ -140,20 +140,13 @@ class Shards:
     def __reduce__(self) -> tuple[type[Shards], tuple[Path]]:
         return Shards, (self.folder,)
 
-    def __repr__(self) -> str:
-        return f"Shards({self.folder}: {self.totals()})"
-
     def __len__(self) -> int:
         """How many pieces there are, all splits together."""
         return len(self._table)
 
     def pieces(self, split: str | None = None) -> list[Piece]:
         """The pieces of a split in the order of their names (None: of all splits)."""
-        if split is None:
-            return list(self._table)
-        if split not in SPLITS:
-            raise UserError(f"split={split}: expected one of {', '.join(SPLITS)}")
-        return [piece for piece in self._table if piece.split == split]
+        return [piece for piece in self._table if split is None or piece.split == split]
 
     def tokens(self, number: int) -> np.ndarray:
         """(n,) uint16: the ids of piece ``number``, a read-only view of the mapped file.
@@ -168,7 +161,7 @@ class Shards:
 
     def totals(self, split: str | None = None) -> Totals:
         """Pieces, tokens, notes and seconds of a split (None: of all)."""
-        return total(piece for piece in self._table if split is None or piece.split == split)
+        return total(self.pieces(split))
 
     def check(self, tokenizer: Tokenizer) -> None:
         """Raise ``UserError`` unless these ids are of ``tokenizer``'s vocabulary of events."""
@@ -251,16 +244,9 @@ class Writer:
         self._folder, self._file, self._vocabulary = folder, file, vocabulary
 
     def append(self, ids: np.ndarray, name: str) -> None:
-        """Write ``ids`` (n,) of the vocabulary, of the piece ``name``."""
+        """Write ``ids`` (n,) of the vocabulary, of the piece ``name``; not its row."""
         self._file.write(checked(ids, self._vocabulary, f"ids of {name}").tobytes())
         self.tokens += len(ids)
-
-    def add(self, ids: np.ndarray, *, name: str, split: str, hash: str = "", **fields: Any) -> None:
-        """Write a piece and its row; ``fields``: the others of ``Piece``."""
-        fields = {"notes": 0, "seconds": 0.0} | fields
-        row = Piece(len(self.rows), name, split, hash, self.tokens, len(ids), **fields)
-        self.append(ids, name)
-        self.rows.append(row)
 
     def write_text(self, name: str, text: str) -> None:
         """A further file of the folder, such as a report."""

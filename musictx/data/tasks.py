@@ -12,10 +12,12 @@ ahead, and notes in bars (:mod:`musictx.songs.bar_tasks`), where it stands befor
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from musictx.config.data import TASKS
 from musictx.data.windows import UNSCORED, Row
@@ -50,7 +52,7 @@ class Tasks:
         self.melody = int(melody) if melody.isdigit() else None
         self.vocabulary: Vocabulary = tokenizer.vocabulary
 
-    def choice(self, random: np.random.Generator) -> str | None:
+    def choice(self, random: Generator) -> str | None:
         """The task of a window, by the shares ``weights``, or None for a plain window."""
         point = random.random()
         for task in TASKS:
@@ -63,7 +65,7 @@ class Tasks:
         self,
         task: str,
         ids: np.ndarray,
-        random: np.random.Generator,
+        random: Generator,
         *,
         begins: bool,
         ends: bool,
@@ -84,19 +86,13 @@ class Tasks:
         return Row(sequence[:-1], targets, np.full(len(targets), piece_id, np.int64))
 
     def arranged(
-        self,
-        task: str,
-        ids: np.ndarray,
-        random: np.random.Generator,
-        begins: bool,
-        ends: bool,
-        budget: int,
+        self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """(n,) int64 ids of the whole window, and which of them are targets; None if it does not
         suit."""
         raise NotImplementedError
 
-    def _levels(self, music: Score, seconds: float, random: np.random.Generator) -> list[int]:
+    def _levels(self, music: Score, seconds: float, random: Generator) -> list[int]:
         """The levels of the controls of some ``music``; some of them left out."""
         levels = controls.levels(controls.measured(music.notes, seconds))
         dropped = random.random(len(levels)) < DROPPED_SHARE
@@ -110,7 +106,7 @@ def voice_of_some(
     among: np.ndarray,
     stop: np.ndarray,
     skyline_share: float,
-    random: np.random.Generator,
+    random: Generator,
 ) -> np.ndarray:
     """(n,) bool: of the pitched notes ``among`` some, which end at ``stop``, the skyline, or those
     above or below a random pitch."""
@@ -151,14 +147,12 @@ class EventSpan(NamedTuple):
 
     stop   the last step of it that is used;  here  the step from which on music is composed, None
            if all of it is
-    given  (n,) bool, which notes are given, None if none is;  ends  whether the ends of notes that
-           began before the window are given too
+    given  (n,) bool, which notes are given, None if none is
     """
 
     stop: int
     here: int | None = None
     given: np.ndarray | None = None
-    ends: bool = False
 
 
 class EventTasks(Tasks):
@@ -187,23 +181,23 @@ class EventTasks(Tasks):
         self._controls = np.array([kinds.index(kind) for kind in controls.CONTROL_KINDS])
 
     def arranged(
-        self,
-        task: str,
-        ids: np.ndarray,
-        random: np.random.Generator,
-        begins: bool,
-        ends: bool,
-        budget: int,
+        self, task: str, ids: np.ndarray, random: Generator, begins: bool, ends: bool, budget: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
         room = budget - layout.IDS_AROUND
         if room < FEWEST_TOKENS or len(ids) < FEWEST_TOKENS:
             return None
         window, write = self.tokenizer.read(ids[:room]), self.tokenizer.write
-        deadpan = random.random() < self.deadpan
-        span = self._span(task, window, random, room, deadpan)
+        deadpan, infill = random.random() < self.deadpan, task == "infill"
+        span: EventSpan | None = EventSpan(window.stop)
+        if infill:
+            span = self._infill(window, random)
+        elif task == "accompany":
+            span = self._accompany(window, random, room, deadpan)
+        elif deadpan:
+            span = EventSpan(window.stop, int(random.uniform(*PRIMER_SHARES) * window.stop))
         if span is None:
             return None
-        stop, here, given, with_ends = span
+        stop, here, given = span
         music = _up_to(window, 0, stop)
         decoded = self.tokenizer.decode(write(music))
         levels = self._levels(decoded, stop / self.per_second, random)
@@ -212,10 +206,10 @@ class EventTasks(Tasks):
         rest = None if here is None else write(_up_to(window, here, stop), past)
         given_ids = None
         if given is not None:
-            ahead = read if task == "infill" else window
-            older = ahead.ends if with_ends else ahead.ends[:0]
-            last = None if task == "infill" else stop + 1
-            some = ahead._replace(notes=ahead.notes[given], ends=older).in_steps(here or 0, last)
+            # Around a gap also the ends of notes that began before the window are given.
+            ahead = read if infill else window._replace(ends=window.ends[:0])
+            last = None if infill else stop + 1
+            some = ahead._replace(notes=ahead.notes[given]).in_steps(here or 0, last)
             given_ids = write(some._replace(stop=0))
         made = layout.build_window(
             self.vocabulary, levels, write(past), rest, given_ids, budget=budget - 2
@@ -223,30 +217,15 @@ class EventTasks(Tasks):
         fewest = len(CONTROLS) + 2 + FEWEST_GIVEN_TOKENS
         if given is not None and len(made.prefix) < fewest:
             return None
-        closes = ends and task != "infill" and stop == window.stop and len(ids) <= room
+        closes = ends and not infill and stop == window.stop and len(ids) <= room
         sequence = np.concatenate([[BOS if begins else CUT], *made, np.full(int(closes), EOS)])
         scored = ~np.isin(self.vocabulary.kind_of[sequence], self._controls)
         if deadpan:
             first = 1 + len(made.prefix)
-            scored[(1 if task == "infill" else first) : first + len(made.past)] = False
+            scored[(1 if infill else first) : first + len(made.past)] = False
         return sequence, scored
 
-    def _span(
-        self,
-        task: str,
-        window: NoteStream,
-        random: np.random.Generator,
-        room: int,
-        deadpan: bool,
-    ) -> EventSpan | None:
-        if task == "infill":
-            return self._infill(window, random)
-        if task == "accompany":
-            return self._accompany(window, random, room, deadpan)
-        here = int(random.uniform(*PRIMER_SHARES) * window.stop) if deadpan else None
-        return EventSpan(window.stop, here)
-
-    def _infill(self, window: NoteStream, random: np.random.Generator) -> EventSpan | None:
+    def _infill(self, window: NoteStream, random: Generator) -> EventSpan | None:
         start = window.notes["start"]
         length = np.exp(random.uniform(*np.log(GAP_SECONDS))) * self.per_second
         length = int(min(length, 0.6 * window.stop))
@@ -258,10 +237,10 @@ class EventTasks(Tasks):
             return None
         stop = max(here + length, int(window.note_ends[new].max()))
         stop = min(stop, here + length + int(TAIL_SECONDS * self.per_second), window.stop)
-        return EventSpan(stop, here, ~new, ends=True)
+        return EventSpan(stop, here, ~new)
 
     def _accompany(
-        self, window: NoteStream, random: np.random.Generator, room: int, deadpan: bool
+        self, window: NoteStream, random: Generator, room: int, deadpan: bool
     ) -> EventSpan | None:
         from_the_start = random.random() < FROM_THE_START_SHARE and not deadpan
         here = 0 if from_the_start else int(random.integers(window.stop // 2 + 1))
@@ -279,13 +258,10 @@ class EventTasks(Tasks):
             return sum(len(ev.write(e[e["step"] <= stop], self.vocabulary)) for e in both)
 
         steps = np.unique(events["step"])
-        low, high = 0, len(steps)  # the first ``low`` of them fit
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if size(steps[middle - 1]) <= room else (low, middle - 1)
-        return int(steps[low - 1]) if low else 0
+        fitting = bisect_right(steps, room, key=size)
+        return int(steps[fitting - 1]) if fitting else 0
 
-    def _voice(self, window: NoteStream, random: np.random.Generator) -> np.ndarray:
+    def _voice(self, window: NoteStream, random: Generator) -> np.ndarray:
         """(n,) bool: the notes of one voice."""
         notes = window.notes
         pitched = notes["part"] != DRUM_PART
@@ -296,7 +272,7 @@ class EventTasks(Tasks):
             return pitched & (notes["part"] == random.choice(parts))
         return voice_of_some(notes, pitched, window.note_ends, SKYLINE_SHARE, random)
 
-    def as_score(self, window: NoteStream, here: int, random: np.random.Generator) -> NoteStream:
+    def as_score(self, window: NoteStream, here: int, random: Generator) -> NoteStream:
         """``window`` deadpan: on a grid of a random tempo and of one loudness. Each beginning and
         end stays on its side of the step ``here``."""
         line = self.per_second * 60.0 / random.uniform(*TEMPI_BPM) / LINES_OF_A_QUARTER

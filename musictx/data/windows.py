@@ -59,26 +59,16 @@ def lay_out(
     ends         the piece ends with it: eos is one more target, the row has n + 1 places
     scored_from  the targets before it are context only (-100)
     """
-    size = len(events) + ends
-    row = Row(np.empty(size, np.int64), np.empty(size, np.int64), np.full(size, piece_id, np.int64))
-    row.targets[: len(events)] = events
-    if ends:
-        row.targets[-1] = EOS
-    if size:
-        row.ids[0] = BOS if begins else CUT
-        row.ids[1:] = row.targets[:-1]
-    row.targets[:scored_from] = UNSCORED
-    return row
+    targets = np.concatenate([events, np.full(int(ends), EOS)]).astype(np.int64)
+    ids = np.concatenate([[BOS if begins else CUT], targets])[: len(targets)]
+    targets[:scored_from] = UNSCORED
+    return Row(ids, targets, np.full(len(targets), piece_id, np.int64))
 
 
 def join(rows: Sequence[Row], length: int, align: int = 1) -> Row:
     """Windows one after the other in one row of ``length``, each beginning at a multiple of
     ``align``, the rest padding."""
-    joined = Row(
-        np.full(length, PAD, np.int64),
-        np.full(length, UNSCORED, np.int64),
-        np.full(length, PADDING, np.int64),
-    )
+    joined = Row(*(np.full(length, fill, np.int64) for fill in (PAD, UNSCORED, PADDING)))
     at = 0
     for row in rows:
         stop = at + len(row.ids)

@@ -1,6 +1,6 @@
-"""Worker processes with a limit of time and memory for each task, by pebble.
+"""Worker processes with a limit of time and memory for each call, by pebble.
 
-A worker that takes too long is killed, one that crashes is replaced; either costs only its task.
+A worker that takes too long is killed, one that crashes is replaced; either costs only its call.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from pebble import ProcessExpired, ProcessFuture, ProcessPool
+from pebble import ProcessExpired, ProcessPool
 
 from musictx.config.limits import Limits
 from musictx.errors import ReadError, UserError
@@ -29,12 +29,14 @@ except ImportError:  # Windows
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Tasks scheduled at once for each worker: while one takes long, the others have work.
+#: Items taken at once for each worker: while one takes long, the others have work.
 AHEAD = 16
-#: Times in a row that a pool may break before its first result.
+#: Times that a call is made when the pool breaks, as it does when an idle worker is killed.
 ATTEMPTS = 3
 #: Idle workers for :func:`run_isolated`.
 ISOLATED = 2
+#: What a call raises that passes a limit or crashes its process.
+FAILURES = (TimeoutError, MemoryError, ProcessExpired)
 
 
 def cores() -> int:
@@ -42,6 +44,66 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+class Workers:
+    """``count`` processes for calls from any thread, started at the first one."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._lock, self._stopped = count, threading.Lock(), False
+        self._pool = _pool(count)
+
+    def call(self, limits: Limits, function: Callable[..., Result], *arguments: Any) -> Result:
+        """``function(*arguments)``, both picklable, in a worker process.
+
+        Raises what ``function`` raises, ``TimeoutError`` beyond ``limits.read_seconds``,
+        ``MemoryError`` beyond ``limits.read_mb``, ``ProcessExpired`` if it crashes its process, and
+        ``BrokenProcessPool`` if no process can be started.
+        """
+        task = (limits.read_mb, function, *arguments)
+        for _ in range(ATTEMPTS):
+            with self._lock:
+                if not self._pool.active and not self._stopped:
+                    _stop(self._pool)
+                    self._pool = _pool(self._count)
+                pool = self._pool
+            try:
+                future = pool.schedule(_in_memory, task, timeout=limits.read_seconds)
+            except RuntimeError:  # it has been stopped, or just broken
+                continue
+            while not wait([future], timeout=1).done and pool.active:
+                pass  # a broken pool may forget a task that it just took
+            if future.done() and not isinstance(future.exception(), BrokenProcessPool):
+                return future.result()
+        raise BrokenProcessPool("worker processes cannot be started")
+
+    def stop(self) -> None:
+        """End all processes, and the calls that wait for them."""
+        with self._lock:
+            self._stopped = True
+            _stop(self._pool)
+
+
+def _pool(workers: int) -> ProcessPool:
+    context = multiprocessing.get_context("spawn")  # inherits no lock that a thread here holds
+    return ProcessPool(workers, initializer=_exit_with_parent, context=context)
+
+
+def _stop(pool: ProcessPool) -> None:
+    pool.stop()
+    pool.join()
+
+
+def _exit_with_parent() -> None:
+    """In a new worker: exit when the parent process has died."""
+
+    def wait_for_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
 
 
 def run(
@@ -70,40 +132,32 @@ def run(
             yield item, result
         return
     items = iter(items)
-    pool, broken = _pool(workers), 0
-    pending: deque[tuple[Item, ProcessFuture[Result]]] = deque()
+    processes = Workers(workers)
+    threads = ThreadPoolExecutor(2 * workers)  # a worker that is done has its next call at hand
+    pending: deque[tuple[Item, Future[Result]]] = deque()
     try:
         while True:
             for item in islice(items, AHEAD * workers - len(pending)):
-                pending.append((item, _schedule(pool, limits, function, item)))
+                pending.append((item, threads.submit(processes.call, limits, function, item)))
             if not pending:
                 return
-            item, future = pending[0]
-            failure = _error(pool, future)
-            if isinstance(failure, BrokenProcessPool):
-                broken += 1
-                if broken == ATTEMPTS:
-                    raise UserError(
-                        "corpus.workers: processes cannot be started here (a script that prepares "
-                        'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
-                    ) from failure
-                _stop(pool)
-                pool = _pool(workers)
-                again = partial(_schedule, pool, limits, function)
-                pending = deque((item, again(item)) for item, _ in pending)
-                continue
-            broken = 0
-            pending.popleft()
-            if isinstance(failure, (TimeoutError, MemoryError, ProcessExpired)):
-                yield item, failed(item, failure)
-            else:
-                yield item, future.result()
+            item, future = pending.popleft()
+            try:
+                result = future.result()
+            except FAILURES as error:
+                result = failed(item, error)
+            except BrokenProcessPool as error:
+                raise UserError(
+                    "corpus.workers: processes cannot be started here (a script that prepares "
+                    'a corpus needs if __name__ == "__main__":); give corpus.workers=1'
+                ) from error
+            yield item, result
     finally:
-        _stop(pool)
+        processes.stop()
+        threads.shutdown(cancel_futures=True)
 
 
-_shared: list[ProcessPool] = []
-_starting = threading.Lock()
+_isolated = Workers(ISOLATED)
 
 
 def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limits) -> Result:
@@ -112,72 +166,13 @@ def run_isolated(function: Callable[..., Result], *arguments: Any, limits: Limit
     Raises what ``function`` raises, and :class:`ReadError` if it passes ``limits.read_seconds`` or
     ``limits.read_mb``, or crashes its process.
     """
-    for _ in range(ATTEMPTS):
-        with _starting:
-            if not _shared:
-                _shared.append(_pool(ISOLATED))
-            pool = _shared[0]
-        future = _schedule(pool, limits, function, *arguments)
-        error = _error(pool, future)
-        if error is None:
-            return future.result()
-        if isinstance(error, (TimeoutError, MemoryError, ProcessExpired)):
-            break
-        if not isinstance(error, BrokenProcessPool):
-            raise error
-        with _starting:
-            if pool in _shared:
-                _shared.remove(pool)
-                _stop(pool)
-    most = f"{limits.read_seconds:g} seconds or {limits.read_mb} MB"
-    raise ReadError(f"the music: it takes more than {most} of this machine", "took too long")
-
-
-# ------------------------------------------------------------------------------------------- pools
-
-
-def _pool(workers: int) -> ProcessPool:
-    context = multiprocessing.get_context("spawn")  # inherits no lock that a thread here holds
-    return ProcessPool(workers, initializer=_exit_with_parent, context=context)
-
-
-def _stop(pool: ProcessPool) -> None:
-    pool.stop()
-    pool.join()
-
-
-def _schedule(
-    pool: ProcessPool, limits: Limits, function: Callable[..., Result], *arguments: Any
-) -> ProcessFuture[Result]:
-    task = (limits.read_mb, function, *arguments)
     try:
-        return pool.schedule(_in_memory, task, timeout=limits.read_seconds)
-    except RuntimeError as error:  # the pool is broken
-        future: ProcessFuture[Result] = ProcessFuture()
-        future.set_exception(BrokenProcessPool(str(error)))
-        return future
-
-
-def _error(pool: ProcessPool, future: ProcessFuture[Any]) -> BaseException | None:
-    """Wait for ``future``; what it raised. A broken pool may forget a task that it just took."""
-    while True:
-        try:
-            return future.exception(timeout=1)
-        except TimeoutError:
-            if not pool.active and not future.done():
-                return BrokenProcessPool("the pool is broken")
-
-
-def _exit_with_parent() -> None:
-    """In a new worker: exit when the parent process has died."""
-
-    def wait() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+        return _isolated.call(limits, function, *arguments)
+    except (*FAILURES, BrokenProcessPool) as error:
+        most = f"{limits.read_seconds:g} seconds or {limits.read_mb} MB"
+        raise ReadError(
+            f"the music: it takes more than {most} of this machine", "took too long"
+        ) from error
 
 
 # ------------------------------------------------------------------------------------------ memory

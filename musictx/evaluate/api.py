@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from musictx.api import texts
@@ -24,7 +23,7 @@ def evaluate(*words: str, **options: Any) -> Evaluation:
     """
     from musictx.evaluate import app
 
-    return app.run(request("evaluate", _options("evaluate", words) | options))
+    return app.run(request("evaluate", parse("evaluate", texts("evaluate", words)) | options))
 
 
 def compare(*words: str, **options: Any) -> Comparison:
@@ -38,8 +37,4 @@ def compare(*words: str, **options: Any) -> Comparison:
     """
     from musictx.evaluate import compare as app
 
-    return app.run(request("compare", _options("compare", words) | options))
-
-
-def _options(command: str, words: Sequence[Any]) -> dict[str, Any]:
-    return parse(command, texts(command, words))
+    return app.run(request("compare", parse("compare", texts("compare", words)) | options))

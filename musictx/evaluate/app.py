@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def run(config: EvaluateConfig) -> nll.Evaluation:
             "tokenizer": bundle.tokenizer.fingerprint,
             "shards": str(shards.folder),
         }
-        write_result(Path(config.out), result.to_dict() | facts)
+        write_result(Path(config.out), asdict(result) | facts)
         print(config.out, flush=True)
     return result
 
@@ -99,19 +99,14 @@ def find_shards(
     Prepares them with ``tokenizer`` if need be, and with the parts that the model has by name; the
     tokens a model was trained with are taken as they are, since its files may have changed or gone.
     Raises ``UserError`` if the tokens are of another vocabulary, if nothing leads to a corpus, or
-    if no piece can come into ``split``.
+    if no piece is in ``split``.
     """
-    trained_on = unnamed(corpus)
-    if trained_on:
+    if unnamed(corpus):
         corpus = corpus_of(card or {})
     elif not corpus.programs:
-        corpus = replace(corpus, programs=_programs_of(card or {}))
+        corpus = replace(corpus, programs=_about(card or {}).get("programs") or {})
     if corpus.shards is not None and is_shards(Path(corpus.shards)):
-        shards = Shards(corpus.shards)
-        shards.check(tokenizer)
-        if trained_on or (corpus.name == "folder" and corpus.path is None):
-            return shards
-    _check_split(corpus, split)
+        Shards(corpus.shards).check(tokenizer)  # those of another one are not replaced
     report = prepare(corpus, tokenizer)
     shards = Shards(report.folder)
     nll.check_split(shards, split)
@@ -125,42 +120,24 @@ def unnamed(corpus: CorpusConfig) -> bool:
     return corpus.name == "folder" and corpus.path is None and corpus.shards is None
 
 
-def _check_split(corpus: CorpusConfig, split: str) -> None:
-    """Refuse a split that no piece can be in before a folder of tokens is made for nothing."""
-    share = {"validation": corpus.validation, "test": corpus.test}.get(split, 1.0)
-    pieces = corpora.find(corpus)
-    if share > 0 and not pieces.published:
-        return
-    if not any(item.split == split for item in pieces.items()):
-        raise UserError(
-            f"split={split}: no piece of this corpus is in it; choose another split, or set "
-            f"corpus.{split} above 0"
-        )
-
-
 def corpus_of(card: dict[str, Any]) -> CorpusConfig:
     """The corpus that a model was trained on, by its card (see ``training/report.py``)."""
     check_card(card, "the model's card")
-    about: Any = card.get("corpus")
-    about = about if isinstance(about, dict) else {}
+    about = _about(card)
     path, shards, held_out = about.get("path"), about.get("shards"), about.get("held out") or {}
     if not (isinstance(held_out, dict) and held_out.keys() <= {"validation", "test"}):
         raise UserError("corpus.path: the model's card is damaged; give corpus.path=DIR")
-    if path is None and not (shards and is_shards(Path(shards))):
-        name = about.get("name") or "folder"
-        if not corpora.needs_path(name):
-            return CorpusConfig(name=name, **held_out)
+    programs, name = about.get("programs") or {}, about.get("name") or "folder"
+    if shards and is_shards(Path(shards)):
+        return CorpusConfig(name=name, shards=shards, programs=programs, **held_out)
+    if path is None and corpora.needs_path(name):
         raise UserError(
             "corpus.path: the model's card leads to no corpus on this machine; give corpus.path=DIR"
         )
-    if shards and not is_shards(Path(shards)):
-        shards = None  # gone: prepared again in the usual place
-    programs, name = _programs_of(card), about.get("name") or "folder"
-    return CorpusConfig(name=name, path=path, shards=shards, programs=programs, **held_out)
+    return CorpusConfig(name=name, path=path, programs=programs, **held_out)
 
 
-def _programs_of(card: dict[str, Any]) -> dict[str, int]:
-    """The programs of parts that a model was trained with, by the names of their tracks."""
+def _about(card: dict[str, Any]) -> dict[str, Any]:
+    """The entries of ``card`` about the corpus; none where it is described in words."""
     corpus = card.get("corpus")
-    programs = corpus.get("programs") if isinstance(corpus, dict) else None
-    return dict(programs or {})
+    return corpus if isinstance(corpus, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from musictx.evaluate.app import check_file, described, find_shards, unnamed, wr
 from musictx.evaluate.comparison import Comparison, compare, copy_index
 from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.samples import GAPS, SampleFolder, around, continued
-from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt, Named
+from musictx.evaluate.sets import REAL, SAMPLES, TRAINING, Excerpt
+from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling.steer import counts_no_bars
 from musictx.shipped import chosen, name_of
@@ -59,19 +60,18 @@ class AnyMusic:
         pieces = sets.real_files(folder, count, self.length, self.seed)
         if self.tokens is not None:
             pieces = sets.as_tokens_hold_them(pieces, self.tokens)
-        return self._excerpts(pieces)
+        return [self._excerpt(name, score) for name, score in pieces]
 
     def of_shards(self, shards: Shards, tokenizer: Any, split: str, count: int) -> list[Any]:
         """The same of a split of a corpus."""
-        drawn = sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
-        return self._excerpts(sets.real_pieces(shards, tokenizer, drawn))
-
-    def _excerpts(self, pieces: Iterable[Named]) -> list[Excerpt]:
-        """The beginning of each piece, and the part of it that is measured."""
         return [
-            Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
-            for name, score in pieces
+            self._excerpt(piece.name, tokenizer.decode(shards.tokens(piece.number)))
+            for piece in sets.drawn(shards.pieces(split), split, count, self.length, self.seed)
         ]
+
+    def _excerpt(self, name: str, score: Score) -> Excerpt:
+        """The beginning of a piece, and the part of it that is measured."""
+        return Excerpt(name, sets.beginning(score, self.length), self.before, self.seconds)
 
     def copy_index(self, shards: Shards, tokenizer: Any, progress: Progress) -> Any:
         """What :meth:`compare` searches for copies: the training split of a corpus."""
@@ -91,32 +91,31 @@ def run(config: CompareConfig) -> Comparison:
     Mistakes are noticed before the long work, and what is refused leaves no files.
     """
     check_file(config.out)
-    bundle = None
-    if config.model.path is not None or config.pieces:
-        bundle = load(chosen(config.model.path), config.device)
-    music = AnyMusic(config, bundle)
-    measures = _measures(config, bundle) or music
+    named = config.model.path is not None or config.pieces
+    bundle = load(chosen(config.model.path), config.device) if named else None
+    measures = _measures(config, bundle)
     if config.samples is None and not config.pieces:
         raise UserError(
             "samples: missing; give samples=FOLDER of music, or pieces=64 to generate them"
         )
-    if bundle is not None and config.task in registry.TASKS:
-        needed = measures.tokenizer
-        if bundle.tokenizer.name != needed:
+    if bundle is not None:
+        needed, has = measures.tokenizer, bundle.tokenizer.name
+        if config.task in registry.TASKS and has != needed:
             raise UserError(
-                f"task={config.task}: {bundle.folder} writes {bundle.tokenizer.name} tokens; "
-                f"expected a model of {needed or 'other'} tokens"
+                f"task={config.task}: {bundle.folder} writes {has} tokens; expected a model of "
+                f"{needed or 'other'} tokens"
             )
-    varies = bundle is None or bundle.tokenizer.name in registry.ARRANGED
-    if bundle is not None and config.task == "vary" and not varies:
-        raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
+        if config.task == "vary" and has not in registry.ARRANGED:
+            raise UserError(f"task=vary: {counts_no_bars(bundle.tokenizer)}")
     if config.samples is not None and not config.pieces:
         sets.files_in(config.samples, "samples")
     real = _Real(config, bundle, measures)
-    place = Path(config.samples or f"compared/{_stem(config, bundle)}")
-    if config.pieces:
-        assert bundle is not None
-        _generate(config, bundle, real, place, measures, music)
+    if bundle is not None and config.pieces:
+        name = f"{name_of(bundle.folder.resolve())}-{config.task}-seed{config.seed}"
+        place = Path(config.samples or f"compared/{name}")
+        _generate(config, bundle, real, place, measures)
+    else:
+        place = Path(str(config.samples))
     facts = {"samples": str(place), "real": real.name, "seconds": config.seconds}
     if bundle is not None:
         facts["model"] = str(bundle.folder)
@@ -129,14 +128,14 @@ def run(config: CompareConfig) -> Comparison:
     return result
 
 
-def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic | None:
-    """The measures that the model or the corpus has for itself; ``None``: those of any music."""
+def _measures(config: CompareConfig, bundle: Bundle | None) -> AnyMusic:
+    """The measures that the model or the corpus has for itself, else those of any music."""
     for path in registry.MEASURES.values():
         kind: type[AnyMusic] = registry.load(path)
         suits = config.corpus.name in kind.corpora
         if suits or (bundle is not None and bundle.tokenizer.name == kind.tokenizer):
             return kind(config, bundle)
-    return None
+    return AnyMusic(config, bundle)
 
 
 def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusic) -> Comparison:
@@ -155,11 +154,6 @@ def _measured(config: CompareConfig, real: _Real, place: Path, measures: AnyMusi
             copies = measures.copy_index(real.shards, real.tokenizer, update)
     with progress("measuring", "pieces") as update:
         return measures.compare(compared, copies, update)
-
-
-def _stem(config: CompareConfig, bundle: Bundle | None) -> str:
-    assert bundle is not None
-    return f"{name_of(bundle.folder.resolve())}-{config.task}-seed{config.seed}"
 
 
 class _Real:
@@ -203,15 +197,10 @@ def _tokenizer(config: CompareConfig, bundle: Bundle | None, measures: AnyMusic)
 
 
 def _generate(
-    config: CompareConfig,
-    bundle: Bundle,
-    real: _Real,
-    folder: Path,
-    measures: AnyMusic,
-    music: AnyMusic,
+    config: CompareConfig, bundle: Bundle, real: _Real, folder: Path, measures: AnyMusic
 ) -> None:
     """Compose ``config.pieces`` samples into ``folder``."""
-    out = SampleFolder(folder)
+    out, music = SampleFolder(folder), AnyMusic(config, bundle)
     if config.task in ("free", "continue"):
         pieces = [] if config.task == "free" else real.pieces(music, config.pieces)
         with progress("generating", "seconds", config.pieces * config.seconds) as update:

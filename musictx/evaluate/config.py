@@ -35,17 +35,9 @@ class EvaluateConfig(Options):
         None,
         "also write the result to this file: .json",
         path=True,
+        pattern=(r"(?s).*\.json", "a file name that ends with .json"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(
-            self.out is None or self.out.endswith(".json"),
-            "out",
-            self.out,
-            "a file name that ends with .json",
-        )
 
 
 @dataclass
@@ -100,6 +92,7 @@ class CompareConfig(Options):
         None,
         "also write the result to this file: .json, or .csv (one row per piece)",
         path=True,
+        pattern=(r"(?s).*\.(json|csv)", "a file name that ends with .json or .csv"),
     )
     device: str = option("auto", "auto, cpu, cuda, mps", pattern=DEVICE)
     seed: int = option(
@@ -113,10 +106,4 @@ class CompareConfig(Options):
             "task",
             self.task,
             "free, unless the model generates the samples: give pieces=64, say",
-        )
-        require(
-            self.out is None or self.out.endswith((".json", ".csv")),
-            "out",
-            self.out,
-            "a file name that ends with .json or .csv",
         )

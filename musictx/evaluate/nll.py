@@ -15,15 +15,14 @@ window before it, except at the beginning of a piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from musictx.data.shards import SPLITS, Shards, Totals
-from musictx.data.windows import UNSCORED, EvaluationWindows, Window, collate, evenly_spread
+from musictx.data.windows import UNSCORED, EvaluationWindows, collate, evenly_spread
 from musictx.errors import UserError
 from musictx.likelihood import losses
 from musictx.model.transformer import MusicTransformer, evaluating
@@ -70,10 +69,6 @@ class Evaluation:
     first_token_scored: bool = True
     end_counted: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
-        return asdict(self)
-
     def __str__(self) -> str:
         """A table for the terminal."""
         overlap = "no overlap" if self.stride == self.window else f"stride {self.stride}"
@@ -82,9 +77,9 @@ class Evaluation:
             ("nats per token", f"{self.nats_per_token:.4f}"),
             ("perplexity", f"{self.perplexity:.3f}"),
             ("accuracy", f"{self.accuracy:.4f}"),
-            ("nats per note", _or_dash(self.nats_per_note, ".4f")),
-            ("bits per second", _or_dash(self.bits_per_second, ".2f")),
-            ("nats per end", f"{_or_dash(self.nats_per_end, '.4f')} (not counted above)"),
+            ("nats per note", _or_dash(self.nats_per_note)),
+            ("bits per second", _or_dash(self.bits_per_second, 2)),
+            ("nats per end", f"{_or_dash(self.nats_per_end)} (not counted above)"),
             ("measured on", f"{self.split}: {self.pieces:,} pieces, {self.seconds / 3600:.2f} h"),
             ("", f"{self.notes:,} notes; {self.tokens:,} tokens were scored"),
             ("windows", f"{self.windows:,} of {self.window} tokens, {overlap}{remainders}"),
@@ -93,8 +88,8 @@ class Evaluation:
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
 
 
-def _or_dash(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+def _or_dash(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def check_split(shards: Shards, split: str) -> Totals:
@@ -135,30 +130,37 @@ def evaluate(
     totals = check_split(shards, split)
     rows = EvaluationWindows(shards, split, window, stride, score_eos=True)
     chosen = evenly_spread(windows or len(rows), len(rows))
-    sums = _Sums()
+    # From the longest: little padding, and a batch too large for the memory fails at once.
+    order = sorted(chosen, key=lambda i: (rows.table[i].start - rows.table[i].stop, i))
+    sums = np.zeros(5)
     with evaluating(model):
-        for batch_of in in_batches(rows.table, chosen, batch):
-            sums.add(model, *collate(rows[i] for i in batch_of)[:2])
+        for at in range(0, len(order), batch):
+            # Rows hold one piece each; padding comes last, where no scored position can see it.
+            ids, targets, _ = collate(rows[i] for i in order[at : at + batch])
+            first, nats = losses(model, ids, targets)
+            ended = targets == EOS
+            counted = (targets != UNSCORED) & ~ended
+            right = (first == targets) & counted
+            parts = (nats[counted], counted, right, nats[ended], ended)
+            sums += [float(part.sum()) for part in parts]
             if progress is not None:
-                progress(sums.windows, len(chosen))
-    total, tokens = sums.nats, sums.count
+                progress(min(at + batch, len(order)), len(order))
+    total, tokens, hits, end_nats, ends = sums.tolist()
     complete = tokens == totals.tokens
     assert complete or len(chosen) < len(rows), "each event token is scored exactly once"
-    mean = total / tokens
+    mean, bits = total / tokens, total / math.log(2)
     return Evaluation(
         split=split,
         window=window,
         stride=stride,
         nats_per_token=mean,
         perplexity=math.exp(min(mean, 700.0)),
-        accuracy=sums.right / tokens,
+        accuracy=hits / tokens,
         nats_per_note=total / totals.notes if complete and totals.notes else None,
-        bits_per_second=total / math.log(2) / totals.seconds
-        if complete and totals.seconds
-        else None,
-        nats_per_end=sums.end_nats / sums.ends if sums.ends else None,
+        bits_per_second=bits / totals.seconds if complete and totals.seconds else None,
+        nats_per_end=end_nats / ends if ends else None,
         pieces=totals.pieces,
-        tokens=tokens,
+        tokens=int(tokens),
         notes=totals.notes,
         seconds=totals.seconds,
         # A window may hold nothing but the end of a piece.
@@ -183,31 +185,3 @@ def lengths(
                 f"{name}={length}: expected a multiple of {group}, the tokens of a note"
             )
     return window, stride
-
-
-def in_batches(table: Sequence[Window], chosen: Sequence[int], batch: int) -> Iterator[list[int]]:
-    """The chosen windows, ``batch`` at a time, sorted from the longest to the shortest: so there is
-    little padding, and a batch that is too large for the memory fails at once."""
-    order = sorted(chosen, key=lambda i: (table[i].start - table[i].stop, i))
-    for at in range(0, len(order), batch):
-        yield order[at : at + batch]
-
-
-class _Sums:
-    """Sums over windows, and over the ends of pieces."""
-
-    nats = end_nats = 0.0
-    count = ends = right = windows = 0
-
-    def add(self, model: MusicTransformer, ids: Tensor, targets: Tensor) -> None:
-        """One batch. Rows hold one piece each and padding comes last, where no scored position can
-        see it."""
-        first, nats = losses(model, ids, targets)
-        counted = (targets != UNSCORED) & (targets != EOS)
-        ended = targets == EOS
-        self.nats += float(nats[counted].sum())
-        self.count += int(counted.sum())
-        self.right += int(((first == targets) & counted).sum())
-        self.end_nats += float(nats[ended].sum())
-        self.ends += int(ended.sum())
-        self.windows += len(targets)

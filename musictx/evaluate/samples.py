@@ -25,10 +25,9 @@ from musictx.evaluate.config import CompareConfig
 from musictx.evaluate.sets import LIST, Excerpt
 from musictx.files import check_writable, write_text
 from musictx.notes import Score, skyline
-from musictx.sampling.composer import continue_each
+from musictx.sampling.composer import continuations
 from musictx.sampling.primer import NOTHING, encode_primer
 from musictx.sampling.steer import controls_of, steering
-from musictx.sampling.strengths import ROWS_AT_ONCE
 
 #: Tasks in which the middle of a piece is written anew.
 GAPS = ("infill", "vary")
@@ -51,13 +50,10 @@ class SampleFolder:
         check_writable(self.folder, "samples")
 
     def add(self, number: int, score: Score, **facts: Any) -> None:
-        """Write a sample and what there is to know of it; :meth:`write_list` makes it count."""
+        """Write a sample, and ``facts`` about it into the list."""
         self.folder.mkdir(parents=True, exist_ok=True)
         midi.write(score, self.folder / f"{number:03d}.mid")
         self.samples[f"{number:03d}"] = facts
-
-    def write_list(self) -> None:
-        """samples.json, with all samples that were added."""
         content = {"samples": dict(sorted(self.samples.items()))}
         write_text(self.folder / LIST, json.dumps(content, indent=1) + "\n")
 
@@ -75,7 +71,7 @@ def continued(
     the same seed.
 
     ending    the option ``end`` of generate
-    progress  called with the seconds of all samples so far
+    progress  called with the seconds of the finished samples and of the shortest unfinished one
     """
     request = GenerateConfig(
         seconds=config.seconds, sampling=config.sampling, seed=config.seed, end=ending
@@ -87,28 +83,23 @@ def continued(
             (one.name, encode_primer(tokenizer, one.piece, seconds=seconds, name=one.name))
             for one in pieces
         ]
-    starts = [openings[i % len(openings)] for i in range(config.pieces)]
-    order = sorted(range(len(starts)), key=lambda i: (len(starts[i][1].ids), i))  # less padding
-    values, written = controls_of(request), 0.0
-    for first in range(0, len(order), ROWS_AT_ONCE):
-        numbers = order[first : first + ROWS_AT_ONCE]
-        primers, rows = [starts[i][1] for i in numbers], len(numbers)
-        samples = continue_each(
-            bundle,
-            primers,
-            request,
-            seeds=[(config.seed, i) for i in numbers],
-            steering=[
-                steering(bundle, values, request.guidance, like=primer.score) for primer in primers
-            ],
-            progress=lambda _, seconds, before=written, rows=rows: progress(
-                before + rows * seconds
-            ),
-        )
-        for i, sample in zip(numbers, samples):
-            out.add(i, sample.score, source=starts[i][0], seam=sample.seam, ended=sample.ended)
-        out.write_list()
-        written += config.seconds * rows
+    starts = [(i, *openings[i % len(openings)]) for i in range(config.pieces)]
+    starts.sort(key=lambda start: (len(start[2].ids), start[0]))  # rows of about the same length
+    values = controls_of(request)
+    samples = continuations(
+        bundle,
+        [primer for _, _, primer in starts],
+        request,
+        seeds=[(config.seed, i) for i, _, _ in starts],
+        steering=[
+            steering(bundle, values, request.guidance, like=primer.score) for _, _, primer in starts
+        ],
+        progress=lambda _, seconds: progress(len(out.samples) * config.seconds + seconds),
+    )
+    for row, sample in samples:
+        if sample.ended != "interrupted":
+            i, name, _ = starts[row]
+            out.add(i, sample.score, source=name, seam=sample.seam, ended=sample.ended)
 
 
 def around(
@@ -131,5 +122,4 @@ def around(
         task = replace(task_of(request, score), varied=config.task == "vary")
         (sample,) = composed(bundle, task, request, seed=config.seed + number)
         out.add(number, sample.score, source=one.name, seam=one.start, ended=sample.ended)
-        out.write_list()
         progress(number + 1, len(pieces))

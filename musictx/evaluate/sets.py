@@ -13,7 +13,7 @@ import numpy as np
 
 from musictx import formats
 from musictx.config.checks import DAY
-from musictx.data.shards import SPLITS, Piece, Shards
+from musictx.data.shards import SPLITS, Piece
 from musictx.data.statistics import excerpt
 from musictx.errors import UserError
 from musictx.notes import Score, skyline
@@ -125,15 +125,7 @@ def seams_in(folder: str | Path) -> dict[str, float]:
         seams = {name: sample.get("seam", 0.0) for name, sample in samples.items()}
         if all(0 <= seam <= DAY for seam in seams.values()):
             return seams
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise UserError(f"{path}: damaged; delete it to measure the files as they are")
 
@@ -194,8 +186,3 @@ def as_tokens_hold_them(pieces: Iterable[Named], tokenizer: Tokenizer) -> list[N
     are read at one for all pieces; tokens that count seconds know no bars."""
     in_time = ((name, tokenizer.in_time(score)) for name, score in pieces)
     return [Named(name, tokenizer.decode(tokenizer.encode(score))) for name, score in in_time]
-
-
-def real_pieces(shards: Shards, tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[Named]:
-    """Pieces as tokens hold them, so that samples are compared with their like."""
-    return [Named(p.name, tokenizer.decode(shards.tokens(p.number))) for p in pieces]

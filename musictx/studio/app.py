@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from musictx.studio import exchange, original, uploads
 from musictx.studio.change import clean_name, parse
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
-from musictx.studio.document import Document
 from musictx.studio.errors import Refused, checked
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
@@ -104,33 +103,35 @@ class Studio:
         """Every route of ``/api``."""
         get, post, delete = web.get, web.post, web.delete
         take = f"{S}/takes/{{take:[0-9]{{1,9}}}}"
-        plain, of_session, change = self._handler, self._session_handler, self._change_handler
-        training = self.training
+        answer, change, training = self._answer, self._change, self.training
         return [
-            get("/api/models", plain(lambda _: self.composer.models())),
-            get("/api/examples", plain(lambda _: list(shipped.examples()))),
-            get("/api/sessions", plain(lambda _: self.sessions.list())),
+            get("/api/models", answer(lambda _: self.composer.models())),
+            get("/api/examples", answer(lambda _: list(shipped.examples()))),
+            get("/api/sessions", answer(lambda _: self.sessions.list())),
             post("/api/sessions", self.create),
-            get(S, of_session(self._whole)),
-            delete(S, of_session(self._delete)),
-            post(f"{S}/restore", self.restore),
-            get(f"{S}/chords", of_session(self._chords)),
-            get(f"{S}/chord", of_session(self._chord)),
-            get(f"{S}/controllers", of_session(self._controllers)),
+            get(S, answer(self._whole)),
+            delete(S, answer(self._delete)),
+            post(
+                f"/api/sessions/{{deleted:{ID}}}/restore",
+                answer(lambda data: self.sessions.restore(data["deleted"])),
+            ),
+            get(f"{S}/chords", answer(self._chords)),
+            get(f"{S}/chord", answer(self._chord)),
+            get(f"{S}/controllers", answer(self._controllers)),
             post(f"{S}/ops", change(lambda one, data, at: one.do(parse(data), at))),
             post(f"{S}/undo", change(lambda one, _, at: one.undo(at))),
             post(f"{S}/redo", change(lambda one, _, at: one.redo(at))),
-            post(f"{S}/takes", of_session(lambda one, data: self.composer.submit(one, data), 202)),
-            delete(take, of_session(lambda one, data: self.composer.cancel(one, data["take"]))),
+            post(f"{S}/takes", answer(lambda one, data: self.composer.submit(one, data), 202)),
+            delete(take, answer(lambda one, data: self.composer.cancel(one, int(data["take"])))),
             post(f"{take}/accept", change(self._accept)),
-            get(f"{S}/losses", of_session(self._losses)),
+            get(f"{S}/losses", answer(self._losses)),
             get(f"{S}/export/{{name:(?s:.*)}}.{{kind:mid|musicxml|wav|png}}", self.export),
             get(f"{S}/events", self.events),
-            get("/api/training", plain(lambda _: training.json())),
-            post("/api/training", plain(lambda data: training.start(data.get("folder")), 202)),
-            delete("/api/training", plain(lambda _: training.stop())),
-            post("/api/training/look", plain(lambda data: training.look(data.get("folder")))),
-            post("/api/training/use", plain(self._use)),
+            get("/api/training", answer(lambda _: training.json())),
+            post("/api/training", answer(lambda data: training.start(data.get("folder")), 202)),
+            delete("/api/training", answer(lambda _: training.stop())),
+            post("/api/training/look", answer(lambda data: training.look(data.get("folder")))),
+            post("/api/training/use", answer(self._use)),
             get("/api/training/samples/{step:[0-9]{1,9}}.{kind:mid|wav|png}", self.sample),
         ]
 
@@ -143,35 +144,25 @@ class Studio:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(threads or self._threads, function, *arguments)
 
-    def _handler(self, function: Callable[[JSON], Any], status: int = 200) -> Handler:
-        """A handler of requests: ``function`` gets the JSON of the body, in a thread, and what it
+    def _answer(self, function: Callable[..., Any], status: int = 200) -> Handler:
+        """A handler of requests: ``function`` gets the JSON of the body with the query and the
+        parts of the path, and before it the session that the path names, in a thread. What it
         returns is the answer, as JSON; None gives status 204."""
 
         async def handler(request: web.Request) -> web.StreamResponse:
-            data = await self._json(request)
-            text = await self.run(lambda: _text(function(data)))
+            body = b"" if request.method == "GET" else await self._body(request)
+
+            def answer() -> str:
+                path = dict(request.match_info)
+                of = [self.sessions.get(path.pop("session"))] if "session" in path else []
+                return _text(function(*of, {**request.query, **_parsed(body), **path}))
+
+            text = await self.run(answer)
             return web.Response(status=204) if text == "null" else _json(text, status)
 
         return handler
 
-    def _session_handler(
-        self, function: Callable[[Session, JSON], Any], status: int = 200
-    ) -> Handler:
-        """The same with the session that the path names; its JSON has the query, and the take that
-        the path names."""
-
-        async def handler(request: web.Request) -> web.StreamResponse:
-            def answer(data: JSON) -> Any:
-                if take := request.match_info.get("take"):
-                    data["take"] = int(take)
-                session = self.sessions.get(request.match_info["session"])
-                return function(session, {**request.query, **data})
-
-            return await self._handler(answer, status)(request)
-
-        return handler
-
-    def _change_handler(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
+    def _change(self, function: Callable[[Session, JSON, Any], JSON]) -> Handler:
         """The same with the revision that a change is made on; all pages of the session are
         notified."""
 
@@ -180,41 +171,22 @@ class Studio:
             self.hub.publish(session.id, "document", {"revision": done["revision"]})
             return done
 
-        return self._session_handler(answer)
-
-    async def _json(self, request: web.Request) -> JSON:
-        """The JSON object in the body; an empty body is an empty one."""
-        if request.method == "GET":
-            return {}
-        body = await self._body(request)
-        try:
-            content = await self.run(json.loads, body or b"{}")
-        except (ValueError, RecursionError):
-            raise Refused("this is no JSON") from None
-        if not isinstance(content, dict):
-            raise Refused("expected a JSON object")
-        return content
+        return self._answer(answer)
 
     async def _body(self, request: web.Request) -> bytes:
         """The whole body; :class:`Refused` for one that is larger than an upload, before all of it
         is read, and for one that does not arrive."""
-        megabytes = self._config.limits.midi_mb
-        too_large = Refused(
-            f"this is larger than {megabytes} MB, which is what the studio takes", 413
-        )
-        if (request.content_length or 0) > megabytes * 1_000_000:
-            raise too_large
-        data = bytearray()
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for piece in request.content.iter_chunked(1 << 16):
-                    data += piece
-                    if len(data) > megabytes * 1_000_000:
-                        raise too_large
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            size = f"{self._config.limits.midi_mb} MB"
+            raise Refused(
+                f"this is larger than {size}, which is what the studio takes", 413
+            ) from None
         except TimeoutError:
             sentence = f"it did not arrive within {BODY_SECONDS:g} seconds; try again"
             raise Refused(sentence, 408) from None
-        return bytes(data)
 
     # -------------------------------------------------------------------------------- sessions
 
@@ -238,7 +210,7 @@ class Studio:
         return _text(self._whole(session) | {"remark": remark})
 
     def _whole(self, session: Session, _: JSON | None = None) -> JSON:
-        return session.json() | {"takes": self._takes(session)}
+        return session.json() | {"takes": self.composer.takes(session)}
 
     def _delete(self, session: Session, _: JSON) -> None:
         self.sessions.delete(session)
@@ -247,31 +219,17 @@ class Studio:
                 self.composer.cancel(session, take["id"])
         self.hub.publish(session.id, "deleted", {})
 
-    async def restore(self, request: web.Request) -> web.Response:
-        await self.run(self.sessions.restore, request.match_info["session"])
-        return web.Response(status=204)
-
     def _chords(self, session: Session, query: JSON) -> Any:
-        return exchange.chords_of(session.copy(), "symbols" in query)
+        return exchange.chords_of(session.document, "symbols" in query)
 
     def _chord(self, _: Session, query: JSON) -> JSON:
         return exchange.chord_named(str(query.get("text", "")))
 
     def _controllers(self, session: Session, _: JSON) -> Any:
-        return original.controllers_of(session.copy(), session.start())
-
-    # ----------------------------------------------------------------------------------- takes
-
-    def _takes(self, session: Session) -> list[JSON]:
-        """The takes, each proposal with whether the document has accepted it."""
-        accepted = {row[:2] for row in session.copy().accepted}
-        takes = self.composer.takes(session)
-        for take in takes:
-            for one in take["proposals"]:
-                one["accepted"] = (take["id"], one["number"]) in accepted
-        return takes
+        return original.controllers_of(session.document, session.start())
 
     def _proposal(self, session: Session, take: int, number: Any) -> tuple[JSON, JSON]:
+        """A take and its finished proposal of that number."""
         for one in self.composer.takes(session):
             for proposal in one["proposals"]:
                 which = one["id"], proposal["number"], proposal["state"]
@@ -280,34 +238,37 @@ class Studio:
         raise Refused(f"take {take} has no finished proposal {str(number)[:20]}", 404)
 
     def _accept(self, session: Session, data: JSON, revision: Any) -> JSON:
-        take, proposal = self._proposal(session, data["take"], data.get("proposal", 1))
+        take, proposal = self._proposal(session, int(data["take"]), data.get("proposal", 1))
         return session.accept(take["id"], proposal, take["label"], revision)
 
     # --------------------------------------------------------------------------------- exports
 
     async def export(self, request: web.Request) -> web.FileResponse:
-        session = await self.run(self.sessions.get, request.match_info["session"])
         name, kind = request.match_info["name"], request.match_info["kind"]
 
-        def gone() -> bool:
-            return request.transport is None or self._closing
+        def export() -> Export:
+            session = self.sessions.get(request.match_info["session"])
+            return self._export(session, kind, dict(request.query))
 
-        def file() -> Path:
-            return self.exports.file(self._export(session, kind, dict(request.query)), gone)
-
-        path = await self._file(kind, file)
         stem = clean_name(re.split(r"[/\\]", name)[-1]).strip(". ") or "music"
         plain = re.sub(r"[^A-Za-z0-9 ._-]", "_", stem)
         disposition = (
             f"attachment; filename=\"{plain}.{kind}\"; filename*=UTF-8''{quote(stem, '')}.{kind}"
         )
-        headers = {"Content-Disposition": disposition, "Content-Type": TYPES[kind]}
-        return web.FileResponse(path, headers=headers)
+        return await self._file(request, export, {"Content-Disposition": disposition})
 
-    async def _file(self, kind: str, file: Callable[[], Path]) -> Path:
+    async def _file(
+        self, request: web.Request, export: Callable[[], Export], headers: Mapping[str, str]
+    ) -> web.FileResponse:
+        """The file of an ``export``, unless the page has gone by then."""
+        kind = request.match_info["kind"]
+
+        def file() -> Path:
+            return self.exports.file(export(), lambda: request.transport is None or self._closing)
+
         # Sound takes seconds; it may not hold up what takes milliseconds.
-        path: Path = await self.run(file, threads=self._sound if kind == "wav" else None)
-        return path
+        path = await self.run(file, threads=self._sound if kind == "wav" else None)
+        return web.FileResponse(path, headers={"Content-Type": TYPES[kind], **headers})
 
     def _losses(self, session: Session, query: JSON) -> JSON:
         return {"losses": self._export(session, "mid", query).midi().losses}
@@ -315,10 +276,11 @@ class Studio:
     def _export(self, session: Session, kind: str, query: JSON) -> Export:
         """The export of a session that is requested."""
         part: Part = checked(_PART, {name: value for name, value in query.items() if value})
-        document = session.copy()
+        document = session.document
         of, title = (session.id, document.revision, part.take, part.proposal), document.name
         if part.take is not None:
             _, proposal = self._proposal(session, part.take, part.proposal)
+            document = document.copy()
             document.apply(document.accepting(part.take, proposal, ""))
         return Export(of, kind, document, title, part.begin, part.end, session.start())
 
@@ -332,13 +294,12 @@ class Studio:
     async def sample(self, request: web.Request) -> web.FileResponse:
         step, kind = int(request.match_info["step"]), request.match_info["kind"]
 
-        def file() -> Path:
+        def export() -> Export:
             score, name = self.training.sample(step)
             of = self.training.json()["command"], step
-            export = Export(of, kind, Document(), name, score=score)
-            return self.exports.file(export, lambda: self._closing)
+            return Export(of, kind, exchange.document_of(score), name)
 
-        return web.FileResponse(await self._file(kind, file), headers={"Content-Type": TYPES[kind]})
+        return await self._file(request, export, {})
 
     # ---------------------------------------------------------------------------------- events
 
@@ -349,7 +310,7 @@ class Studio:
         response = web.StreamResponse(headers=headers)
         try:
             await response.prepare(request)
-            await response.write(message("takes", await self.run(self._takes, session)))
+            await response.write(message("takes", await self.run(self.composer.takes, session)))
             while True:
                 try:
                     async with asyncio.timeout(ALIVE_SECONDS):
@@ -379,7 +340,9 @@ async def application(config: StudioConfig, composers: Composers = Composer) -> 
         return web.FileResponse(PAGE / "index.html")
 
     guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
-    app = web.Application(middlewares=[guard.middleware()])
+    app = web.Application(
+        middlewares=[guard.guarded], client_max_size=config.limits.midi_mb * 1_000_000
+    )
     app.on_response_prepare.append(guard.sign)
     app[STUDIO] = studio = Studio(config, composers)
     app.on_shutdown.append(studio.end_streams)
@@ -388,6 +351,17 @@ async def application(config: StudioConfig, composers: Composers = Composer) -> 
     app.router.add_get("/", index)
     app.router.add_static("/page", PAGE)
     return app
+
+
+def _parsed(body: bytes) -> JSON:
+    """The JSON object in a body; an empty body is an empty one."""
+    try:
+        content = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise Refused("this is no JSON") from None
+    if not isinstance(content, dict):
+        raise Refused("expected a JSON object")
+    return content
 
 
 def _json(text: str, status: int = 200) -> web.Response:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +15,18 @@ from musictx.errors import UserError
 #: Faults of pydantic that lie in the name of a part, not in its value, in words.
 _NAMES = dict.fromkeys(("unexpected_keyword_argument", "extra_forbidden"), "there is no such part")
 _NAMES |= dict.fromkeys(("missing_argument", "missing"), "it is missing")
+
+
+#: An absolute path of two parts or more; the last part may be shown.
+_PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
+
+
+def without_paths(sentence: str, folders: Iterable[Path] = ()) -> str:
+    """``sentence`` on one line, for a page that must not see where files of this machine are: paths
+    in one of the ``folders`` begin there, of others only the last part is left."""
+    for folder in folders:
+        sentence = sentence.replace(f"{folder}{os.sep}", "").replace(str(folder), "the folder")
+    return " ".join(_PATH.sub(r"\1", sentence).split())
 
 
 class Refused(UserError):

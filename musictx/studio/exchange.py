@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi, registry
+from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi.document import ANY
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -23,7 +22,7 @@ from musictx.studio.errors import Refused
 
 #: What the tracks of a harmonised tune are called, in the order of the alphabet.
 VOICES = ["alto", "bass", "soprano", "tenor"]
-#: Bars that a page can show after the end; their number changes only every so many bars.
+#: Bars that a page can show after the end.
 BARS_AFTER = 32
 #: At most so many beats are listed: a damaged tempo has millions of them.
 MOST_BEATS = 50_000
@@ -34,7 +33,7 @@ def document_of(score: Score, name: str = "") -> Document:
     notes = score.notes
     kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
-    set_to: dict[int, dict[str, Any]] = _mixers(score.file) if score.file else {}
+    set_to = _mixers(score) if score.file else {}
     tracks = [
         Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
         for i, part in enumerate(parts)
@@ -66,12 +65,11 @@ def document_of(score: Score, name: str = "") -> Document:
     )
 
 
-def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
+def _mixers(score: Score) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note."""
     mixers: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=ANY).notes
-    for (part, number), rows in controllers(data).items():
-        first = notes["start"][notes["track"] == part].min()
+    for (part, number), rows in controllers(score.file).items():
+        first = score.notes["start"][score.notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
             values = [value for time, value in rows if time <= first]
             mixers.setdefault(part, {}).update({name: values[-1]} if values else {})
@@ -120,21 +118,28 @@ def stored_names(change: Change, document: Document) -> Change:
     """``change`` from a page, in which tracks without a name do not take on the one shown."""
     if change.tracks is None:
         return change
-    shown, nameless = shown_names(document.tracks), {t.id for t in document.tracks if not t.name}
-    tracks = tuple(
-        t._replace(name="") if t.id in nameless and t.name == shown[t.id] else t
-        for t in change.tracks
-    )
-    return dataclasses.replace(change, tracks=tracks)
+    shown = shown_names(document.tracks)
+    shown = {track.id: shown[track.id] for track in document.tracks if not track.name}
+    tracks = (t._replace(name="") if t.name == shown.get(t.id) else t for t in change.tracks)
+    return dataclasses.replace(change, tracks=tuple(tracks))
 
 
 def view(document: Document) -> dict[str, Any]:
-    """The document as a page gets it; what belongs to its session and its takes is added there."""
+    """The document as a page gets it; what belongs to its session and its takes is added there.
+    ``brought`` has for each proposal in it, "take/proposal", the number of its first note, how many
+    it added, and the notes that left for it."""
     state = document.state()
-    state["brought"] = {f"{row.take}/{row.proposal}": row[2:5] for row in state["accepted"]}
-    state["accepted"] = [row[:2] for row in state["accepted"]]
-    more = {"duration": document.duration, "beats": beats(document), "tracks": tracks(document)}
-    return state | more | above(document)
+    rows = state.pop("accepted")
+    brought = {f"{row.take}/{row.proposal}": row[2:5] for row in rows}
+    return state | {"brought": brought} | derived(document)
+
+
+def derived(document: Document) -> dict[str, Any]:
+    """What a page shows of the document that follows from the rest of it, and that any operation
+    may change."""
+    own = {name: getattr(document, name) for name in ("revision", "next_id", "duration")}
+    more = {"music": music_of(document), "beats": beats(document), "tracks": tracks(document)}
+    return own | more | above(document)
 
 
 def music_of(document: Document) -> str:
@@ -229,64 +234,46 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     inside = (notes["start"] < end) & (notes["end"] > begin)
     inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
     chosen = notes[inside].copy()
-    chosen["start"] = np.maximum(chosen["start"], begin) - begin
-    chosen["end"] = np.minimum(chosen["end"], end) - begin
+    chosen["start"] = np.maximum(chosen["start"], begin)
+    chosen["end"] = np.minimum(chosen["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
-        texts = getattr(score, name)
-        marks[name] = tuple((t - begin, text) for t, text in texts if begin <= t < end)
-    for column in ("tempos", "meters", "keys"):
-        marks[column] = _from(getattr(score, column), begin, end)
-    by_track = [score.pedals[score.pedals["track"] == t] for t in np.unique(score.pedals["track"])]
-    pedals = [_from(rows, begin, end) for rows in by_track]
-    return dataclasses.replace(
-        score,
-        notes=chosen,
-        pedals=np.concatenate(pedals) if pedals else score.pedals,
-        fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
-        **marks,
-    )
+        marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
+    for name in ("tempos", "meters", "keys"):
+        marks[name] = _held(getattr(score, name), begin, end)
+    pedals = score.pedals
+    of_tracks = [_held(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
+    fermatas = tuple(time for time in score.fermatas if begin <= time < end)
+    pedals = np.concatenate([pedals[:0], *of_tracks])
+    part = dataclasses.replace(score, notes=chosen, pedals=pedals, fermatas=fermatas, **marks)
+    return part.shifted(-begin)
 
 
-def _from(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """The last of ``marks`` until ``begin``, put there, and those from there to ``end``."""
+def _held(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """The last of ``marks`` until ``begin``, and those from there to ``end``."""
     before = int(np.searchsorted(marks["time"], begin, side="right"))
-    chosen = marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)].copy()
-    chosen["time"] = np.maximum(chosen["time"] - begin, 0.0)
-    return chosen
-
-
-def horizon(document: Document) -> tuple[Any, ...]:
-    """What :func:`beats` depends on: where it is equal before and after an operation, it is not
-    sent again."""
-    clock = _clock(document)
-    end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
-    bar, _ = clock.bar(float(clock.quarters(end)))
-    bars = math.ceil((bar + BARS_AFTER) / BARS_AFTER) * BARS_AFTER
-    return document.tempos, document.meters, bars
+    return marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)]
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
-    """(seconds, bar, beat) of every beat to at least 32 bars after the end; beats from 1, bars from
-    1 as well, but for a pick-up, which is bar 0."""
-    clock, bars = _clock(document), horizon(document)[2]
-    stops = [*clock.meter_at[1:].tolist(), math.inf]
-    positions: list[tuple[int, int]] = []
-    places: list[float] = []
+    """(seconds, bar, beat) of every beat to 32 bars after the end; beats from 1, bars from 1 as
+    well, but for a pick-up, which is bar 0."""
+    clock = _clock(document)
+    end = max([document.duration, *(time for time, _ in document.markers)])  # of a chart, too
+    last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
+    rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    for begin, stop, meter, length in zip(
-        clock.meter_at.tolist(), stops, clock.meters.tolist(), clock.bar_quarters.tolist()
-    ):
+    stops = [*clock.meter_at[1:].tolist(), math.inf]
+    meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
+    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
         line = begin
-        while line < stop - 1e-6 and bar <= bars and len(positions) < MOST_BEATS:
-            for beat in range(meter[1]):
-                if line + beat * length / meter[1] < stop - 1e-6:
-                    places.append(line + beat * length / meter[1])
-                    positions.append((bar, beat + 1))
+        while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
+            places = [line + n * length / count for n in range(count)]
+            rows += [(at, bar, n) for n, at in enumerate(places, 1) if at < stop - 1e-6]
             bar += 1
-            line = min(begin + round((line - begin) / length + 1) * length, stop)
-    seconds: list[float] = clock.seconds(np.array(places)).tolist()
-    return [(time, *place) for time, place in zip(seconds, positions)]
+            line = begin + round((line - begin) / length + 1) * length
+    seconds = clock.seconds(np.array([at for at, *_ in rows])).tolist()
+    return [(time, *place) for time, (_, *place) in zip(seconds, rows)]
 
 
 def _clock(document: Document) -> Beats:

@@ -7,9 +7,7 @@ the web can make a browser send requests to this machine; these are recognised b
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import os
 import re
 import sys
 import traceback
@@ -21,7 +19,7 @@ from aiohttp import web
 
 from musictx.errors import UserError, WriteError
 from musictx.studio.config import EVERYWHERE
-from musictx.studio.errors import Refused
+from musictx.studio.errors import Refused, without_paths
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -48,35 +46,29 @@ class Guard:
 
     def __init__(self, host: str, hidden: tuple[Path, ...] = ()) -> None:
         self._host = host
-        self._hidden = sorted((str(path.resolve()) for path in hidden), key=len, reverse=True)
+        paths = {path.resolve() for path in hidden}
+        self._hidden = sorted(paths, key=lambda path: len(path.parts), reverse=True)
 
-    def middleware(self) -> Any:
-        """To be given to ``web.Application(middlewares=[...])``."""
-
-        @web.middleware
-        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-            try:
-                self.check(request)
-                return await handler(request)
-            except Refused as refused:
-                return self._error(str(refused), refused.http, refused.more)
-            except WriteError as error:
-                return self._error(str(error), 507)
-            except UserError as error:
-                return self._error(str(error), 400)
-            except web.HTTPException as answer:
-                if answer.status < 400:
-                    raise
-                return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
-            except (ConnectionError, asyncio.CancelledError):
+    @web.middleware
+    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The answer to ``request``, or the sentence why there is none."""
+        try:
+            self.check(request)
+            return await handler(request)
+        except Refused as refused:
+            return self._error(str(refused), refused.http, refused.more)
+        except UserError as error:
+            return self._error(str(error), 507 if isinstance(error, WriteError) else 400)
+        except web.HTTPException as answer:
+            if answer.status < 400:
                 raise
-            except Exception as fault:
-                traceback.print_exc(file=sys.stderr)
-                kind = type(fault).__name__
-                sentence = f"a fault of the studio ({kind}); what was saved before is safe"
-                return self._error(sentence, 500)
-
-        return guarded
+            return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
+        except ConnectionError:
+            raise
+        except Exception as fault:
+            traceback.print_exc(file=sys.stderr)
+            kind = type(fault).__name__
+            return self._error(f"a fault of the studio ({kind}); what was saved is safe", 500)
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """The headers of every answer; a signal of aiohttp, ``on_response_prepare``."""
@@ -118,14 +110,10 @@ class Guard:
         return self._host in EVERYWHERE and _is_address(name)
 
     def _error(self, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Any:
-        for folder in self._hidden:
-            sentence = sentence.replace(folder + os.sep, "").replace(folder, "the folder")
-        sentence = " ".join(_PATH.sub(r"\1", sentence).split())
+        sentence = without_paths(sentence, self._hidden)
         return web.json_response({"error": sentence, **(more or {})}, status=status)
 
 
-#: An absolute path of two parts or more; the last part may be shown.
-_PATH = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:[\\/][^\s\\/:'\",]+)+[\\/]([^\s\\/:'\",]+)")
 _SENTENCES = {
     404: "there is nothing of this name in the studio",
     405: "the studio does not do this here",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from musictx import midi
 from musictx.chords import is_chart
 from musictx.notes import DRUMS, PEDAL, Score, skyline
-from musictx.studio.change import NamedNote, Note, Track
+from musictx.studio.change import NamedNote, Note
 from musictx.studio.document import Document, within
 from musictx.studio.errors import Refused
 from musictx.studio.exchange import lines_of, music_of, score_of
@@ -41,6 +42,7 @@ Key = tuple[float, float, int, int, int]
 class Input:
     """What a take is computed from.
 
+    document  the piece, with the notes of the file
     data      the MIDI file; None for a new piece
     score     the music of the file, as it is read back
     kept      the notes of the file that stay in every result; None if none does
@@ -53,13 +55,14 @@ class Input:
     shortened  notes that every result adds: those that sound into the gap, ending where it begins
     following  for a continuation, (start, number) of the notes after its beginning; a result
               removes those that begin before its own end
-    document_tracks  the tracks of the document
     """
 
+    document: Document
     request: Request
-    data: bytes | None
-    score: Score | None
+    model: Model
     config: Any
+    data: bytes | None = None
+    score: Score | None = None
     kept: Score | None = None
     task: Task | None = None
     clock: Clock | None = None
@@ -68,36 +71,35 @@ class Input:
     replaced: tuple[int, ...] = ()
     shortened: tuple[Note, ...] = ()
     following: tuple[tuple[float, int], ...] = ()
-    document_tracks: tuple[Track, ...] = ()
 
     def placed(self, seconds: float) -> float:
         """The time in the document, in seconds, of a time in a result."""
         return seconds if self.clock is None else float(self.clock.seconds(seconds))
 
 
-def prepare(document: Document, request: Request, model: Model, seed: int) -> Input:
+def prepare(document: Document, request: Request, model: Model) -> Input:
     """What the take of ``request`` is computed from. Raises :class:`Refused` if the document has no
     notes for it, or the model cannot do it."""
     for track in request.tracks or ():
         if track not in {one.id for one in document.tracks}:
             raise Refused(f"tracks: there is no track {track}")
     if request.task == "new":
-        return _new(document, request, model, seed)
+        return _new(document, request, model)
     with_notes = {note[4] for note in document.notes.values()}
     empty = bool(request.tracks) and not with_notes.intersection(request.tracks or ())
     if empty and request.task in ("replace", "vary", "accompany"):
-        return _parts(document, request, model, seed)
+        return _parts(document, request, model)
     if request.task == "accompany" and is_chart(score_of(document)):
-        return _chart(document, request, model, seed)
+        return _chart(document, request, model)
     if not document.notes:
         raise Refused("there are no notes yet; draw some, load a file, or begin with a new piece")
     if request.quantise is None and model.bpm is None and music_of(document) != "free":
         request = replace(request, quantise=lines_of(document))
     make = {"continue": _continued, "replace": _gap, "vary": _gap}.get(request.task, _melody)
-    return make(document, request, model, seed)
+    return make(document, request, model)
 
 
-def _new(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _new(document: Document, request: Request, model: Model) -> Input:
     beats, begin = score_of(document, ()).beats, 0.0
     if document.notes:
         begin = float(beats.seconds(beats.bar_line(float(beats.quarters(document.duration)))))
@@ -118,9 +120,8 @@ def _new(document: Document, request: Request, model: Model, seed: int) -> Input
         mark = beats.meters[int(np.searchsorted(beats.meter_at, place, side="right")) - 1]
         if mark["numerator"] <= LONGEST_BAR * mark["denominator"]:
             meter = f"{mark['numerator']}/{mark['denominator']}"
-    config = request.config(model, seed, seconds=seconds, meter=meter, instruments=instruments)
-    clock = Clock(beats, begin, model.bpm)
-    return Input(request, None, None, config, clock=clock, document_tracks=document.tracks)
+    config = request.config(model, seconds=seconds, meter=meter, instruments=instruments)
+    return Input(document, request, model, config, clock=Clock(beats, begin, model.bpm))
 
 
 def _part_tracks(document: Document, request: Request) -> dict[str, int]:
@@ -142,7 +143,7 @@ def _part_tracks(document: Document, request: Request) -> dict[str, int]:
     return parts
 
 
-def _parts(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _parts(document: Document, request: Request, model: Model) -> Input:
     """The input for composing parts on selected tracks that have no notes, to the notes of all
     other tracks in the selected time, or to chords without notes, as ``musictx accompany add=``
     does."""
@@ -163,17 +164,13 @@ def _parts(document: Document, request: Request, model: Model, seed: int) -> Inp
             "instruments apart, such as song"
         )
     request = replace(request, task="accompany")
-    tracks = np.unique(score.notes["track"])
-    named = {track: name for track, name in score.names.items() if track in tracks}
-    pedals = score.pedals[np.isin(score.pedals["track"], tracks)]
-    score = replace(score, names=named, pedals=pedals)
-    source = _written(document, request, score, request.config(model, seed, add=names))
+    source = _written(document, request, model, score, {"add": names})
     # The command puts its new parts on the tracks after those of the file, in their order.
     new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
     return replace(source, tracks={**source.tracks, **dict(new)})
 
 
-def _continued(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _continued(document: Document, request: Request, model: Model) -> Input:
     seam, chosen = request.end, _chosen(document, request)
     kept = [row[0] for row in document.rows() if row[5] in chosen and row[1] < seam - 1e-6]
     if not kept:
@@ -189,17 +186,17 @@ def _continued(document: Document, request: Request, model: Model, seed: int) ->
         _not_too_long(float(clock.seconds(line)) - seam, request.bars)
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
-    pedals = score.pedals[(score.pedals["time"] < seam) & np.isin(score.pedals["track"], [*chosen])]
+    pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
     lifted = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, notes=notes, pedals=np.concatenate([pedals, lifted]))
-    config = request.config(model, seed, seconds=request.seconds, bars=request.bars)
     following = tuple(
         (row[1], row[0])
         for row in document.rows()
         if row[5] in chosen and row[1] >= seam - 1e-6 and row[0] not in document.locked
     )
-    return replace(_written(document, request, score, config), following=following)
+    length = {"seconds": request.seconds, "bars": request.bars}
+    return _written(document, request, model, score, length, following=following)
 
 
 def _not_too_long(seconds: float, bars: int) -> None:
@@ -207,7 +204,7 @@ def _not_too_long(seconds: float, bars: int) -> None:
         raise Refused(f"bars={bars}: at this tempo they last {seconds:.0f} s; ask for fewer")
 
 
-def _gap(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _gap(document: Document, request: Request, model: Model) -> Input:
     begin, end = (round(at, 4) for at in (request.begin, request.end))
     if end <= begin:
         raise Refused("select some bars, or notes, to compose anew")
@@ -218,7 +215,7 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     elif chosen & drums and not model.programs:
         raise Refused(f"the model {model.name} writes no drums; leave their track out")
     inside = {n: note[4] for n, note in document.notes.items() if within(note, begin, end)}
-    stays, locked_tracks = _staying(document, request, inside, chosen, seed)
+    stays, locked_tracks = _staying(document, request, inside, chosen)
     chosen -= locked_tracks
     file_notes, shortened = dict(document.notes), dict[int, Note]()
     for number, note in document.notes.items():
@@ -261,21 +258,19 @@ def _gap(document: Document, request: Request, model: Model, seed: int) -> Input
     options = {"begin": moment(begin), "end": moment(end)}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
-    pedals = score.pedals[np.isin(score.pedals["track"], order)]
-    score = replace(score, notes=notes, names=names, pedals=pedals)
+    score = replace(score, notes=notes, names=names)
     if request.task == "vary":
         around = [note for note in score.notes.tolist() if begin <= note[0] < end]
         levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
         # A model of notes in bars keeps to the register and polyphony of a track by itself.
         held = levels if model.bpm is None else {"density": levels["density"]} if levels else {}
         request = replace(request, controls={**held, **request.controls})
-    config = request.config(model, seed, **options)
-    source = _written(document, request, score, config, tuple(shortened))
-    return replace(source, shortened=tuple(shortened.values()))
+    more = {"replaced": tuple(shortened), "shortened": tuple(shortened.values())}
+    return _written(document, request, model, score, options, **more)
 
 
 def _staying(
-    document: Document, request: Request, inside: Mapping[int, int], chosen: set[int], seed: int
+    document: Document, request: Request, inside: Mapping[int, int], chosen: set[int]
 ) -> tuple[set[int], set[int]]:
     """The numbers of the notes inside the gap that stay, and the tracks on which all notes inside
     it are locked, so that nothing is composed on them. Raises :class:`Refused` if every note would
@@ -288,7 +283,7 @@ def _staying(
     locked_tracks = {*inside.values()} - {inside[number] for number in free}
     stays = {number for number in inside if inside[number] not in locked_tracks} - {*free}
     if request.task == "vary":
-        random = np.random.default_rng((seed, 1))
+        random = np.random.default_rng((request.seed, 1))
         count = round(request.keep * len(free))
         if 0 < len(free) == count:
             all_of = f"all {count} notes that are" if count > 1 else "the one note that is"
@@ -300,7 +295,7 @@ def _staying(
     return stays, locked_tracks
 
 
-def _melody(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _melody(document: Document, request: Request, model: Model) -> Input:
     chosen = _chosen(document, request) - {track.id for track in document.tracks if track.drum}
     kept = [
         row[0]
@@ -312,18 +307,16 @@ def _melody(document: Document, request: Request, model: Model, seed: int) -> In
     if len(kept) > LONGEST_MELODY:
         raise Refused(f"{len(kept)} notes are too long a melody; select {LONGEST_MELODY} at most")
     score = score_of(document, kept)
-    tracks, gone = np.unique(score.notes["track"]), tuple[int, ...]()
-    score = replace(score, pedals=score.pedals[np.isin(score.pedals["track"], tracks)])
     if request.task == "harmonise":
-        score, gone = score.with_notes(score.notes[skyline(score)]), tuple(kept)
-        config = request.config(model, seed, phrase_ends=_phrase_ends(score))
-        return _written(document, request, score, config, gone)
-    return _written(document, request, score, request.config(model, seed))
+        score = score.with_notes(score.notes[skyline(score)])
+        ends = {"phrase_ends": _phrase_ends(score)}
+        return _written(document, request, model, score, ends, replaced=tuple(kept))
+    return _written(document, request, model, score)
 
 
-def _chart(document: Document, request: Request, model: Model, seed: int) -> Input:
+def _chart(document: Document, request: Request, model: Model) -> Input:
     """Chords without notes: the piece from its beginning to the bar of the last one is composed."""
-    source = _written(document, request, score_of(document), request.config(model, seed))
+    source = _written(document, request, model, score_of(document))
     assert source.task is not None
     return replace(source, request=replace(request, begin=0.0, end=source.task.end))
 
@@ -336,43 +329,34 @@ def _phrase_ends(score: Score) -> list[int]:
 
 
 def _chosen(document: Document, request: Request) -> set[int]:
-    if request.tracks is None:
-        return {track.id for track in document.tracks}
-    return set(request.tracks)
+    every = {track.id for track in document.tracks}
+    return every if request.tracks is None else set(request.tracks)
 
 
 def _written(
     document: Document,
     request: Request,
+    model: Model,
     score: Score,
-    config: Any,
-    replaced: tuple[int, ...] = (),
+    options: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
 ) -> Input:
-    """The file of ``score``, read back, so that the take is computed from what is in it."""
-    data = midi.to_bytes(score)
+    """The input of a request with the file of ``score``, read back, so that the take is computed
+    from what is in it: nothing of tracks without notes. ``more`` are other fields of the input."""
+    config, data = request.config(model, **options), midi.to_bytes(score)
     back = midi.read(data)
     places = np.unique(back.notes["track"]).tolist()
-    tracks = dict(zip(places, np.unique(score.notes["track"]).tolist()))
-    numbers: dict[Key, list[int]] = {}
-    kept, task = None if request.task == "harmonise" else back, None
+    more["tracks"] = dict(zip(places, np.unique(score.notes["track"]).tolist()))
+    if request.task != "harmonise":
+        more["kept"] = back
     if request.task in ("replace", "vary", "accompany"):
         from musictx.apps import tasks  # torch is loaded by then
 
-        task = tasks.task_of(config, back)
-    if task is not None and task.closes:
-        kept, numbers = task.given, _numbered(document.rows(), score, back, tracks)
-    return Input(
-        request,
-        data,
-        back,
-        config,
-        kept=kept,
-        task=task,
-        tracks=tracks,
-        numbers=numbers,
-        replaced=replaced,
-        document_tracks=document.tracks,
-    )
+        task = more["task"] = tasks.task_of(config, back)
+        if task.closes:
+            more["kept"] = task.given
+            more["numbers"] = _numbered(document.rows(), score, back, more["tracks"])
+    return Input(document, request, model, config, data, back, **more)
 
 
 def _numbered(

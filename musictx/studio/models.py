@@ -211,11 +211,6 @@ class Models:
         """All of them as a page gets them, the default one first."""
         return [model.json() for model in self._all.values()]
 
-    @property
-    def folders(self) -> dict[Path, str]:
-        """Where each is, and its name."""
-        return {model.folder: model.name for model in self._all.values()}
-
     def chosen(self, name: str | None, task: str, music: str = MUSIC[0]) -> Model:
         """The model of that name, or that for such ``music`` (chorales keep to beats, too), or else
         the first that can do ``task``; :class:`Refused` where it cannot."""

@@ -1,176 +1,207 @@
-"""What the composing thread does with a take: the calls of the commands, and their notes and
-progress, sent to the pages."""
+"""What the composing thread does with a take: the calls of the commands, their notes and progress,
+sent to the pages, and what a result changes in the document."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from musictx.apps import generate, infill
 from musictx.bundle import Bundle
 from musictx.chorale import app as harmonise
 from musictx.chorale.config import HarmoniseConfig
-from musictx.config import AccompanyConfig, GenerateConfig, InfillConfig
+from musictx.config import GenerateConfig
+from musictx.notes import DRUMS, Score
 from musictx.sampling.continuation import end_of
 from musictx.sampling.events import Event
 from musictx.sampling.sample import Sample
-from musictx.studio.errors import Refused
-from musictx.studio.inputs import Input
-from musictx.studio.outcomes import Outcome, outcome
+from musictx.studio.change import Track
+from musictx.studio.inputs import Input, Key, keys
 from musictx.studio.session import Publish
-from musictx.studio.takes import Job, Proposal, save_result
+from musictx.studio.takes import Take
 
 #: Seconds between two messages about the notes of a take, and about how far it is.
 NOTES_EVERY, PROGRESS_EVERY = 0.1, 0.25
-
-
-#: Called with a proposal that is done and written: its job, itself, what came of it, a remark.
-Finished = Callable[[Job, Proposal, Outcome, str | None], None]
 
 
 class Cancelled(Exception):
     """The take was cancelled."""
 
 
-class TakeEvents:
-    """Called with all that happens while a take is composed; proposals are numbered from 0. Raises
-    :class:`Cancelled` once it is stopped or done, which stops it."""
+class Performance:
+    """Composes a take, and publishes its notes meanwhile."""
 
-    def __init__(self, finished: Finished, job: Job, publish: Publish) -> None:
-        self._finished, self._job, self._publish = finished, job, publish
+    def __init__(self, take: Take, source: Input, session: str, publish: Publish) -> None:
+        self._take, self._source = take, source
+        self._session, self._publish = session, publish
+        self._tracks = [Tracks(source) for _ in take.proposals]
         self._waiting: defaultdict[int, list[list[Any]]] = defaultdict(list)
-        self._progress_at, self._last = 0.0, 0.0
+        self._progress_at, self._notes_at = 0.0, 0.0
 
-    def compose(self, bundle: Bundle) -> None:
-        """Compose every proposal of the take."""
-        perform(self._job.source, bundle, self)
-
-    def event(self, proposal: int, event: Event) -> None:
-        """A note begins or ends."""
-        job = self._job
-        if job.stopped:
-            return
-        one = job.take.proposals[proposal]
-        track = job.tracks[proposal].of(event.track)
-        at = round(job.source.placed(event.seconds), 4)
-        first = one.state == "waiting"
-        if first:
-            one.state, one.notes = "composing", []
-        begins = ["on", at, event.pitch, event.velocity, track]
-        self._waiting[proposal].append(begins if event.on else ["off", at, event.pitch, track])
-        if first:
+    def results(self, bundle: Bundle) -> Iterator[tuple[int, Sample, Outcome]]:
+        """(number of the proposal from 0, what was composed, what it changes in the document) as
+        each is done. Raises :class:`Cancelled` once the take is stopped."""
+        for number, sample in self._composed(bundle):
             self._flush()
+            until = sample.seam + sample.seconds
+            yield number, sample, outcome(self._source, sample.score, until, self._tracks[number])
 
-    @staticmethod
-    def _so_far(rows: Any, kind: str, at: float, pitch: int, *rest: int) -> None:
-        """Add an event to the notes so far, for pages that connect later; a note that sounds still
-        has no end."""
-        if kind == "on":
-            rows.append((at, None, pitch, *rest))
+    def _composed(self, bundle: Bundle) -> Iterator[tuple[int, Sample]]:
+        config, score, task = self._source.config, self._source.score, self._source.task
+        seed = self._source.request.seed
+        if isinstance(config, GenerateConfig):
+            primer = generate.primer_of(bundle, score, config, str(config.primer or ""))
+            stop = end_of(config, bundle.tokenizer, primer)
+            progress = self._progress(0.0 if stop is None else stop - primer.seconds)
+            return generate.pieces(
+                bundle,
+                [primer],
+                [score],
+                config,
+                seeds=[seed],
+                progress=lambda _, seconds: progress(seconds),
+                on_event=self.event,
+            )
+        if isinstance(config, HarmoniseConfig):
+            assert score is not None
+            tune = harmonise.tune_of(score, config)
+            pieces = harmonise.pieces(bundle, tune, config, seed, self.step)
+            return enumerate(sample for _, sample in pieces)
+        assert task is not None
+        progress = self._progress((task.end - task.begin) * config.samples)
+        versions = infill.composed(
+            bundle, task, config, seed=seed, progress=progress, on_event=self.event
+        )
+        return enumerate(versions)
+
+    def _progress(self, length: float) -> Callable[[float], None]:
+        """Called with the seconds that are composed, of this ``length``."""
+        return lambda seconds: self.step(min(seconds / max(length, 1e-3), 1.0))
+
+    def event(self, number: int, event: Event) -> None:
+        """A note of a proposal begins or ends."""
+        if not self._take.running:
             return
-        for place in range(len(rows) - 1, -1, -1):
-            start, end, *note = rows[place]
-            if end is None and (note[0], note[2]) == (pitch, *rest):
-                rows[place] = (start, at, *note)
-                return
+        proposal = self._take.proposals[number]
+        track = self._tracks[number].of(event.track)
+        at = round(self._source.placed(event.seconds), 4)
+        begins = ["on", at, event.pitch, event.velocity, track]
+        self._waiting[number].append(begins if event.on else ["off", at, event.pitch, track])
+        if proposal.state == "waiting":
+            proposal.state, proposal.events = "composing", []
+            self._flush()
 
     def step(self, share: float) -> None:
         """After each step: ``share`` of all is done."""
-        job = self._job
-        if job.stopped or not job.take.running:
+        if not self._take.running:
             raise Cancelled
         now = time.monotonic()
-        if self._waiting and now - self._last >= NOTES_EVERY:
+        if self._waiting and now - self._notes_at >= NOTES_EVERY:
             self._flush()
         if now - self._progress_at >= PROGRESS_EVERY:
             self._progress_at = now
-            job.take.progress = round(min(share, 0.99), 3)
-            self._publish(job.session.id, "take", job.take.json(notes=False))
+            self._take.progress = round(min(share, 0.99), 3)
+            self._publish(self._session, "take", self._take.json(notes=False))
             time.sleep(0)  # the server's threads wait for the interpreter
-
-    def finished(self, proposal: int, sample: Sample) -> None:
-        """A proposal is finished: saved to disk, then published."""
-        job = self._job
-        self._flush()
-        if job.stopped:
-            return
-        one, until = job.take.proposals[proposal], sample.seam + sample.seconds
-        result = outcome(job.source, sample.score, until, job.tracks[proposal])
-        try:
-            with job.session.held() as folder:
-                save_result(folder, job.take.id, one.number, sample.score)
-        except Refused:  # the session was deleted; its takes are stopped right after
-            return
-        self._finished(job, one, result, sample.remark)
 
     def _flush(self) -> None:
         """Publish the notes that wait."""
-        self._last = time.monotonic()
-        job = self._job
-        for proposal, events in self._waiting.items():
-            rows = job.take.proposals[proposal].notes
-            if not job.stopped:
-                for event in events:
-                    self._so_far(rows, *event)
-                data = {"take": job.take.id, "proposal": proposal + 1, "events": events}
-                self._publish(job.session.id, "note", data)
+        self._notes_at = time.monotonic()
+        for number, events in self._waiting.items():
+            proposal = self._take.proposals[number]
+            if self._take.running:
+                proposal.events = [*proposal.events, *events]
+                data = {"take": self._take.id, "proposal": proposal.number, "events": events}
+                self._publish(self._session, "note", data)
         self._waiting.clear()
 
 
-def perform(source: Input, bundle: Bundle, events: TakeEvents) -> None:
-    """Compose every proposal of a take."""
-    request = source.config
-    if isinstance(request, GenerateConfig):
-        _generate(source, request, bundle, events)
-    elif isinstance(request, HarmoniseConfig):
-        _harmonise(source, request, bundle, events)
-    else:
-        _compose_around(source, request, bundle, events)
+class Tracks:
+    """Which track of the document each track of a result is: one that is there, or a new one.
+
+    new  track of the result -> number of the new track in the document
+    """
+
+    def __init__(self, source: Input) -> None:
+        self._source, self._model = source, source.model
+        self._places = {} if source.request.task == "harmonise" else dict(source.tracks)
+        self._next = max((track.id for track in source.document.tracks), default=-1) + 1
+        self.new: dict[int, int] = {}
+
+    def of(self, key: int) -> int:
+        """The number in the document of the track ``key`` of an event (see :meth:`key`)."""
+        if key not in self._places:
+            number = self._existing(key) if self._source.request.task == "new" else None
+            if number is None:
+                number, self._next = self._next, self._next + 1
+                self.new[key] = number
+            self._places[key] = number
+        return self._places[key]
+
+    def key(self, note: tuple[Any, ...]) -> int:
+        """What events call the track of a finished note: its program in a new piece by a model that
+        keeps programs apart, else the track of the file."""
+        *_, program, drum, track = note
+        if self._source.request.task == "new" and self._model.programs:
+            return DRUMS if drum else int(program)
+        return int(track)
+
+    def _existing(self, key: int) -> int | None:
+        """A track of the document for the same instrument, in a new piece."""
+        if self._model.four_voices:
+            return None
+        drum, program = key == DRUMS, 0 if key == DRUMS else key
+        for track in self._source.document.tracks:
+            same = track.drum == drum and (drum or track.program == program)
+            if same and track.id not in self._places.values():
+                return track.id
+        return None
 
 
-def _generate(source: Input, request: GenerateConfig, bundle: Bundle, events: TakeEvents) -> None:
-    assert request.seed is not None
-    primer = generate.primer_of(bundle, source.score, request, str(request.primer or ""))
-    stop = end_of(request, bundle.tokenizer, primer)
-    length = max(1e-3, 1e-3 if stop is None else stop - primer.seconds)
-    versions = generate.pieces(
-        bundle,
-        [primer],
-        [source.score],
-        request,
-        seeds=[request.seed],
-        progress=lambda _, seconds: events.step(min(seconds / length, 1.0)),
-        on_event=events.event,
-    )
-    for number, sample in versions:
-        events.finished(number, sample)
+@dataclass(frozen=True)
+class Outcome:
+    """A finished proposal: rows (start, end, pitch, velocity, track), new tracks, and the numbers
+    of the notes that it replaces, in terms of the document."""
+
+    notes: list[tuple[float, float, int, int, int]]
+    tracks: list[dict[str, Any]]
+    removes: list[int]
 
 
-def _compose_around(
-    source: Input, request: InfillConfig | AccompanyConfig, bundle: Bundle, events: TakeEvents
-) -> None:
-    task = source.task
-    assert task is not None
-    assert request.seed is not None
-    length = (task.end - task.begin) * request.samples
-    versions = infill.composed(
-        bundle,
-        task,
-        request,
-        seed=request.seed,
-        progress=lambda seconds: events.step(min(seconds / length, 1.0)),
-        on_event=events.event,
-    )
-    for number, sample in enumerate(versions):
-        events.finished(number, sample)
+def outcome(source: Input, score: Score, until: float, tracks: Tracks) -> Outcome:
+    """What ``score``, a result, changes in the document: its notes come and those of the file
+    leave, but for what every result keeps. Equal notes come and leave, too: another proposal may
+    have taken them away.
 
-
-def _harmonise(source: Input, request: HarmoniseConfig, bundle: Bundle, events: TakeEvents) -> None:
-    assert source.score is not None
-    assert request.seed is not None
-    tune = harmonise.tune_of(source.score, request)
-    versions = harmonise.pieces(bundle, tune, request, request.seed, events.step)
-    for number, (_, sample) in enumerate(versions):
-        events.finished(number, sample)
+    until  seconds up to which the new music of a continuation reaches
+    """
+    kept, leaving = Counter[Key](), Counter[Key]()
+    if source.score is not None and source.kept is not None:
+        kept.update(keys(source.kept.notes))
+        leaving = Counter(keys(source.score.notes)) - kept
+    rows: list[tuple[float, float, int, int, int]] = []
+    sounds: dict[int, tuple[int, bool, int]] = {}  # key -> program, drums and track
+    for note in score.notes.tolist():
+        start, end, pitch, velocity, program, drum, track = note
+        place = (start, end, pitch, velocity, track)
+        if kept[place] > 0:
+            kept[place] -= 1
+            continue
+        key = tracks.key(note)
+        sounds[key] = program, drum, track
+        start, end = round(source.placed(start), 6), round(source.placed(end), 6)
+        rows.append((start, end, pitch, velocity, tracks.of(key)))
+    rows += source.shortened
+    removes = [*source.replaced]
+    removes += [number for start, number in source.following if start < until - 1e-6]
+    for place, count in (leaving + kept).items():
+        removes += source.numbers.get(place, [])[::-1][:count]
+    new = [
+        Track(number, score.names.get(sounds[key][2], ""), *sounds[key][:2])._asdict()
+        for key, number in tracks.new.items()
+        if key in sounds
+    ]
+    return Outcome(rows, new, sorted(removes))

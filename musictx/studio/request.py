@@ -31,6 +31,12 @@ NOT_FOR_MELODIES = {f.name for f in dataclasses.fields(SamplingConfig)} - {
 }
 
 
+def _fresh_seed() -> int:
+    from musictx.apps.results import fresh_seed  # imports torch
+
+    return fresh_seed()
+
+
 @dataclass(frozen=True)
 class Request:
     """One request of a page. Times are in seconds of the document, tracks its ids (None: all).
@@ -56,15 +62,15 @@ class Request:
     guidance: Any = 1.0
     quantise: Any = None
     model: str | None = None
-    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] | None = None
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = field(default_factory=_fresh_seed)
 
-    def config(self, model: Model, seed: int, **more: Any) -> Any:
+    def config(self, model: Model, **more: Any) -> Any:
         """The options of the command that does it, without its file (:meth:`name_file`); ``more``
         are those that the input decides.
 
         Raises :class:`UserError` for what cannot be asked for.
         """
-        given: dict[str, Any] = {"seed": seed, "samples": self.samples, **more}
+        given: dict[str, Any] = {"seed": self.seed, "samples": self.samples, **more}
         if self.task == "harmonise":
             drawn = {k: v for k, v in self.sampling.items() if k not in NOT_FOR_MELODIES}
             given |= {"sampling": drawn}
@@ -85,9 +91,8 @@ _REQUEST = TypeAdapter(Request)
 
 def parse(
     data: Mapping[str, Any], models: Models, duration: float, music: str = MUSIC[0]
-) -> tuple[Request, Model, int | None]:
-    """The request of a page for a piece of such ``music``, the model for it and the seed that it
-    gives, or None.
+) -> tuple[Request, Model]:
+    """The request of a page for a piece of such ``music``, and the model for it.
 
     Raises :class:`Refused`, or another :class:`UserError`, in one sentence that names the part that
     cannot be. Options of the command are checked by :meth:`Request.config`.
@@ -108,7 +113,7 @@ def parse(
         request = replace(request, seconds=None, bars=None)
     else:
         request = replace(request, seconds=None if request.bars else seconds)
-    return request, model, request.seed
+    return request, model
 
 
 def label(request: Request, clock: Beats) -> str:

@@ -3,16 +3,16 @@
 Folder of a session:
     start.mid, start.musicxml   the file that it began with, if there was one
     piece.sqlite                the document and every operation (musictx/studio/store.py)
-    takes/                      what was composed (musictx/studio/composer.py)
+    takes/                      what was composed (musictx/studio/takes.py)
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,53 +23,43 @@ from musictx.studio.change import Change, recorded
 from musictx.studio.config import StudioLimits
 from musictx.studio.document import Document
 from musictx.studio.errors import Refused
+from musictx.studio.takes import Takes
 
 START = "start"
 
 
 class Session:
-    """One session, from its folder. ``lock`` is held by whoever reads or changes it; every method
-    takes it itself. :class:`Refused` (404) for one that is damaged."""
+    """One session, from its folder; :class:`Refused` (404) for one that is damaged. Its
+    ``document`` is never changed: an operation puts another one in its place, once that is on the
+    disk."""
 
     def __init__(self, folder: Path, limits: StudioLimits) -> None:
         self.id = folder.name
         self.folder = folder
-        self.lock = threading.RLock()
         self.deleted = False
+        self._lock = threading.RLock()
         self._limits = limits
-        for place in (folder, folder / "takes"):
-            tidy(place)
+        tidy(folder)
         self.document, self._history = store.load(folder / store.DATABASE)
+
+    @cached_property
+    def takes(self) -> Takes:
+        """Its takes, for the composer."""
+        return Takes(self.folder)
 
     # ------------------------------------------------------------------------------ operations
 
     def do(self, change: Change, revision: int) -> dict[str, Any]:
-        """Apply a change that a page made on ``revision``; what the page needs to know then.
+        """Apply a change that a page made on ``revision``; what else is different then.
 
         :class:`Refused` for a revision that is no longer the document's (409) and a change that
         cannot be; then nothing is changed.
         """
-        with self.held():
-            self._fresh(revision)
-            before = exchange.horizon(self.document)
-            change = exchange.stored_names(change, self.document)
-            change = self.document.check(change, self._limits)
-            next_id = self.document.next_id
-            back = self.document.apply(change)
+        with self._at(revision) as document:
+            change = document.check(exchange.stored_names(change, document), self._limits)
             place = self._history.done + 1
-            try:
-                self._write(change, back, store.History(place, place), new=True)
-            except BaseException:
-                self.document.next_id = next_id
-                raise
-            after = exchange.horizon(self.document)
-            answer = self._standing() | {"next_id": self.document.next_id}
-            answer["duration"] = self.document.duration
-            if change.tracks is not None:  # what is shown where one has no name may be another
-                answer["tracks"] = exchange.tracks(self.document)
-            if change.markers is not None:
-                answer |= exchange.above(self.document)
-            return answer if before == after else answer | {"beats": exchange.beats(self.document)}
+            self._write(change, store.History(place, place), new=True)
+            return exchange.derived(self.document) | self._standing()
 
     def undo(self, revision: int) -> dict[str, Any]:
         """Take back the last operation that stands; the document (see :meth:`json`)."""
@@ -83,22 +73,19 @@ class Session:
         self, take: int, proposal: dict[str, Any], label: str, revision: int
     ) -> dict[str, Any]:
         """Bring the notes of a proposal, as one operation; the document."""
-        with self.held():
-            self._fresh(revision)
-            self.do(self.document.accepting(take, proposal, label), revision)
+        with self._at(revision) as document:
+            self.do(document.accepting(take, proposal, label), revision)
             return self.json()
 
     def _move(self, revision: int, word: str) -> dict[str, Any]:
-        with self.held():
-            self._fresh(revision)
+        with self._at(revision) as document:
             done, length = self._history
             if done == (0 if word == "undo" else length):
-                raise Refused(f"there is nothing to {word}", 409, revision=self.document.revision)
+                raise Refused(f"there is nothing to {word}", 409, revision=revision)
             change = self._step(word)
-            self.document.fits(change)
-            back = self.document.apply(change)
+            document.fits(change)
             after = store.History(done - 1 if word == "undo" else done + 1, length)
-            self._write(change, back, after)
+            self._write(change, after)
             return self.json()
 
     def _step(self, word: str) -> Change:
@@ -114,34 +101,32 @@ class Session:
     def held(self) -> Iterator[Path]:
         """The folder, which stays where it is until the block ends; :class:`Refused` (404) once the
         session is deleted. Whoever writes there holds it."""
-        with self.lock:
+        with self._lock:
             if self.deleted:
                 raise Refused("this session was deleted", 404)
             yield self.folder
 
-    def _fresh(self, revision: Any) -> None:
-        if revision != self.document.revision or type(revision) is not int:
-            sentence = "another page changed this music in between; it is read again"
-            raise Refused(sentence, 409, revision=self.document.revision)
+    @contextlib.contextmanager
+    def _at(self, revision: Any) -> Iterator[Document]:
+        """The document, which nobody else changes until the block ends; :class:`Refused` (409) if
+        it is not of this ``revision``."""
+        with self.held():
+            if revision != self.document.revision or type(revision) is not int:
+                sentence = "another page changed this music in between; it is read again"
+                raise Refused(sentence, 409, revision=self.document.revision)
+            yield self.document
 
-    def _write(
-        self, change: Change, back: Change, history: store.History, new: bool = False
-    ) -> None:
-        """Acknowledge ``change``, just applied; ``back`` takes it away if the disk does not."""
-        place = self.folder / store.DATABASE
-        try:
-            store.write(place, self.document, change, back, history.done, new)
-        except BaseException:
-            self.document.apply(back)
-            self.document.revision -= 2
-            raise
-        self._history = history
+    def _write(self, change: Change, history: store.History, new: bool = False) -> None:
+        document = self.document.copy()
+        back = document.apply(change)
+        store.write(self.folder / store.DATABASE, document, change, back, history.done, new)
+        self.document, self._history = document, history
 
     # --------------------------------------------------------------------------------- answers
 
     def json(self) -> dict[str, Any]:
         """The document as a page gets it, without takes."""
-        with self.lock:
+        with self._lock:
             return {"id": self.id} | exchange.view(self.document) | self._standing()
 
     def start(self) -> bytes:
@@ -150,24 +135,9 @@ class Session:
             return (self.folder / f"{START}.mid").read_bytes()
         return b""
 
-    def copy(self) -> Document:
-        """A copy of the document as it stands."""
-        with self.lock:
-            held = self.document
-            return dataclasses.replace(
-                held,
-                notes=dict(held.notes),
-                locked=set(held.locked),
-                accepted=set(held.accepted),
-            )
-
-    def _standing(self) -> dict[str, Any]:
-        return {
-            "revision": self.document.revision,
-            "music": exchange.music_of(self.document),
-            "can_undo": self._history.done > 0,
-            "can_redo": self._history.done < self._history.length,
-        }
+    def _standing(self) -> dict[str, bool]:
+        done, length = self._history
+        return {"can_undo": done > 0, "can_redo": done < length}
 
 
 def fill_folder(folder: Path, document: Document, start: tuple[str, bytes] | None) -> None:

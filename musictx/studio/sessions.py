@@ -8,7 +8,7 @@ import secrets
 import threading
 import unicodedata
 import weakref
-from collections import OrderedDict
+from collections import deque
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from musictx.studio.session import Session, fill_folder, sync
 ID = r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?"
 #: Where deleted sessions go.
 DELETED = "deleted"
-#: Sessions that are kept in memory although nobody holds them.
+#: Those that were asked for last are kept in memory although nobody holds them.
 KEPT = 8
 
 
@@ -37,7 +37,7 @@ class Sessions:
         self.limits = limits
         self._lock = threading.Lock()
         self._all: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
-        self._recent: OrderedDict[str, Session] = OrderedDict()
+        self._recent: deque[Session] = deque(maxlen=KEPT)
         folder.mkdir(parents=True, exist_ok=True)
         tidy(folder)
 
@@ -61,10 +61,7 @@ class Sessions:
                 if not re.fullmatch(ID, name) or name == DELETED or not folder.is_dir():
                     raise Refused("there is no such session; it may have been deleted", 404)
                 session = self._all[name] = Session(folder, self.limits)
-            self._recent[name] = session
-            self._recent.move_to_end(name)
-            while len(self._recent) > KEPT:
-                self._recent.popitem(last=False)
+            self._recent.append(session)
             return session
 
     def list(self) -> list[dict[str, Any]]:
@@ -91,7 +88,6 @@ class Sessions:
                 raise WriteError(f"the session cannot be moved: {error.strerror}") from error
             session.folder, session.deleted = target, True
             self._all.pop(name, None)
-            self._recent.pop(name, None)
 
     def restore(self, name: str) -> None:
         """Bring a deleted session back to where it was; :class:`Refused` where there is none."""

@@ -23,10 +23,6 @@ from musictx import midi
 from musictx.files import read_bytes, tidy, write_bytes, write_text
 from musictx.notes import Score
 from musictx.studio.change import Note, Number, Seconds, Track, TrackId
-from musictx.studio.inputs import Input
-from musictx.studio.models import Model
-from musictx.studio.outcomes import Outcome, Tracks
-from musictx.studio.session import Session
 
 #: The largest file of a take that is read, MB: a damaged one could fill the memory.
 MOST_MB = 64
@@ -43,8 +39,8 @@ TrackRow = Annotated[
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.outcomes.Outcome`. While it is composed it
-    has the notes so far, those that sound without an end."""
+    """One version of a take; see :class:`~musictx.studio.performing.Outcome`. While it is composed
+    it has no notes yet but their beginnings and ends so far, the ``events``."""
 
     number: Number
     state: State = "waiting"
@@ -52,12 +48,7 @@ class Proposal:
     tracks: Sequence[TrackRow] = ()
     removes: Sequence[Number] = ()
     remark: str | None = None
-    accepted: bool = False
-
-    def take(self, outcome: Outcome, remark: str | None) -> None:
-        """It is finished."""
-        self.notes, self.tracks, self.removes = outcome.notes, outcome.tracks, outcome.removes
-        self.state, self.remark = "done", remark
+    events: Sequence[Any] = ()
 
 
 @dataclass
@@ -91,30 +82,19 @@ class Take:
 
     def json(self, notes: bool = True) -> dict[str, Any]:
         """For a page, with the notes of its proposals or without."""
-        state = {**vars(self), "proposals": [vars(one).copy() for one in self.proposals]}
-        if not notes:
-            for one in state["proposals"]:
-                del one["notes"]
-        return state
+        left_out = () if notes else ("notes", "events")
+        proposals = [
+            {name: value for name, value in vars(one).items() if name not in left_out}
+            for one in self.proposals
+        ]
+        return vars(self) | {"proposals": proposals}
 
     def finish(self, state: State, error: str | None = None) -> None:
         """Set the final state of the take; its unfinished proposals count as failed."""
         self.state, self.place, self.error = state, 0, error
         for one in self.proposals:
             if one.state in RUNNING:
-                one.state, one.notes = "failed", ()
-
-
-@dataclass(eq=False)
-class Job:
-    """A take that waits or is composed."""
-
-    session: Session
-    take: Take
-    model: Model
-    source: Input
-    tracks: list[Tracks] = field(default_factory=list)
-    stopped: bool = False
+                one.state, one.events = "failed", ()
 
 
 class Takes:
@@ -146,7 +126,7 @@ def _restored(data: bytes) -> Take:
     """A take from its file. Raises ``ValueError`` and other exceptions for a damaged file."""
     state = json.loads(data)
     for one in state["proposals"]:
-        if one["state"] in RUNNING:  # notes that sounded without an end went with the process
+        if one["state"] in RUNNING:  # earlier versions wrote notes without an end
             one["notes"] = ()
     json.dumps(state, allow_nan=False)
     take: Take = _TAKE.validate_python(state)

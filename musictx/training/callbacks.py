@@ -16,7 +16,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Checkpoint, WeightAveraging
 
-from musictx import formats
+from musictx import formats, registry
 from musictx.notes import Score
 from musictx.training.progress import is_over
 from musictx.training.signals import StopSignal
@@ -27,16 +27,14 @@ class Hooks:
     """What the callbacks of a run call.
 
     save_model  writes the model folder, of the weights as they are
-    sample      (seconds, seed) -> a piece by the network as it is;  draw  a score into a PNG file
+    sample      composes a piece of so many seconds by the network as it is
     say         prints a line;  stop  set by Ctrl-C
     """
 
     save_model: Callable[[pl.Trainer], object] = lambda trainer: None
-    sample: Callable[[float, int], Score] | None = None
-    draw: Callable[[Score, Path], object] = lambda score, path: None
+    sample: Callable[[float], Score] | None = None
     say: Callable[[str], object] = print
     stop: StopSignal = field(default_factory=StopSignal)
-    seed: int = 0
 
 
 class HookedCallback:
@@ -156,10 +154,10 @@ class LastCheckpoint(HookedCallback, Checkpoint):
 
 
 class Samples(HookedCallback, pl.Callback):
-    """At each validation a short piece by the model as it is: ``samples/step-000200.mid``, .png.
+    """At each validation a short piece by the model as it is: ``samples/step-000200.mid``, and .png
+    where an optional package draws them.
 
-    The seed is always the same, so that the pictures show what training changed. If a sample fails,
-    that is printed and training continues.
+    If a sample fails, that is printed and training continues.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
@@ -175,11 +173,12 @@ class Samples(HookedCallback, pl.Callback):
         try:
             pl_module.eval()
             with torch.no_grad(), averaged(trainer):
-                score = hooks.sample(self.seconds, hooks.seed)
+                score = hooks.sample(self.seconds)
             path = Path(trainer.default_root_dir, "samples", f"step-{step:06}.mid")
             path.parent.mkdir(parents=True, exist_ok=True)
             formats.write(score, path)
-            hooks.draw(score, path.with_suffix(".png"))
+            if ".png" in registry.WRITERS:
+                formats.write(score, path.with_suffix(".png"))
             hooks.say(f"  sample with {len(score):,} notes: {path}")
         except Exception as error:  # the sample is a convenience; hours of training are not
             hooks.say(f"  no sample at step {step:,}: {type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -23,18 +23,13 @@ from torch.nn import functional as F
 from musictx.data.windows import UNSCORED, Batch
 from musictx.errors import UserError
 from musictx.model.transformer import MusicTransformer
-from musictx.training.optimizer import build_optimizer, set_fused
+from musictx.training.optimizer import build_optimizer
 from musictx.training.progress import is_over, time_used
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 #: A batch's loss is its nats times this, so that float16 gradients do not overflow. A power of two:
 #: it changes no bit of the result.
 SCALE = 2.0**-10
-
-
-class _Sums(NamedTuple):
-    nats: float = 0.0
-    targets: int = 0
 
 
 class LitMusicTransformer(pl.LightningModule):
@@ -70,7 +65,7 @@ class LitMusicTransformer(pl.LightningModule):
         self.seed = seed
         self._tokens: Tensor | float = 0.0  # targets trained on so far; kept on the device
         self._sums: Tensor | None = None  # nats and targets of this device since the last step
-        self._evaluated = _Sums()
+        self._evaluated = torch.zeros(2)  # nats and targets of this validation
         #: The share of trainer.seconds that has passed, equal on all devices; None without it.
         self._time_used: float | None = None
 
@@ -89,15 +84,11 @@ class LitMusicTransformer(pl.LightningModule):
     def _scaled(self) -> bool:
         return str(self.trainer.precision).startswith("16-mixed")
 
-    @property
-    def _fused(self) -> bool:
-        """Whether to use AdamW's fused CUDA kernel. Not with a gradient scaler (16-mixed): the
-        kernel unscales gradients itself, after they were clipped, and does not do it for Muon."""
-        return self.device.type == "cuda" and not self._scaled
-
     def configure_optimizers(self) -> Any:
-        optimizer = build_optimizer(self.model, self.optim, fused=self._fused)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: self._rate(step))
+        # AdamW's fused kernel unscales gradients itself, after they were clipped, and not for Muon.
+        fused = self.device.type == "cuda" and not self._scaled
+        optimizer = build_optimizer(self.model, self.optim, fused=fused)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, self._rate)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
@@ -114,17 +105,12 @@ class LitMusicTransformer(pl.LightningModule):
         return multiplier(step, total=total, warmup=warmup, kind=kind)
 
     def on_train_start(self) -> None:
-        """Recompute, after a resume, what the checkpoint has saved for another length of training
-        or another machine: the learning rate, and whether AdamW is fused."""
+        """Recompute the learning rate: a checkpoint may have that of another length of the run."""
         self._sums = None
         self._time_used = self.trainer.strategy.broadcast(time_used(self.trainer))
-        for config in self.trainer.lr_scheduler_configs:
-            scheduler: Any = config.scheduler
-            for group, base, rate in zip(
-                scheduler.optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas
-            ):
-                group["lr"] = base * rate(scheduler.last_epoch)
-            set_fused(scheduler.optimizer, self._fused)
+        scheduler: Any = self.lr_schedulers()
+        for group, base in zip(scheduler.optimizer.param_groups, scheduler.base_lrs):
+            group["lr"] = base * self._rate(scheduler.last_epoch)
 
     # --------------------------------------------------------------------------------- training
 
@@ -203,24 +189,21 @@ class LitMusicTransformer(pl.LightningModule):
     # ------------------------------------------------------------------------------ evaluation
 
     def on_validation_epoch_start(self) -> None:
-        self._evaluated = _Sums()
+        self._evaluated = torch.zeros(2, dtype=_exact(self.device), device=self.device)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         nats, targets = self._score(batch)
-        before = self._evaluated
-        self._evaluated = _Sums(before.nats + float(nats), before.targets + int(targets))
+        self._evaluated[0] += nats
+        self._evaluated[1] += targets
 
     def on_validation_epoch_end(self) -> None:
         """The sum of nats over the number of targets, over all windows and devices."""
-        exact = _exact(self.device)
-        sums = torch.tensor(self._evaluated, dtype=exact, device=self.device)
-        nats, targets = self.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        nats, targets = self.trainer.strategy.reduce(self._evaluated, reduce_op="sum")
         if not targets:
             return
-        if not math.isfinite(nats) and self.trainer.training:
+        if not nats.isfinite() and self.trainer.training:
             raise self._diverged()
-        mean = torch.tensor(nats / targets, dtype=exact, device=self.device)
-        self.log("val/loss", mean, prog_bar=True)
+        self.log("val/loss", nats / targets, prog_bar=True)
 
     def _score(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(sum of nats, number of targets) of a batch; positions with target -100 do not count."""

@@ -78,20 +78,6 @@ def _user_defined(optim: Mapping[str, Any], groups: list[dict[str, Any]]) -> tor
     return optimizer
 
 
-def set_fused(optimizer: torch.optim.Optimizer, fused: bool) -> None:
-    """Switch AdamW's fused CUDA kernel on or off, whatever the loaded state was saved with. The
-    fused kernel needs the counts of steps on the device of the parameters. Optimizers of other
-    classes are not changed.
-    """
-    if type(optimizer) not in (torch.optim.AdamW, Muon):
-        return
-    for group in optimizer.param_groups:
-        group["fused"] = fused
-    if fused:
-        for p, state in optimizer.state.items():
-            state["step"] = state["step"].to(p.device)
-
-
 def parameter_groups(
     model: nn.Module,
     weight_decay: float,

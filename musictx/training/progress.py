@@ -83,10 +83,8 @@ class Progress(ProgressBar):
         self._start = (0.0, 0.0)  # time and share of the run
         self._shown = (0.0, 0.0)  # time and targets when the line was last shown
 
-    def enable(self) -> None:
-        self.enabled = True
-
     def disable(self) -> None:
+        """Called by Lightning in all processes but the first."""
         self.enabled = False
 
     def print(self, *parts: Any, **options: Any) -> None:
@@ -99,9 +97,8 @@ class Progress(ProgressBar):
         self._start, self._shown = (now, share(trainer)), (now, 0.0)
         if self.enabled and self.file.isatty():
             form = "{percentage:3.0f}% |{bar:16}| {desc}"
-            self.bar = tqdm(
-                total=1.0, file=self.file, bar_format=form, leave=False, dynamic_ncols=True
-            )
+            look = {"bar_format": form, "leave": False, "dynamic_ncols": True}
+            self.bar = tqdm(total=1.0, file=self.file, **look)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any
@@ -117,15 +114,11 @@ class Progress(ProgressBar):
             self.bar.set_description_str(text)
 
     def on_train_end(self, *_: object) -> None:
-        self._close()
-
-    def on_exception(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+    on_exception = on_train_end
 
     def _line(self, trainer: pl.Trainer, now: float) -> str:
         metrics: dict[str, Any] = dict(self.get_metrics(trainer, trainer.lightning_module))

@@ -28,11 +28,7 @@ MOST_PARAMETERS_PER_TOKEN = 20
 
 
 def header(
-    config: TrainConfig,
-    shards: Shards,
-    lit: LitMusicTransformer,
-    trainer: pl.Trainer,
-    folder: Path,
+    config: TrainConfig, shards: Shards, lit: LitMusicTransformer, trainer: pl.Trainer
 ) -> str:
     """Corpus, model, length and folder of a run, and warnings."""
     train, held_out = shards.totals("train"), shards.totals("validation")
@@ -54,7 +50,7 @@ def header(
     ]
     if trial:
         return "\n".join(lines)
-    lines.append(f"run     {folder}")
+    lines.append(f"run     {trainer.default_root_dir}")
     if config.trainer.seconds is not None:
         lines.append("note    ends by the clock: the same command will not give the same weights")
     if parameters > MOST_PARAMETERS_PER_TOKEN * train.tokens and config.init is None:
@@ -70,7 +66,6 @@ def summary(
     shards: Shards,
     lit: LitMusicTransformer,
     trainer: pl.Trainer,
-    folder: Path,
     before: float | None,
 ) -> str:
     """The result of a run, and the next commands; ``before``: validation before the first step."""
@@ -79,25 +74,24 @@ def summary(
         f"in {duration(clock(trainer).time_elapsed())}"
     ]
     loss, step = best(trainer)
+    network, folder = lit.hparams["network"], Path(trainer.default_root_dir)
+    guessing = math.log(network["vocab_size"])
     if loss is not None:
-        windows = protocol(
-            shards, lit.hparams["network"]["context"], config.data.validation_windows
-        )
+        windows = protocol(shards, network["context"], config.data.validation_windows)
         lines.append(f"best    {loss:.4f} nats/token in validation, at step {step:,} ({windows})")
-    guessing = math.log(lit.hparams["network"]["vocab_size"])
     if loss is not None and loss > guessing:
         lines.append(
             f"note    guessing has {guessing:.4f} nats/token (log of the vocabulary): training "
             f"diverged, or has hardly begun; try a lower optim.lr (it was {lit.optim['lr']:.2g}) "
             f"or a longer optim.warmup (it was {lit.optim['warmup']}), with another out="
         )
-    if before is not None and loss is not None:
+    if loss is not None and before is not None:
         verdict = "better" if loss < before else "not better: keep the model you started from"
         lines.append(f"before  {before:.4f} nats/token, before the first step; {verdict}")
-    model = shlex.quote(str(folder / "model"))
     lines.append(f"model   {folder / 'model'}")
     if (folder / "samples").is_dir():
         lines.append(f"samples {folder / 'samples'}")
+    model = shlex.quote(str(folder / "model"))
     lines.append(f"try     musictx generate model={model} render=true")
     lines.append(f"        musictx evaluate model={model}")
     return "\n".join(lines)

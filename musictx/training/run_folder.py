@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,20 +27,15 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from musictx import bundle, files
+from musictx import __version__, bundle, files
 from musictx.config import TrainConfig
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.tokens.tokenizer import Tokenizer
 
 SETTINGS, STATUS, LOCK = "run.yaml", "status.json", ".lock"
-#: What a run writes into its folder.
-CONTENTS = (
-    *(SETTINGS, STATUS, "last.ckpt", "best.ckpt", "metrics.csv"),
-    *("tensorboard", "samples", "model"),
-)
 #: Options that say how long a run lasts. They may change from one session in a folder to the next,
-#: as may ``callbacks``, which can end a run; but no run gets shorter.
+#: as may ``callbacks``, which can end a run.
 LENGTH = {
     "trainer.max_steps",
     "trainer.flags.min_steps",
@@ -66,6 +60,11 @@ FREE = {
 FREE_GROUPS = ("sampling.", "logger.")
 #: With ``init=FOLDER`` these options are taken from the folder, except ``model.dropout`` if set.
 FROM_INIT = ("model.", "position.", "tokenizer.")
+#: What a damaged file of settings or status may raise.
+DAMAGED = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError),
+    yaml.YAMLError,
+)
 #: The most differences of settings that an error message names.
 MOST_NAMED = 3
 
@@ -138,18 +137,23 @@ class RunFolder:
         self.model = path / "model"
         self.last, self.best = path / "last.ckpt", path / "best.ckpt"
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no run has begun here."""
+        return not (self.path / SETTINGS).is_file()
+
     def status(self) -> dict[str, Any]:
         """What :meth:`write_status` wrote; empty if there is nothing that can be read."""
         try:
-            status = json.loads(files.read_bytes(self.path / STATUS, 1, "the size of a status"))
-            loss = dict(status).get("validation_loss")
+            status = json.loads((self.path / STATUS).read_text(encoding="utf-8"))
+            loss = status.get("validation_loss")
             return {
                 "finished": bool(status["finished"]),
                 "step": int(status["step"]),
                 "seconds": float(status["seconds"]),
                 "validation_loss": None if loss is None else float(loss),
             }
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except DAMAGED:
             return {}
 
     def write_status(self, **status: Any) -> None:
@@ -167,61 +171,16 @@ class RunFolder:
 
     def check(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
         """``UserError`` if the folder holds a run with other settings, corpus or vocabulary (naming
-        them), one that is longer than ``config`` asks, or something that is no run."""
-        if (self.path / SETTINGS).is_file():
-            self._compare(config, applied_to)
-        elif self.path.is_dir() and any(
-            p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
-        ):
-            raise UserError(
-                f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
-                "give an empty or new one"
-            )
-
-    def begin(self, config: TrainConfig, applied_to: Mapping[str, str], *, musictx: str) -> None:
-        """Create the folder, or prepare that of an earlier session; the run counts as unfinished.
-
-        Raises ``UserError`` as :meth:`check` does.
-        """
-        self.check(config, applied_to)
-        files.tidy(self.path)
-        (self.path / STATUS).unlink(missing_ok=True)
-        described = {
-            "musictx": musictx,
-            "key": key(config, applied_to),
-            "applied_to": dict(applied_to),
-            "settings": dataclasses.asdict(config),
-        }
-        text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
-        files.write_text(self.path / SETTINGS, text)
-
-    def clear(self) -> None:
-        """Remove what a run left here, and nothing else."""
-        for name in CONTENTS[::-1]:  # the settings, by which a run is recognised, go last
-            path = self.path / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-
-    def _settings(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The options of ``run.yaml`` by dotted name, and what they were applied to."""
-        path = self.path / SETTINGS
-        try:
-            text = files.read_bytes(path, 1, "the size of the settings of a run").decode()
-            described = yaml.safe_load(text)
-            return flatten(described["settings"]), dict(described["applied_to"])
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-            raise self._unreadable() from e
-        except yaml.YAMLError as error:
-            raise self._unreadable() from error
-
-    def _unreadable(self) -> UserError:
-        return UserError(
-            f"{self.path / SETTINGS}: cannot be read; give another out=, or delete the folder"
-        )
-
-    def _compare(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
+        them), or something that is no run."""
+        if self.is_new:
+            if self.path.is_dir() and any(
+                p.name != LOCK and not p.name.startswith(files.PART) for p in self.path.iterdir()
+            ):
+                raise UserError(
+                    f"out={self.path}: there is something else in this folder (no {SETTINGS}); "
+                    "give an empty or new one"
+                )
+            return
         before, applied_before = self._settings()
         now = identity(config)
         differences = [
@@ -242,18 +201,31 @@ class RunFolder:
                 f"out={self.path}: the run in this folder is a different one ({named}); give "
                 f"another out=, with init={self.path} to train on from its weights"
             )
-        status, trainer = self.status(), config.trainer
-        if not status or all(before.get(name) == now[name] for name in LENGTH):
-            return
-        if trainer.seconds is None:
-            shorter, option = status["step"] >= trainer.max_steps > 0, "trainer.max_steps"
-        else:
-            shorter, option = status["seconds"] >= trainer.seconds, "trainer.max_time"
-        if shorter:
+
+    def begin(self, config: TrainConfig, applied_to: Mapping[str, str]) -> None:
+        """Create the folder, or prepare that of an earlier session, which :meth:`check` accepts;
+        the run counts as unfinished."""
+        files.tidy(self.path)
+        (self.path / STATUS).unlink(missing_ok=True)
+        described = {
+            "musictx": __version__,
+            "key": key(config, applied_to),
+            "applied_to": dict(applied_to),
+            "settings": dataclasses.asdict(config),
+        }
+        text = yaml.safe_dump(described, sort_keys=False, allow_unicode=True)
+        files.write_text(self.path / SETTINGS, text)
+
+    def _settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The options of ``run.yaml`` by dotted name, and what they were applied to."""
+        path = self.path / SETTINGS
+        try:
+            described = yaml.safe_load(path.read_text(encoding="utf-8"))
+            return flatten(described["settings"]), dict(described["applied_to"])
+        except DAMAGED as error:
             raise UserError(
-                f"out={self.path}: the run in this folder has done {status['step']:,} steps in "
-                f"{status['seconds']:.0f} s; ask for a larger {option}, or give another out="
-            )
+                f"{path}: cannot be read; give another out=, or delete the folder"
+            ) from error
 
 
 @contextmanager

@@ -29,8 +29,6 @@ from musictx.training.signals import Stopped, StopSignal
 
 #: Stands for the run folder in the options of callbacks and loggers.
 RUN_FOLDER = "{run_folder}"
-#: What to do after a failed write.
-RESUME = "last.ckpt is kept as it was: when there is space, the same command resumes"
 
 
 def build_trainer(
@@ -93,15 +91,13 @@ def fit(
         if not stop.received:
             raise
         raise Stopped from error
-    except WriteError as error:
-        raise WriteError(f"{error}; {RESUME}") from error
     except (UserError, Stopped):
         raise
     except MisconfigurationException as error:  # such as a callback that needs a logger
         raise UserError(reason(error)) from error
     except (OSError, SafetensorError) as error:
         place = getattr(error, "filename", None) or trainer.default_root_dir
-        raise WriteError(f"{place}: {error}: cannot be written; {RESUME}") from error
+        raise WriteError(f"{place}: cannot be written: {error}") from error
     except Exception as error:  # Lightning and torch check little of what a checkpoint holds
         if checkpoint is None or stop.steps:
             raise

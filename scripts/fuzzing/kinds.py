@@ -18,7 +18,7 @@ from musictx.apps.generate import generate
 from musictx.chorale import corpora
 from musictx.config import GenerateConfig
 from musictx.data.module import MusicDataModule
-from musictx.data.shards import Shards, new_shards
+from musictx.data.shards import Piece, Shards, new_shards
 from musictx.errors import UserError
 from musictx.evaluate.app import corpus_of
 from musictx.studio import exchange
@@ -79,7 +79,9 @@ def _write_shards(folder: Path) -> None:
         tokenizer_config=TOKENIZER.to_config(), corpus={"name": "x"},
     ) as writer:  # fmt: skip
         for number, split in enumerate(("train", "train", "validation")):
-            writer.add(ids, name=f"{number}.mid", split=split, notes=12, seconds=3.0)
+            name, offset = f"{number}.mid", writer.tokens
+            writer.append(ids, name)
+            writer.rows.append(Piece(number, name, split, "", offset, len(ids), 12, 3.0))
 
 
 def _make_shards(draw: Draw[Any], folder: Path) -> Path:
@@ -193,6 +195,10 @@ def _work(session: Session) -> object:
     return json.dumps(answers, allow_nan=False)
 
 
+def _read_chorales(path: Path) -> object:
+    return corpora.published(str(path))
+
+
 def _nothing(folder: Path) -> None:
     """No examples are needed."""
 
@@ -200,12 +206,11 @@ def _nothing(folder: Path) -> None:
 KINDS = {
     "midi": Kind(music.write_midi, music.make_midi, music.read_and_encode),
     "musicxml": Kind(_nothing, music.make_musicxml, music.read_and_encode),
-    "json": Kind(_nothing, music.make_json, lambda path: corpora.published(str(path))),
+    "json": Kind(_nothing, music.make_json, _read_chorales),
     "fonts": Kind(music.write_font, music.make_font, music.play),
     "models": Kind(_write_model, _make_model, _load_and_generate),
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
-    "weights": Kind(_nothing, music.make_weights, music.compose),
 }

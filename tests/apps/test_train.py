@@ -11,7 +11,7 @@ from musictx.apps import train
 from musictx.data.shards import Shards
 from musictx.errors import UserError
 from musictx.evaluate import nll
-from musictx.training import checkpoint
+from musictx.training import callbacks, checkpoint
 from musictx.training.optimizer import optimizer_options
 from tests.apps.train_driver import config
 from tests.data.helpers import write_songs
@@ -81,7 +81,7 @@ def test_windows_begin_at_multiples_of_the_periods_of_positions(root, tmp_path, 
 
 
 def test_a_sample_that_fails_is_reported_and_training_goes_on(root, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(train, "draw", lambda score, path: 1 / 0)
+    monkeypatch.setattr(callbacks.formats, "write", lambda score, path: 1 / 0)
     train.run(config(root, tmp_path, "callbacks.samples.seconds=1", "trainer.max_steps=5"))
     assert "no sample at step 5: ZeroDivisionError" in capsys.readouterr().out
     assert (tmp_path / "model" / "model.safetensors").is_file()
@@ -132,21 +132,23 @@ def test_invalid_options_leave_no_run_folder(word, sentence, root, tmp_path):
 
 
 def test_what_is_refused_leaves_the_run_as_it_is(root, tmp_path):
-    """A mistake, and fewer steps than a run has done that was killed before its end."""
+    """A mistake, and fewer steps than a run has done, to its end or until it was killed."""
 
     def content():
         return {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
     train.run(config(root, tmp_path, "trainer.max_steps=4"))
-    (tmp_path / "status.json").unlink()
-    before = content()
-    for more, reason in (
-        (["trainer.max_steps=6", "callbacks.wrong._target_=no.such.Class"], r"callbacks\.wrong"),
-        (["trainer.max_steps=3"], "max_steps=3: .*done 4 steps"),
-    ):
-        with pytest.raises(UserError, match=reason):
-            train.run(config(root, tmp_path, *more))
-        assert content() == before
+    for ended in (True, False):
+        if not ended:
+            (tmp_path / "status.json").unlink()
+        before = content()
+        for more, reason in (
+            (["trainer.max_steps=6", "callbacks.wrong._target_=no.such.It"], r"callbacks\.wrong"),
+            (["trainer.max_steps=3"], "max_steps=3: .*done 4 steps"),
+        ):
+            with pytest.raises(UserError, match=reason):
+                train.run(config(root, tmp_path, *more))
+            assert content() == before
 
 
 def test_a_trial_says_so_and_leaves_no_folder(root, tmp_path, capsys):

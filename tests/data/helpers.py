@@ -11,7 +11,7 @@ from musictx import midi
 from musictx.config import CorpusConfig
 from musictx.data.corpora import Item
 from musictx.data.prepare import Report, prepare
-from musictx.data.shards import new_shards
+from musictx.data.shards import Piece, Writer, new_shards
 from musictx.notes import NOTE, Score
 from musictx.tokens.build import build
 from musictx.tokens.tokenizer import Tokenizer
@@ -40,6 +40,14 @@ def write_songs(folder: Path, seeds: range | list[int], notes: int = 12) -> Path
     return folder
 
 
+def add(writer: Writer, ids: np.ndarray, *, name: str, split: str, hash: str = "", **more) -> None:
+    """Write a piece and its row; ``more``: further fields of ``Piece``."""
+    more = {"notes": 0, "seconds": 0.0} | more
+    row = Piece(len(writer.rows), name, split, hash, writer.tokens, len(ids), **more)
+    writer.append(ids, name)
+    writer.rows.append(row)
+
+
 def write_shards(
     folder: Path,
     train: list[np.ndarray],
@@ -55,7 +63,7 @@ def write_shards(
         for split, pieces in (("train", train), ("validation", validation or [])):
             for i, ids in enumerate(pieces):
                 columns = {"notes": len(ids) // 4, "seconds": 1.0} | flags
-                writer.add(ids, name=f"{split}-{i}", split=split, **columns)
+                add(writer, ids, name=f"{split}-{i}", split=split, **columns)
     return folder
 
 

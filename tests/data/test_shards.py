@@ -10,7 +10,7 @@ import pytest
 
 from musictx.data.shards import FORMAT, Shards, new_shards
 from musictx.errors import UserError
-from tests.data.helpers import TOKENIZER, write_shards
+from tests.data.helpers import TOKENIZER, add, write_shards
 
 PIECES = [np.arange(5, dtype=np.uint16), np.array([65535, 0, 7], np.uint16)]
 
@@ -28,8 +28,8 @@ def writer(folder):
 @pytest.fixture
 def folder(tmp_path):
     with writer(tmp_path / "s") as out:
-        out.add(PIECES[0], name="a/b.mid", split="train", hash="00", notes=2, seconds=1.5)
-        out.add(PIECES[1], name="ö.mid", split="validation", notes=1, seconds=0.5, begins=False)
+        add(out, PIECES[0], name="a/b.mid", split="train", hash="00", notes=2, seconds=1.5)
+        add(out, PIECES[1], name="ö.mid", split="validation", notes=1, seconds=0.5, begins=False)
     return tmp_path / "s"
 
 
@@ -64,9 +64,9 @@ def test_tokens_are_a_view_of_the_file_and_opened_anew_in_another_process(folder
 @pytest.mark.parametrize("ids", [[1.5], [-1], [65536]])
 def test_ids_beyond_uint16_are_refused(tmp_path, ids):
     with writer(tmp_path / "s") as out:
-        out.add(np.array([7, 65535]), name="a", split="train")
+        add(out, np.array([7, 65535]), name="a", split="train")
         with pytest.raises(ValueError, match="ids of b: expected whole numbers from 0 to 65535"):
-            out.add(np.array(ids), name="b", split="train")
+            add(out, np.array(ids), name="b", split="train")
     assert Shards(tmp_path / "s").tokens(0).tolist() == [7, 65535]
 
 
@@ -74,7 +74,7 @@ def test_ids_beyond_uint16_are_refused(tmp_path, ids):
 def test_file_names_that_are_no_text_survive(tmp_path):
     name = os.fsdecode(b"caf\xe9\n.mid")
     with writer(tmp_path / "s") as out:
-        out.add(PIECES[0], name=name, split="train")
+        add(out, PIECES[0], name=name, split="train")
         out.write_text("report.txt", name)
     assert Shards(tmp_path / "s").pieces()[0].name == name
 
@@ -118,7 +118,7 @@ def test_ids_beyond_the_vocabulary_are_refused(tmp_path):
         tmp_path / "w", fingerprint="f", tokenizer_config={}, corpus={}, vocabulary=10
     )
     with small as out, pytest.raises(ValueError, match="ids of b"):
-        out.add(np.array([10]), name="b", split="train")
+        add(out, np.array([10]), name="b", split="train")
     shards = Shards(write_shards(tmp_path / "s", [np.array([3, TOKENIZER.size]), np.array([1])]))
     shards.check(TOKENIZER)
     assert shards.tokens(1).tolist() == [1]

@@ -11,6 +11,7 @@ from musictx.data import statistics as h
 from musictx.data.shards import Shards, new_shards
 from musictx.tokens import controls
 from musictx.tokens.build import build
+from tests.data.helpers import add
 from tests.pieces import of
 from tests.strategies import scores
 
@@ -90,6 +91,6 @@ def test_the_ensembles_of_a_corpus_are_those_of_all_its_pieces(tmp_path):
     with new_shards(tmp_path / "shards", **names) as shards:
         for n in range(250):
             split = "train" if n < 240 else "validation"
-            shards.add(duo if n % 50 == 7 else solo, name=f"{n:03}", split=split)
+            add(shards, duo if n % 50 == 7 else solo, name=f"{n:03}", split=split)
     limits = h.of_corpus(Shards(tmp_path / "shards"), tokens)
     assert limits["ensembles"] == [[5, [0, 73, 128]]]

@@ -124,16 +124,12 @@ def test_mistakes_are_refused_and_leave_nothing(options, words, trained, tmp_pat
     assert not (tmp_path / "a").exists()
 
 
-def test_a_model_that_names_no_corpus_asks_for_one_and_a_refused_one_leaves_no_tokens(
-    tmp_path, corpus, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_model_that_names_no_corpus_asks_for_one(tmp_path, corpus):
     model = save(tmp_path / "model", {})
     with pytest.raises(UserError, match=r"corpus.path: "):
         app.run(config(model))
     with pytest.raises(UserError, match="split=test: "):
-        app.run(config(model, corpus=CorpusConfig(path=str(corpus), workers=1), split="test"))
-    assert not (tmp_path / "data").exists()
+        app.run(config(model, corpus=corpus_config(tmp_path, corpus), split="test"))
 
 
 V = 20

@@ -26,7 +26,7 @@ from musictx.studio.document import EARLY
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.outcomes import Tracks, outcome
+from musictx.studio.performing import Tracks, outcome
 from musictx.studio.request import Request
 from musictx.studio.request import parse as parse_request
 from musictx.tokens.controls import CONTROLS
@@ -61,7 +61,8 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
     document = exchange.document_of(score)
     document.locked = locked & set(document.notes)
     tracks = tuple(track.id for track in document.tracks)[::2] if seed % 2 else None
-    request = Request(task, round(begin, 4), round(begin + length, 4), tracks, keep=0.5)
+    at = round(begin, 4), round(begin + length, 4)
+    request = Request(task, *at, tracks, keep=0.5, seed=seed)
     drums = {track.id for track in document.tracks if track.drum}
     chosen = {track.id for track in document.tracks} - drums if tracks is None else tracks
     selected = [
@@ -70,16 +71,16 @@ def test_what_a_gap_takes_away_are_the_notes_of_the_document_that_lie_in_it(
         if track in chosen and request.begin + NEAR <= start < request.end - EARLY - NEAR
     ]
     try:
-        source = prepare(document, request, piano, seed)
+        source = prepare(document, request, piano)
     except Refused:
         return
     assert not selected or set(selected) - document.locked
     assert source.score is not None
     assert len(source.score) == len(document.notes)
-    same = outcome(source, source.score, 0.0, Tracks(source, piano))
+    same = outcome(source, source.score, 0.0, Tracks(source))
 
     kept = source.task.given
-    result = outcome(source, kept, 0.0, Tracks(source, piano))
+    result = outcome(source, kept, 0.0, Tracks(source))
     assert result.notes == [*source.shortened]  # of notes held into it, what is before it
     assert all(end == request.begin for _, end, *_ in source.shortened)
     cut = set(source.replaced)
@@ -112,8 +113,8 @@ def test_a_note_belongs_to_the_bar_that_it_sounds_in(piano):
     rows = [(0.0, 1.0, 60), (1.5, 2.5, 62), (1.94, 3.0, 64), (1.95, 2.01, 65), (3.95, 4.5, 67)]
     notes = [(start, end, pitch, 70, 0, False, 0) for start, end, pitch in rows]
     document = exchange.document_of(Score(notes=np.array(notes, NOTE)))
-    source = prepare(document, Request("replace", 2.0, 4.0), piano, 0)
-    result = outcome(source, source.task.given, 0.0, Tracks(source, piano))
+    source = prepare(document, Request("replace", 2.0, 4.0), piano)
+    result = outcome(source, source.task.given, 0.0, Tracks(source))
     document.apply(document.accepting(1, vars(result) | {"number": 1}, ""))
     expected = [(0.0, 1.0, 60), (1.5, 2.0, 62), (1.95, 2.0, 65), (3.95, 4.5, 67)]
     assert [row[1:4] for row in document.rows()] == expected
@@ -123,7 +124,7 @@ def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_fol
     document = exchange.document_of(song())
     document.locked = {max(document.notes)}
     request = Request("continue", 0.0, 5.0, (0, 1), seconds=2.0)
-    source = prepare(document, request, piano, 0)
+    source = prepare(document, request, piano)
     assert source.score is not None
     assert source.score.notes["start"].max() < 5.0
     assert source.score.duration <= 5.0 + 1e-3
@@ -131,7 +132,7 @@ def test_a_continuation_is_made_from_what_stands_before_it_and_replaces_what_fol
     result = source.score.with_notes(
         np.concatenate([source.score.notes, np.array(rows, source.score.notes.dtype)])
     )
-    result = outcome(source, result, 7.0, Tracks(source, piano))
+    result = outcome(source, result, 7.0, Tracks(source))
     assert [row[:4] for row in result.notes] == [(5.1, 5.6, 60, 70), (6.0, 6.4, 62, 70)]
     assert [row[4] for row in result.notes] == [0, 3]  # on its track, on a new one
     assert [track["id"] for track in result.tracks] == [3]
@@ -152,16 +153,16 @@ def test_nothing_is_composed_where_all_is_locked(piano, task, tracks):
     chosen = {0, 1} if tracks is None else {*tracks}  # drums stay
     document.locked = {number for number, track in inside.items() if track in chosen}
     with pytest.raises(Refused, match="all notes selected in bars 3 to 4 are locked; unlock some"):
-        prepare(document, request, piano, 0)
+        prepare(document, request, piano)
     for track in chosen:
         document.locked = {number for number, of in inside.items() if of != track}
-        source = prepare(document, request, piano, 0)
+        source = prepare(document, request, piano)
         assert source.config.tracks == str(track + 1)
     if task == "vary":  # 0.6 of one note, to the next whole one, are all
         some = next(number for number, of in inside.items() if of in chosen)
         document.locked = {number for number, of in inside.items() if of in chosen} - {some}
         with pytest.raises(Refused, match="the one note that is not locked in bars 3 to 4 would"):
-            prepare(document, replace(request, keep=0.6), piano, 0)
+            prepare(document, replace(request, keep=0.6), piano)
 
 
 def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
@@ -172,11 +173,11 @@ def test_a_melody_is_harmonised_with_phrases_that_end_under_its_fermatas():
     document = exchange.document_of(Score(notes=np.array(rows, NOTE), fermatas=marks))
     model = Models(StudioConfig()).chosen("chorale", "harmonise")
     request = Request("harmonise", 0.0, beat * 12)
-    source = prepare(document, request, model, 0)
+    source = prepare(document, request, model)
     assert source.config.phrase_ends == [2, 3]
     assert harmonise.tune_of(source.score, source.config).ends == (2, 3)
     document.fermatas = ()
-    assert prepare(document, request, model, 0).config.phrase_ends == []
+    assert prepare(document, request, model).config.phrase_ends == []
 
 
 SUITED = {"free": "piano", "beats": "song", "chorale": "chorale"}
@@ -236,18 +237,18 @@ def test_music_on_beats_is_known_and_new_notes_keep_to_its_grid(piano):
     assert exchange.music_of(document) == "beats"
     song_model = Models(StudioConfig()).chosen("song", "continue")
     request = Request("continue", 0.0, 5.0, bars=1)
-    assert prepare(document, request, piano, 0).config.quantise == "16"
-    assert prepare(document, request, song_model, 0).config.quantise == "none"
+    assert prepare(document, request, piano).config.quantise == "16"
+    assert prepare(document, request, song_model).config.quantise == "none"
     third = {n: (s * 2 / 3, e * 2 / 3, *r) for n, (s, e, *r) in document.notes.items()}
     document.notes, document.tempos = third, ((0.0, 96.0),)
-    assert prepare(document, request, piano, 0).config.quantise == "8t"
+    assert prepare(document, request, piano).config.quantise == "8t"
     asked = replace(request, quantise="none")
-    assert prepare(document, asked, piano, 0).config.quantise == "none"
+    assert prepare(document, asked, piano).config.quantise == "none"
 
 
 def asked_for_new(document, *tracks, model="song", bars=2):
     request = Request("new", 0.0, 0.0, tracks or None, bars=bars)
-    return prepare(document, request, Models(StudioConfig()).chosen(model, "new"), 0)
+    return prepare(document, request, Models(StudioConfig()).chosen(model, "new"))
 
 
 def test_new_music_in_bars_has_the_tempo_and_the_meter_of_the_piece():
@@ -278,11 +279,11 @@ def test_new_music_in_bars_is_for_the_instruments_of_the_selected_tracks():
 def test_a_variation_is_asked_to_be_like_what_it_varies(piano):
     document = exchange.document_of(song())
     request = Request("vary", 0.0, 3.75, (0,), keep=0.5)
-    config = prepare(document, request, piano, 0).config
+    config = prepare(document, request, piano).config
     count = sum(note[0] < 3.75 for note in document.notes.values())
     assert config.sampling.density == pytest.approx(count / 3.75)
     assert float(config.loudness) > 50
-    asked = prepare(document, replace(request, controls={"density": 9.0}), piano, 0).config
+    asked = prepare(document, replace(request, controls={"density": 9.0}), piano).config
     assert asked.sampling.density == 9.0
 
 
@@ -290,21 +291,21 @@ def test_chords_are_followed_and_alone_accompanied_as_the_command_does():
     document = exchange.document_of(song())
     document.markers = ((0.0, "A:min7"), (1.0, "Verse"), (2.0, "F:maj"))
     model = Models(StudioConfig()).chosen("song", "accompany")
-    source = prepare(document, Request("accompany", 0.0, document.duration), model, 0)
+    source = prepare(document, Request("accompany", 0.0, document.duration), model)
     assert annotated(source.task.given) == [(0.0, named("A:min7")), (2.0, named("F:maj"))]
     chart = exchange.document_of(Score(markers=document.markers))
     with pytest.raises(Refused, match="no notes yet"):
-        prepare(chart, Request("replace", 0.0, 2.0), model, 1)
+        prepare(chart, Request("replace", 0.0, 2.0), model)
 
 
 def test_chords_alone_are_accompanied_as_the_command_does():
     document, _ = uploads.document_of(b"C  Am7  F  G", "my blues.cho", StudioLimits())
     wish = {"task": "accompany", "begin": 0, "end": 0, "seed": 4}
-    request, model, seed = parse_request(
+    request, model = parse_request(
         wish, Models(StudioConfig()), document.duration, exchange.music_of(document)
     )
     assert model.name == "song"
-    source = prepare(document, request, model, seed)
+    source = prepare(document, request, model)
     assert (source.request.begin, source.request.end) == (0.0, 8.0)
     chart = [(0.0, "C:maj"), (2.0, "A:min7"), (4.0, "F:maj"), (6.0, "G:maj")]
     assert annotated(source.task.given) == [(at, named(name)) for at, name in chart]

@@ -49,7 +49,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
     composer, new_session, published = studio
     session = new_session()
     session.do(Change(lock=(20, 21)), 0)
-    before = session.copy()
+    before = session.document
     written = []
 
     def look(_, kind, data):
@@ -76,7 +76,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
         assert again == ours
         assert proposal["notes"]
         # What the page has after accepting: what the file has, and what it was not made from.
-        document = session.copy()
+        document = session.document.copy()
         document.apply(document.check(document.accepting(1, proposal, ""), composer._config.limits))
         if request_["task"] in ("replace", "vary"):
             assert rounded(row[1:] for row in document.rows()) == rounded(again.notes.tolist())
@@ -110,7 +110,7 @@ def test_a_command_gives_the_same_notes_and_the_document_then_sounds_like_its_fi
 def test_locked_notes_and_a_share_of_the_others_stay(studio):
     _, new_session, _ = studio
     session = new_session()
-    inside = [r[0] for r in session.copy().rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
+    inside = [r[0] for r in session.document.rows() if 3.7 <= r[1] < 11.2 and r[5] != 2]
     session.do(Change(lock=tuple(inside[:4])), 0)
     wish = {"task": "vary", "begin": 3.75, "end": 11.25, "keep": 0.5}
     takes = [finished(studio, session, **wish, seed=seed) for seed in (1, 2)]
@@ -142,8 +142,8 @@ def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny):
     @given(WISHES, st.sampled_from(TASKS))
     def sends(data, task):
         try:
-            wish, model, seed = parse(data | {"task": task}, there, 10.0)
-            config = wish.config(model, seed or 0)
+            wish, model = parse(data | {"task": task}, there, 10.0)
+            config = wish.config(model)
         except UserError:
             outcomes["refused"] += 1
             return
@@ -159,8 +159,8 @@ def test_whatever_a_page_sends_is_a_request_or_a_sentence(tiny):
 def test_the_command_of_a_model_of_ones_own_finds_it(tiny, tmp_path, monkeypatch):
     def command(config):
         there = Models(config)
-        wish, model, _ = parse({"task": "new", "seconds": 1}, there, 0.0)
-        return command_line(wish, wish.config(model, 1, seconds=1.0))
+        wish, model = parse({"task": "new", "seconds": 1}, there, 0.0)
+        return command_line(wish, wish.config(model, seconds=1.0))
 
     def path_in(line):
         return options.parse("generate", shlex.split(line)[2:])["model"]

@@ -100,14 +100,14 @@ def test_between_rare_validations_the_clock_makes_checkpoints(tmp_path):
 
 
 def test_a_sample_leaves_the_training_as_it_was(tmp_path):
-    def sample(seconds, seed):
+    def sample(seconds):
         assert not training.training
         torch.rand(100)
         return Score()
 
     said: list[str] = []
     samples = Samples(seconds=1.0)
-    samples.hooks = Hooks(sample=sample, draw=lambda score, path: path.touch(), say=said.append)
+    samples.hooks = Hooks(sample=sample, say=said.append)
     found = []
     for extra in ([samples], []):
         training = fake_training()

@@ -72,10 +72,6 @@ class OnCuda(Watched):
         with mock.patch.object(OnCuda, "device", torch.device("cuda")):
             return super().configure_optimizers()
 
-    def on_train_start(self):
-        with mock.patch.object(OnCuda, "device", torch.device("cuda")):
-            super().on_train_start()
-
 
 def test_gradients_in_float16_are_clipped_when_their_scale_is_off():
     """As on a GPU, where AdamW's own kernel would take it off only after."""

@@ -17,7 +17,7 @@ from musictx.errors import ConfigError
 from musictx.model.transformer import MusicTransformer
 from musictx.training import muon
 from musictx.training.muon import Muon, orthogonal
-from musictx.training.optimizer import build_optimizer, parameter_groups, set_fused
+from musictx.training.optimizer import build_optimizer, parameter_groups
 from musictx.training.schedule import multiplier, multiplier_by_time
 
 
@@ -47,16 +47,6 @@ def test_each_parameter_is_in_one_group_by_what_it_is(muon, tied):
     assert len(parameter_groups(net, 0.1)) == 2, "as ever where nothing is asked"
 
 
-@pytest.mark.parametrize("kind", [torch.optim.AdamW, Muon])
-def test_steps_of_a_state_made_elsewhere_are_counted_where_the_fused_kernel_looks(kind):
-    p = nn.Parameter(torch.zeros(2, 2, device="meta"))
-    optimizer = kind([{"params": [p], "muon": kind is Muon}], lr=0.1)
-    optimizer.state[p]["step"] = torch.ones(())  # as from a checkpoint of a CPU
-    set_fused(optimizer, True)
-    assert optimizer.state[p]["step"].device == p.device
-    assert optimizer.param_groups[0]["fused"]
-
-
 class NoOptimizer:
     def __init__(self, groups, lr):
         self.groups = groups
@@ -66,7 +56,6 @@ def weights(optim, steps=5):
     """Of a small network after some steps with a rate that changes, by the options ``optim``."""
     net = model()
     optimizer = build_optimizer(net, dataclasses.asdict(optim), fused=False)
-    set_fused(optimizer, False)
     for _ in range(steps):
         for group in optimizer.param_groups:
             group["lr"] *= 0.9

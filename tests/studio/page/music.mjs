@@ -26,7 +26,7 @@ export function documentOf(notes = [], more = {}) {
     id: "20260101-test-0000", name: "test", revision: 0, can_undo: false, can_redo: false,
     duration: Math.max(0, ...notes.map((note) => note[2])),
     tracks: [{ id: 0, name: "Piano", program: 0, drum: false }, { id: 1, name: "Bass", program: 32, drum: false }],
-    notes, locked: [], accepted: [], next_id: Math.max(-1, ...notes.map((note) => note[0])) + 1,
+    notes, locked: [], brought: {}, next_id: Math.max(-1, ...notes.map((note) => note[0])) + 1,
     tempos: [], meters: [], keys: [], pedals: [], fermatas: [], markers: [], chords: [], sections: [], lyrics: [], beats: beatsOf(64), takes: [], ...more,
   };
 }

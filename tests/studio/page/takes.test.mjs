@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, leaving, placeOf, play, returning, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { exchanged, frontier, placeOf, play, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
@@ -9,7 +9,7 @@ import { beatsOf, pieceOf } from "./music.mjs";
 const takeOf = (more = {}) => ({
   id: 7, task: "continue", label: "continue for 8 s", state: "composing", place: 0, progress: 0.5, seed: 3, model: "piano", begin: 4, end: 12,
   tracks: null, request: {}, command: "musictx generate", aside: false, at_end: false, error: null, made: "2026-01-01T00:00:00Z",
-  proposals: [{ number: 1, state: "composing", notes: [], tracks: [], removes: [], remark: null, accepted: false }], ...more,
+  proposals: [1, 2].map((number) => ({ number, state: "composing", notes: [], events: [], tracks: [], removes: [], remark: null })), ...more,
 });
 
 test("notes come and go as they are played; a repeated note ends the first one", () => {
@@ -26,6 +26,9 @@ test("a take grows by its stream, and what was written at the end counts", () =>
   const takes = new Takes();
   const seen = [];
   takes.on("notes", ({ proposal }) => seen.push(proposal.notes.length));
+  const [proposal] = takeOf().proposals;
+  takes.reset([takeOf({ proposals: [{ ...proposal, events: [["on", 4, 60, 80, 0], ["off", 5, 60, 0]] }] })]);
+  assert.deepEqual(takes.get(7).proposals[0].notes, [{ start: 4, end: 5, pitch: 60, velocity: 80, track: 0 }], "for a page that connects now");
   takes.reset([takeOf()]);
   takes.composed({ take: 7, proposal: 1, events: [["on", 4, 60, 80, 0]] });
   takes.composed({ take: 7, proposal: 2, events: [["on", 4, 62, 80, 0]] });
@@ -44,18 +47,17 @@ test("a take grows by its stream, and what was written at the end counts", () =>
 
 test("a proposal takes the place of another one of its take, as the server accepts it", () => {
   const proposal = { number: 2, removes: [1, 2], notes: [] };
-  const brought = { "7/1": [10, 3], "70/2": [20, 2] };
-  assert.deepEqual([...leaving({ brought, locked: new Set([2, 11]) }, takeOf(), proposal)], [1, 10, 12]);
-  assert.deepEqual([...leaving({ locked: new Set() }, takeOf(), undefined)], []);
+  const brought = { "7/1": [10, 3, []], "70/2": [20, 2, []] };
+  assert.deepEqual([...exchanged({ brought, locked: new Set([2, 11]) }, takeOf(), proposal).gone], [1, 10, 12]);
 });
 
 test("what another proposal of its take replaced comes back, if this one does not replace it", () => {
   const notes = [[1, 8, 9, 60, 80, 0], [2, 12, 13, 62, 80, 0], [5, 0, 1, 60, 80, 0]];
   const brought = { "7/1": [10, 3, notes], "70/2": [20, 2, [[5, 0, 1, 60, 80, 0]]] };
   const early = { number: 2, state: "done", removes: [1], notes: [] };
-  assert.deepEqual(returning({ brought }, takeOf(), early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
-  assert.deepEqual(returning({ brought }, takeOf(), { ...early, state: "composing", removes: [] }), []);
-  assert.deepEqual(returning({}, takeOf(), early), []);
+  const returning = (proposal) => exchanged({ brought, locked: [] }, takeOf(), proposal).back;
+  assert.deepEqual(returning(early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
+  assert.deepEqual(returning({ ...early, state: "composing", removes: [] }), []);
 });
 
 test("the music of a take stands where it was asked, or after it", () => {
