@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme, coordinates
-from musictx.attention.positions.absolute import AddedPositions
 from musictx.attention.positions.rotary import Rotary
 from musictx.attention.terms import FURTHER, PLACE, Span, frequencies
 from musictx.attention.terms import Terms as SchemeTerms
@@ -289,8 +288,7 @@ class Ring:
 def by_id(model: MusicTransformer) -> Tensor:
     """(vocab, width): of the embedding of each token what its id alone decides."""
     weight = model.embedding.weight
-    added = model.position.added
-    join = added.join if isinstance(added, AddedPositions) else None
+    join = None if model.position.added is None else model.position.added.join
     return weight if join is None else weight @ join.weight[:, : weight.shape[1]].T
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from musictx.attention.positions import PositionScheme
-from musictx.attention.positions.absolute import AddedPositions, Learned, Sinusoidal
+from musictx.attention.positions.absolute import Learned, Sinusoidal
 from musictx.attention.positions.coordinates import Pitch, Time, Voice
 from musictx.attention.positions.rotary import Rotary
 from musictx.model.cache import Cache, KVCache
@@ -46,7 +46,6 @@ def why_not(model: MusicTransformer) -> str | None:
     built_in = (
         type(scheme).embed in (PositionScheme.embed, Sinusoidal.embed, Learned.embed)
         and type(scheme).rotate in (PositionScheme.rotate, Rotary.rotate)
-        and isinstance(scheme.added, AddedPositions | None)
         and (scheme.added is None or model.cascade is None)
         and scheme.further == len(readers)
         and all(type(reader) in (Pitch, Time, Voice) for reader in readers.values())

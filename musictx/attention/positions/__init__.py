@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from musictx.attention.positions.absolute import AddedPositions
+from musictx.attention.positions.added import AddedPositions
 from musictx.attention.positions.base import PositionScheme, Sizes
 from musictx.config.checks import imported
 from musictx.config.position import SCHEMES, PositionConfig, checked, plain

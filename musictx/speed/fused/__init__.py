@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,7 +33,6 @@ from musictx.speed.labels import of_one_width
 __all__ = ["attend", "supports"]
 
 
-@cache
 def _missing() -> str | None:
     return None if find_spec("triton") else "Triton is not installed (pip install triton)"
 
