@@ -62,7 +62,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     with without_autocast(q.device):
         content, position = terms.queries(q)
         if any(axis.labels is not None for axis in terms.axes):
-            content, position, k, v, terms = widened(q, k, v, terms, setting)
+            content, position, k, terms = widened(q, k, terms, setting)
         table = values = None
         for axis in terms.axes:
             # Distances from the greatest down to the smallest that any query meets.
