@@ -27,7 +27,7 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.fused import memory
 from musictx.speed.fused.config import HEAD_DIMS
-from musictx.speed.fused.masks import Mask, mask
+from musictx.speed.fused.masks import mask
 from musictx.speed.labels import of_one_width
 
 __all__ = ["attend", "supports"]
@@ -64,14 +64,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     axis = terms.axes[0].within(0, keys - 1) if terms.axes else Axis()
     if axis.high < 0:  # one row is left, that of all distances that occur
         axis = replace(axis, low=0, high=0)
-    hidden = mask(setting) or [None] * len(Mask._fields)
     row_random = column_random = None
     if setting.dropout:
         row_random = _random((batch, heads, queries), q.device)
         column_random = _random((batch, heads, keys), q.device)
     out, _ = attention(
         *(q, k, v, axis.table, axis.bias),
-        *hidden,
+        *mask(setting),
         *(row_random, column_random),
         *(axis.low, axis.high, terms.scale, setting.dropout),
     )
@@ -115,7 +114,7 @@ def _gradients(
 attention = kernels.operator(
     "fused_attention",
     "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_codes, "
-    "Tensor? key_codes, Tensor? key_first, Tensor? query_stop, Tensor? row_random, "
+    "Tensor? key_codes, Tensor? query_stop, Tensor? row_random, "
     "Tensor? column_random, int low, int high, float scale, float dropout",
     5,
     _empty,

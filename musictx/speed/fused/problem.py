@@ -37,7 +37,6 @@ class Problem:
     bias: Tensor | None
     query_codes: Tensor | None
     key_codes: Tensor | None
-    key_first: Tensor | None
     query_stop: Tensor | None
     row_random: Tensor | None
     column_random: Tensor | None
@@ -60,7 +59,8 @@ class Problem:
         learned = (self.table, self.bias)
         self.table_strides = [0 if x is None or len(x) == 1 else x[0].numel() for x in learned]
         self.codes = self._or_stand_in(self.query_codes, self.key_codes)
-        self.keys_seen, self.queries_seeing = self._or_stand_in(self.key_first, self.query_stop)
+        #: The first key that each query sees, and the query after the last that sees each key.
+        self.keys_seen, (self.queries_seeing,) = self.codes[0], self._or_stand_in(self.query_stop)
         self.random = self._or_stand_in(self.row_random, self.column_random)
         self.threshold = round(self.dropout * 2**24)
         self.kept_share = 1.0 - self.threshold / 2**24  # ``dropout`` rounded to 24 bits

@@ -29,6 +29,7 @@ from musictx.attention.terms import Axis, Terms
 from musictx.speed import kernels
 from musictx.speed.labels import of_one_width
 from musictx.speed.native import build, library
+from musictx.speed.pieces import numbered
 
 __all__ = ["attend", "supports"]
 
@@ -59,11 +60,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, terms: Terms, setting: Setting) -> T
     q, k, v, terms = of_one_width(q, k, v, terms, setting)
     axis = terms.axes[0] if terms.axes else Axis()
     table, bias = (None if x is None else axis.descending(x, keys) for x in (axis.table, axis.bias))
+    codes: tuple[Tensor | None, ...] = (None, None)
+    if setting.query_pieces is not None and setting.key_pieces is not None:
+        codes = numbered(setting.query_pieces, setting.key_pieces)
     seed = int(torch.randint(2**62, ())) if setting.dropout else 0
     # The operator chooses the precision itself.
     with torch.autocast("cpu", enabled=False):
         out, _ = attention(
-            *(q, k, v, table, bias, setting.query_pieces, setting.key_pieces),
+            *(q, k, v, table, bias, *codes),
             *(terms.scale, setting.dropout, seed),
         )
         result: Tensor = out[..., :size].to(dtype)
@@ -121,8 +125,8 @@ def _problem(
     v: Tensor,
     table: Tensor | None,
     bias: Tensor | None,
-    query_pieces: Tensor | None,
-    key_pieces: Tensor | None,
+    query_codes: Tensor | None,
+    key_codes: Tensor | None,
     scale: float,
     dropout: float,
     seed: int,
@@ -131,7 +135,8 @@ def _problem(
 
     q (B, H, Tq, D), the last Tq of the Tk tokens, k and v (B, H, Tk, D): of one dtype. Products are
     float32, or of bfloat16 where the inputs are and the library has ``bf16``. table (H or 1, Tk,
-    D), perhaps a float32 master, and bias (H or 1, Tk) in descending distance, any dtype.
+    D), perhaps a float32 master, and bias (H or 1, Tk) in descending distance, any dtype. Codes are
+    those of :func:`musictx.speed.pieces.numbered`.
     """
     dtype, dropped = _dtype(q), round(dropout * 2**32)
     problem = library.Problem(
@@ -154,7 +159,7 @@ def _problem(
     for kind, read in (
         (dtype, {"q": q, "k": k, "v": v, "table": table}),
         (torch.float32, {"bias": bias}),
-        (torch.int64, {"query_pieces": query_pieces, "key_pieces": key_pieces}),
+        (torch.int32, {"query_codes": query_codes, "key_codes": key_codes}),
     ):
         problem.point(
             **{n: None if x is None else x.to(kind).contiguous() for n, x in read.items()}
@@ -164,8 +169,8 @@ def _problem(
 
 attention = kernels.operator(
     "native_attention",
-    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_pieces, "
-    "Tensor? key_pieces, float scale, float dropout, int seed",
+    "Tensor q, Tensor k, Tensor v, Tensor? table, Tensor? bias, Tensor? query_codes, "
+    "Tensor? key_codes, float scale, float dropout, int seed",
     5,
     _empty,
     _forward,

@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("kernel.cpp")
 TILES = "amx_bf16"
 
 _POINTERS = (
-    *("q", "k", "v", "table", "bias", "query_pieces", "key_pieces", "out", "log_sum"),
+    *("q", "k", "v", "table", "bias", "query_codes", "key_codes", "out", "log_sum"),
     *("upstream", "dq", "dk", "dv", "dtable", "dbias"),
 )
 _COUNTS = (
