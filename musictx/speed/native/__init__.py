@@ -93,7 +93,7 @@ def _gradients(
     q, k, _, table, bias = inputs[:5]
     batch, heads, keys, size = k.shape
     zeros = partial(torch.zeros, dtype=torch.float32)
-    dq, dk, dv = (zeros(x.shape) for x in (q, k, k))
+    dq, dk, dv = torch.empty(q.shape, dtype=torch.float32), zeros(k.shape), zeros(k.shape)
     # One for each batch row and head, added up below in a fixed order.
     dtable = zeros(batch, heads, keys, size) if wanted[3] else None
     dbias = zeros(batch, heads, keys) if wanted[4] else None
