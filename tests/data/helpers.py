@@ -72,8 +72,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def run(path: Path | None, out: Path | None = None, *, tokenizer=TOKENIZER, **options) -> Report:
-    config = CorpusConfig(path=path and str(path), **({"workers": 1} | options))
-    return prepare(config, tokenizer, out, progress=False)
+    place = {} if out is None else {"shards": str(out)}
+    config = CorpusConfig(path=path and str(path), **({"workers": 1} | place | options))
+    return prepare(config, tokenizer)
 
 
 class Given:
