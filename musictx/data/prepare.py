@@ -252,7 +252,7 @@ def _cut(row: Piece, held_out: float) -> list[Piece]:
     tokens = row.tokens - min(count, row.tokens // 2)
     notes = round(row.notes * tokens / row.tokens)
     seconds = row.seconds * tokens / row.tokens
-    sizes = {"tokens": tokens, "notes": notes, "seconds": seconds}
+    sizes: dict[str, Any] = {"tokens": tokens, "notes": notes, "seconds": seconds}
     left = {name: getattr(row, name) - size for name, size in sizes.items()}
     return [
         row._replace(split="train", ends=False, **sizes),
