@@ -26,9 +26,10 @@ from musictx.formats import CHORD_SUFFIXES, SUFFIXES, read
 from musictx.grid import grid_of
 from musictx.notes import Score
 from musictx.options import request
-from musictx.sampling import checked
+from musictx.sampling.constraints import checked as checked_constraints
 from musictx.sampling.events import OnEvent
 from musictx.sampling.processors import Processor
+from musictx.sampling.processors import checked as checked_processors
 from musictx.sampling.sample import Sample
 from musictx.sampling.stream import Stream
 from musictx.tokens.tokenizer import Penalty
@@ -96,8 +97,8 @@ def generate(
         config,
         music,
         seed=_seeds(seed, music),
-        constraints=checked.constraints(_functions("constraints", constraints)),
-        processors=checked.processors(_functions("processors", processors)),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
         progress=function_of("progress", progress),
         on_event=function_of("on_event", on_event),
     )
@@ -133,8 +134,8 @@ def stream(
         config,
         None if primer is None else music_of(primer, "primer"),
         seed=seed_of(seed),
-        constraints=checked.constraints(_functions("constraints", constraints)),
-        processors=checked.processors(_functions("processors", processors)),
+        constraints=checked_constraints(_functions("constraints", constraints)),
+        processors=checked_processors(_functions("processors", processors)),
     )
 
 
@@ -250,11 +251,7 @@ def texts(command: str, words: Sequence[Any]) -> Sequence[str]:
 
 
 def model_of(
-    model: Any,
-    *,
-    tokenizer: str | None = None,
-    score: Score | None = None,
-    on_beats: bool = False,
+    model: Any, *, tokenizer: str | None = None, score: Score | None = None, on_beats: bool = False
 ) -> Bundle:
     """A loaded model, or the one of a folder or name; None: the newest, or the one that comes with
     musictx for such music as ``score``, or for music ``on_beats``, as on the command line."""
@@ -263,17 +260,12 @@ def model_of(
     if model is None:
         on_beats = on_beats or (score is not None and grid_of(score).on_beats)
         model = shipped.find_latest(tokenizer=tokenizer, on_beats=on_beats)
-    if isinstance(model, (str, os.PathLike)):
-        if str(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
-            raise UserError(
-                f"model={shown(str(model))}: expected a model, not music; "
-                f"musictx.generate(primer={shown(repr(str(model)))}) continues a file"
-            )
-        return load(model)  # type: ignore[arg-type]
-    raise UserError(
-        f"model: {type(model).__name__} is no model; expected a loaded one (musictx.load), its "
-        f"folder or a name such as {', '.join(shipped.models())}"
-    )
+    if shown(model).lower().endswith(SUFFIXES + CHORD_SUFFIXES):
+        raise UserError(
+            f"model={shown(model)}: expected a model, not music; "
+            f"musictx.generate(primer={shown(repr(str(model)))}) continues a file"
+        )
+    return load(model)
 
 
 def music_of(music: Any, name: str) -> Score:

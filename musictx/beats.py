@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,27 +27,16 @@ class Pulse(NamedTuple):
     swing: float = 0.5
 
 
-class Marked(Protocol):
-    """What has tempo and meter marks: a :class:`musictx.notes.Score`."""
-
-    @property
-    def tempos(self) -> np.ndarray: ...
-    @property
-    def meters(self) -> np.ndarray: ...
-    @property
-    def pulse(self) -> Pulse | None: ...
-
-
 class Beats:
     """The clock of a piece.
 
-    score  whose pulse counts, or else its marks; the first tempo holds from the beginning, the
-           first meter too
+    score  a :class:`musictx.notes.Score`: its pulse counts, or else its marks; the first tempo
+           holds from the beginning, the first meter too
     bpm    the tempo where there is no mark; bars are of 4/4 where there is no meter
     """
 
-    def __init__(self, score: Marked, *, bpm: float = BPM) -> None:
-        pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
+    def __init__(self, score: Any, *, bpm: float = BPM) -> None:
+        pulse: Pulse = score.pulse or Pulse(score.tempos, score.meters, 0.0)
         tempos, meters, late, self.swing = pulse
         self.late = 0.0  # of the marks themselves
         self.tempos = from_zero(tempos, np.array([(0.0, bpm)], TEMPO))
@@ -110,7 +99,9 @@ class Beats:
         if quarters - line > 1e-3:
             bars += 1
         for _ in range(bars):
-            line = self._next(line)
+            spans = ((stop, length) for _, stop, length in self._spans() if line < stop - 1e-6)
+            stop, length = next(spans)
+            line = float(min(line + length, stop))
         return line
 
     def bar_lines(self, until: float) -> np.ndarray:
@@ -119,12 +110,6 @@ class Beats:
         lines = [begin + length * np.arange(np.ceil((stop - begin) / length - 1e-6))
                  for begin, stop, length in spans if begin < stop]  # fmt: skip
         return np.concatenate([*lines, np.empty(0)])
-
-    def _next(self, line: float) -> float:
-        for _, stop, length in self._spans():
-            if line < stop - 1e-6:
-                return float(min(line + length, stop))
-        raise AssertionError(line)
 
     def _spans(self) -> Any:
         ends = np.append(self.meter_at[1:], np.inf)

@@ -15,7 +15,6 @@ the model was trained with.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import tempfile
@@ -25,7 +24,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -130,20 +128,23 @@ def save(
             f"tokenizer: it has {tokenizer.size} ids but the model was built for "
             f"{model.config.vocab_size}; save the tokenizer the model was trained with"
         )
-    data = _plain(card)
-    config = {
-        "format": FORMAT,
-        "musictx": __version__,
-        "dtype": dtype,
-        "model": _plain(model.config.plain()),
-        "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
-        "card": data,
-    }
-    described = {
-        "fingerprint": tokenizer.fingerprint,
-        "size": tokenizer.size,
-        "config": _plain(tokenizer.to_config()),
-    }
+    config = untrusted.plain(
+        {
+            "format": FORMAT,
+            "musictx": __version__,
+            "dtype": dtype,
+            "model": model.config.plain(),
+            "vocabulary": {"size": tokenizer.size, "fingerprint": tokenizer.fingerprint},
+            "card": card,
+        }
+    )
+    described = untrusted.plain(
+        {
+            "fingerprint": tokenizer.fingerprint,
+            "size": tokenizer.size,
+            "config": tokenizer.to_config(),
+        }
+    )
     with atomic_folder(folder, is_model) as partial:
         weights = partial / "model.safetensors"
         try:
@@ -169,23 +170,6 @@ def _weights(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
         if name not in stored
     }
     return stored
-
-
-def _plain(value: Any) -> Any:
-    """``value`` as numbers, text, lists and dicts, which JSON can hold."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (np.ndarray, torch.Tensor)):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return str(value)
 
 
 # ------------------------------------------------------------------------------------------- read
@@ -218,11 +202,9 @@ def load(
     stored = untrusted.read_header(weights)
     arguments = config["model"]
     with untrusted.reading(folder / "config.json"):
-        untrusted.check_arguments(arguments, tokenizer, stored)
-        with untrusted.without_memory(most=1000 + 4 * len(stored)):
-            shapes = untrusted.tensors(MusicTransformer(**arguments))
-    untrusted.check_tensors(shapes, stored, weights)
-    model = MusicTransformer(**arguments)
+        untrusted.check_arguments(arguments, tokenizer)
+        model = untrusted.build(arguments, stored)
+    untrusted.check_tensors(untrusted.tensors(model), stored, weights)
     _fill(model, weights)
     model = model.to(device=target, dtype=torch.float32).eval().requires_grad_(False)
     return Bundle(model=model, tokenizer=tokenizer, card=config["card"], folder=folder)
@@ -251,14 +233,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     format."""
     path = folder / "config.json"
     config = untrusted.read_values(path)
-    number = config.get("format")
-    if type(number) is not int or number < 1:
-        raise UserError(f"{path}: this is not the configuration of a model; {WHAT}")
-    if number != FORMAT:
-        way = "install a newer one" if number > FORMAT else "train the model again"
+    if config.get("format") != FORMAT:
+        number, version = (str(config.get(key))[:20] for key in ("format", "musictx"))
         raise UserError(
-            f"{path}: format {str(number)[:20]}, written by musictx "
-            f"{str(config.get('musictx'))[:20]}; this musictx reads format {FORMAT}: {way}"
+            f"{path}: format {number}, written by musictx {version}; expected format {FORMAT}: "
+            f"install that musictx, or train the model again ({WHAT})"
         )
     for key in ("model", "vocabulary"):
         if not isinstance(config.get(key), dict):
@@ -269,25 +248,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_tokenizer(path: Path, config: Mapping[str, Any]) -> Tokenizer:
-    described = untrusted.read_values(path)
-    fingerprint, arguments = described.get("fingerprint"), described.get("config")
-    if fingerprint is None or not isinstance(arguments, dict):
-        raise UserError(f"{path}: expected 'fingerprint' and 'config'; the file is damaged")
-    trained = config["vocabulary"].get("fingerprint")
-    if fingerprint != trained:
-        raise UserError(
-            f"{path}: it describes the vocabulary {str(fingerprint)[:40]} but the model was "
-            f"trained with {str(trained)[:40]}; use the tokenizer.json that belongs to this model"
-        )
-    if untrusted.largest(arguments) > _LARGEST_OPTION:
-        raise UserError(f"{path}: its options are too large; the file is damaged")
+    """The tokenizer of a model folder; ``UserError`` unless its vocabulary is the model's."""
+    arguments = untrusted.read_values(path).get("config")
+    if not isinstance(arguments, dict) or untrusted.largest(arguments) > _LARGEST_OPTION:
+        raise UserError(f"{path}: expected the options of a tokenizer; the file is damaged")
     untrusted.check_import(arguments.get("name", ""), f"{path}: tokenizer.name")
     with untrusted.reading(path):
         tokenizer = build_tokenizer(**arguments)
-    if tokenizer.fingerprint != fingerprint:
+    if tokenizer.fingerprint != (trained := config["vocabulary"].get("fingerprint")):
         raise UserError(
-            f"{path}: its config now gives the vocabulary {tokenizer.fingerprint} but the model "
-            f"was trained with {fingerprint}; the file was changed, or install musictx "
+            f"{path}: its vocabulary is {tokenizer.fingerprint} but the model was trained with "
+            f"{str(trained)[:40]}; use the tokenizer.json that belongs to this model, and musictx "
             f"{str(config.get('musictx'))[:20]}"
         )
     return tokenizer

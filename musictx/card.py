@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
@@ -90,10 +90,12 @@ class CorpusStats:
     def of(cls, limits: Mapping[str, Any] | None) -> CorpusStats:
         """From ``note_limits`` of a card (:data:`ENTRIES`)."""
         limits = limits or {}
-        stats = cls(
+        programs = limits.get("instruments")
+        return cls(
             most=limits.get("most_notes"),
             density=limits.get("density"),
             repetition_rate=limits.get("restruck", cls.repetition_rate),
+            instruments=None if programs is None else frozenset(programs),
             polyphony=limits.get("polyphony"),
             parts={
                 int(part): Habit(int(voices), int(low), int(high), rate)
@@ -101,8 +103,6 @@ class CorpusStats:
             },
             ensembles=[(count, some) for count, some in limits.get("ensembles") or [] if count],
         )
-        programs = limits.get("instruments")
-        return stats if programs is None else replace(stats, instruments=frozenset(programs))
 
 
 def check_card(card: Any, where: str, entries: Mapping[str, Any] = ENTRIES) -> None:

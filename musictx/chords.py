@@ -8,7 +8,10 @@ chords"), ``C#:min7``, ``N`` for none, or by symbols as musicians write them, ``
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from musictx.notes import Score
 
@@ -84,7 +87,7 @@ CHORDS = (NONE, *(Chord(root, q) for q in range(1, len(NAMES)) for root in range
 class Spelling(NamedTuple):
     """A chord as a file spells it.
 
-    step     letter of its root;  alter  semitones up, of sharps and flats
+    step     letter of its root, "" for no chord;  alter  semitones up, of sharps and flats
     quality  the name of its quality, which may be one of those that count as another
     more     what else a name says, in parentheses: degrees such as b9, or other text
     bass     (steps, semitones) of its bass: steps above the root, and how much that degree of the
@@ -101,6 +104,8 @@ class Spelling(NamedTuple):
     @property
     def name(self) -> str:
         """As markers name it: ``Bb:min7(b9)/b3``."""
+        if not self.step:
+            return "N"
         more = f"({self.more})" if self.more else ""
         below = ""
         if self.bass is not None:
@@ -111,6 +116,8 @@ class Spelling(NamedTuple):
     @property
     def symbol(self) -> str:
         """As musicians write it: ``Bbm7b9/Db``."""
+        if not self.step:
+            return "N.C."
         kind = _SYMBOLS.get(self.quality, self.quality)
         words = self.more.split(",") if self.more else []
         if kind.startswith("sus") and "b7" in words:
@@ -141,6 +148,9 @@ class Spelling(NamedTuple):
         return (_SEMITONES[_STEPS.index(letter)] + alter) % 12
 
 
+NO_CHORD = Spelling(NONE, "", 0, "N")
+
+
 def _signs(alter: int) -> str:
     return "#" * alter + "b" * -alter
 
@@ -155,23 +165,23 @@ def interval(root: tuple[str, int], bass: tuple[str, int]) -> tuple[int, int]:
 
 
 def spelled(text: str) -> Spelling | None:
-    """A name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` if it is neither, or
-    says that there is no chord."""
+    """A name such as ``Bb:min7/b3`` or a symbol such as ``F#m7/E``; ``None`` if it is neither."""
     text = text.strip()
+    if text.upper().rstrip(".") in ("N", "NC", "N.C"):
+        return NO_CHORD
     bass: tuple[int, int] | None = None
     if match := _NAME.fullmatch(text):
         step, signs, quality, more, raised, degree = match.groups()
         if degree is not None and len(degree) < 3 and int(degree):
             bass = (int(degree) - 1) % 7, raised.count("#") - raised.count("b")
-        counted = _REDUCED.get(quality, quality)
     elif (match := _SYMBOL.fullmatch(text)) and (kind := kind_of(match[3])) is not None:
         step, signs, _, below, raised = match.groups()
         quality, more = kind
-        counted = _REDUCED.get(quality, quality)
         if below is not None and (below, _alter(raised)) != (step, _alter(signs)):
             bass = interval((step, _alter(signs)), (below, _alter(raised)))
     else:
         return None
+    counted = _REDUCED.get(quality, quality)
     if counted not in QUALITIES or counted == "N":
         return None
     root = _SEMITONES[_STEPS.index(step)] + _alter(signs)
@@ -232,16 +242,11 @@ def _alter(signs: str) -> int:
 
 def named(text: str) -> Chord | None:
     """The chord of a name such as ``Bb:min7/b3``; ``None`` if it is none, as most markers."""
-    if text.strip() == "N":
-        return NONE
-    chord = spelled(text) if ":" in text else None
-    return chord and chord.chord
+    return symbol(text) if ":" in text or text.strip() == "N" else None
 
 
 def symbol(text: str) -> Chord | None:
     """The chord of a symbol such as ``F#m7`` or ``Bb:min7``; ``None`` if it is none."""
-    if text.upper().rstrip(".") in ("N", "NC", "N.C"):
-        return NONE
     chord = spelled(text)
     return chord and chord.chord
 
@@ -249,49 +254,42 @@ def symbol(text: str) -> Chord | None:
 def name_of(text: str) -> str | None:
     """The name of a symbol, such as ``Bb:min7(b9)`` of ``Bbm7b9``; ``None`` if it is none."""
     chord = spelled(text)
-    return chord.name if chord else "N" if symbol(text) == NONE else None
+    return chord and chord.name
 
 
 def symbol_of(name: str) -> str:
     """The symbol of the chord of a name."""
-    chord = spelled(name)
-    return chord.symbol if chord else "N.C."
+    return (spelled(name) or NO_CHORD).symbol
 
 
 def changes(score: Score) -> list[tuple[float, str]]:
     """The names of chords in the markers of ``score``: seconds and name, where it changes."""
-    names: list[tuple[float, str]] = []
     chords = marked(score)
-    for time, text in score.markers:
-        name = name_of(text) if text in chords else None
-        if name and (not names or name != names[-1][1]):
-            names.append((time, name))
-    return names
+    return _first((time, name_of(text)) for time, text in score.markers if text in chords)
 
 
 def annotated(score: Score) -> list[tuple[float, Chord]]:
     """The chords in the markers of ``score``: seconds and chord, where it changes."""
-    chords: list[tuple[float, Chord]] = []
-    for time, name in changes(score):
-        chord = named(name) or NONE
-        if not chords or chord != chords[-1][1]:
-            chords.append((time, chord))
-    return chords
+    chords = marked(score)
+    return _first((time, chords[text]) for time, text in score.markers if text in chords)
+
+
+def _first(rows: Iterable[tuple[float, Any]]) -> list[tuple[float, Any]]:
+    """Of rows in a row that are equal but for their times the first."""
+    return [next(same) for _, same in groupby(rows, key=itemgetter(1))]
 
 
 def is_chart(score: Score) -> bool:
     """Whether ``score`` holds chords and no notes."""
-    return not len(score) and bool(annotated(score))
+    return not len(score) and bool(marked(score))
 
 
 def marked(score: Score) -> dict[str, Chord]:
     """The markers of ``score`` that are chords: names such as ``C:min7``, or symbols such as
     ``Cm7`` and ``G/B``; a letter, which may be a section's, only together with other symbols."""
     texts = {text for _, text in score.markers}
-    names = {text: chord for text in texts if (chord := named(text)) is not None}
-    symbols = {
-        text: chord for text in texts - set(names) if (chord := symbol(text.strip())) is not None
-    }
+    chords = {text: chord for text in texts if (chord := symbol(text)) is not None}
+    symbols = [text for text in chords if named(text) is None]
     if all(_LETTER.fullmatch(text.strip()) for text in symbols):
-        symbols = {}
-    return names | symbols
+        chords = {text: chord for text, chord in chords.items() if text not in symbols}
+    return chords

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,6 +17,7 @@ from typing import Any
 from musictx import registry
 from musictx.config import checks
 from musictx.config.position import SCHEMES
+from musictx.config.values import type_of
 from musictx.errors import UserError, shown
 
 
@@ -32,7 +32,6 @@ class Command:
     examples    lines to try
     positional  the option that words without "=" are the value of; "" for none
     important   dotted options that the short help shows together with those without a dot
-    takes       what is included in musictx that it takes: "models", "melodies", "openings"
     spellings   other words that are typed for it, in other programs or countries
     """
 
@@ -42,8 +41,7 @@ class Command:
     about: str
     examples: tuple[str, ...] = ()
     positional: str = ""
-    important: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
+    important: tuple[str, ...] = ("model.path", "sampling.temperature", "sampling.top_p")
     spellings: tuple[str, ...] = ()
 
     @cached_property
@@ -62,8 +60,6 @@ class Command:
 class NoOptions:
     """Of a command without options."""
 
-
-_SAMPLED = ("model.path", "sampling.temperature", "sampling.top_p")
 
 EVERY = (
     Command(
@@ -98,7 +94,6 @@ EVERY = (
             "trainer.devices",
             "trainer.precision",
         ),
-        takes=("models",),
         spellings=("fit", "resume"),
     ),
     Command(
@@ -114,8 +109,6 @@ EVERY = (
             "musictx generate model=runs/bach-1a2b3c4d/model sampling=safe",
         ),
         positional="primer",
-        important=_SAMPLED,
-        takes=("models", "openings"),
         spellings=("compose", "sample", "new"),
     ),
     Command(
@@ -128,8 +121,6 @@ EVERY = (
             "musictx infill song.mid from=12.5s to=20s tracks=piano density=4",
         ),
         positional="file",
-        important=_SAMPLED,
-        takes=("models", "openings"),
         spellings=("inpaint", "fill", "vary", "variation", "variations", "replace"),
     ),
     Command(
@@ -144,8 +135,6 @@ EVERY = (
             "musictx accompany chords='| C | Am7 | F | G | x4'",
         ),
         positional="melody",
-        important=_SAMPLED,
-        takes=("models", "melodies"),
         spellings=("arrange", "add"),
     ),
     Command(
@@ -155,7 +144,6 @@ EVERY = (
         about="Print the chords of a file, bar by bar, and write them into it.",
         examples=("musictx chords song.mid", "musictx chords song.mid out=song-chords.mid"),
         positional="file",
-        takes=("openings",),
     ),
     Command(
         name="harmonise",
@@ -168,7 +156,6 @@ EVERY = (
         ),
         positional="melody",
         important=("model.path", "sampling.temperature", "sampling.rules"),
-        takes=("models", "melodies"),
         spellings=("harmonize",),
     ),
     Command(
@@ -181,8 +168,6 @@ EVERY = (
             "musictx play mozart_k545 output=take.mid seconds=20 key=auto",
         ),
         positional="primer",
-        important=_SAMPLED,
-        takes=("models", "openings"),
     ),
     Command(
         name="jam",
@@ -190,8 +175,6 @@ EVERY = (
         run="musictx.live.app:run_jam",
         about="Improvise with you: listen to a MIDI port and answer in the pauses.",
         examples=("musictx jam", "musictx jam input=Keystation output=Synth pause=1 answer=6"),
-        important=_SAMPLED,
-        takes=("models",),
     ),
     Command(
         name="render",
@@ -212,8 +195,6 @@ EVERY = (
         run="musictx.studio.program:run",
         about="Open a page in the browser to edit, continue and recompose music with the mouse.",
         examples=("musictx studio", "musictx studio folder=~/music/studio port=8000 browser=false"),
-        important=("model.path",),
-        takes=("models",),
         spellings=("gui", "serve", "server", "app", "ui", "edit"),
     ),
     Command(
@@ -226,7 +207,6 @@ EVERY = (
             "musictx evaluate model=piano corpus.path=~/midi split=test out=result.json",
         ),
         important=("model.path", "corpus.path"),
-        takes=("models",),
         spellings=("validate", "eval"),
     ),
     Command(
@@ -241,7 +221,6 @@ EVERY = (
         ),
         positional="samples",
         important=("model.path", "corpus.path"),
-        takes=("models",),
         spellings=("measure",),
     ),
     Command(
@@ -268,7 +247,6 @@ COMMANDS = {command.name: command for command in EVERY if registry.is_present(co
 SPELLINGS = {
     "finetune": "train init=MODEL",
     "test": "evaluate split=test",
-    "info": "--version",
     "version": "--version",
     **dict.fromkeys(("models", "list"), "generate --help (it lists them)"),
 }
@@ -282,31 +260,25 @@ PRESETS = ("corpus", "tokenizer", "sampling")
 def conf_dir() -> Path:
     """The folder of YAML files: the checkout's, or the package ``musictx.conf`` of a wheel."""
     checkout = Path(__file__).resolve().parents[1] / "conf"
-    if (checkout / "train.yaml").is_file():
-        return checkout
-    spec = importlib.util.find_spec("musictx.conf")
-    if spec is not None and spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
-    raise UserError("musictx.conf: the configuration files are missing; install musictx again")
+    installed = Path(__file__).resolve().parent / "conf"
+    return checkout if (checkout / "train.yaml").is_file() else installed
+
+
+def choices(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Name -> YAML file of all that a group of options may be, such as free and safe of sampling:
+    those in ``conf/``, of optional components and in the user's ``folders``, which come first."""
+    files: dict[str, Path] = {}
+    for root in reversed([*folders, conf_dir(), *registry.CONF]):
+        for file in (root / group).rglob("*.yaml"):
+            files[file.relative_to(root / group).with_suffix("").as_posix()] = file
+    return files
 
 
 def groups(command: str, folders: Iterable[Path] = ()) -> dict[str, list[str]]:
-    """The groups of options that have files of ``conf/`` for ``command``, and the names of these,
-    such as sampling: free, safe; also those of optional components and the user's ``folders``."""
+    """The groups of options that ``command`` takes by name, and the names of their choices."""
     names = GROUPS if command == "train" else PRESETS
-    options = options_of(command)
-    roots = [conf_dir(), *registry.CONF, *folders]
-    return {
-        group: sorted(
-            {
-                file.relative_to(root / group).with_suffix("").as_posix()
-                for root in roots
-                for file in (root / group).rglob("*.yaml")
-            }
-        )
-        for group in names
-        if command == "train" or any(name.startswith(f"{group}.") for name in options)
-    }
+    rooms = {name.partition(".")[0] for name in options_of(command)} | {"experiment"}
+    return {name: sorted(choices(name, folders)) for name in names if name in rooms}
 
 
 @cache
@@ -334,15 +306,14 @@ def parts(command: str) -> dict[str, dataclasses.Field]:
 def free_form(command: str) -> list[str]:
     """Options that are dicts with any keys, such as ``tokenizer.params`` or ``callbacks``."""
     options = options_of(command).items()
-    return [name for name, option in options if checks.type_of(option).startswith("dict")]
+    return [name for name, option in options if type_of(option).startswith("dict")]
 
 
 def preset(group: str, name: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
     """The options in ``GROUP/NAME.yaml`` of ``conf/``, an optional component or ``folders``."""
     import yaml
 
-    roots = [*folders, conf_dir(), *registry.CONF]
-    file = next(f for f in (root / group / f"{name}.yaml" for root in roots) if f.is_file())
+    file = choices(group, folders)[name]
     try:
         options = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, ValueError) as error:

@@ -158,44 +158,30 @@ def atomic_folder(
         raise UserError(
             f"{folder}: there is something else in this folder; give an empty or new one"
         )
+    from filelock import FileLock  # not for help, which is instant
+
     for left in folder.parent.glob(f"{PART}????????-*{glob.escape(folder.name)}"):
-        with _locked(left) as dead:
-            pass
-        if dead:
+        with suppress(OSError), FileLock(left / ".lock", timeout=0):  # or it is being written
             shutil.rmtree(left, ignore_errors=True)
     partial = folder.parent / f"{PART}{uuid.uuid4().hex[:8]}-{folder.name}"
     new = [parent for parent in folder.parents if not parent.exists()]
+    lock = FileLock(partial / ".lock", timeout=0)  # released by the system where a process ends
     try:
         partial.mkdir(parents=True)
-        with _locked(partial):
-            yield partial
+        with suppress(OSError):  # the file system has no locks: nobody removes what is left
+            lock.acquire()
+        yield partial
+        lock.release()
+        (partial / ".lock").unlink(missing_ok=True)
         _swap(partial, folder)
     except OSError as error:
         raise cannot_write(folder, error) from error
     finally:
+        lock.release()
         shutil.rmtree(partial, ignore_errors=True)
         for parent in new:
             with suppress(OSError):  # not empty: the new folder stands in it
                 parent.rmdir()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Whether this process has the lock of a folder that is being written: no, if another one has
-    it, or where the file system has no locks. The system releases it when its process ends."""
-    from filelock import FileLock  # not for help, which is instant
-
-    lock = FileLock(folder / ".lock", timeout=0)
-    with suppress(OSError):  # of which filelock's Timeout is one
-        lock.acquire()
-    locked = lock.is_locked
-    try:
-        yield locked
-    finally:
-        lock.release()
-        if locked:
-            with suppress(OSError):
-                (folder / ".lock").unlink()
 
 
 def _swap(new: Path, folder: Path) -> None:

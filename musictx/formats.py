@@ -161,11 +161,9 @@ def _content(file: Any, limits: Limits) -> bytes:
 
 def _read_file(path: Path, limits: Limits, repairs: Counter | None, repeats: bool) -> Score:
     path = Path(os.path.expanduser(path))
-    named_xml = path.name.lower().endswith(XML_SUFFIXES)
-    megabytes, limit = limits.midi_mb, "limits.midi_mb"
-    if named_xml or _looks_like_xml(_beginning(path)):
-        megabytes, limit = limits.xml_mb, "limits.xml_mb"
-    data = read_bytes(path, megabytes, limit)
+    is_xml = path.name.lower().endswith(XML_SUFFIXES) or _looks_like_xml(_beginning(path))
+    limit = "xml_mb" if is_xml else "midi_mb"
+    data = read_bytes(path, getattr(limits, limit), f"limits.{limit}")
     try:
         return _parse(data, path.name, limits, repairs, repeats)
     except ReadError as error:  # the readers of bytes do not know the name
@@ -289,7 +287,7 @@ def walk(
     """
     real = set() if real is None else real
     real.add(os.path.realpath(root))
-    return _below(root, suffixes, real, "", False)
+    return _below(root, "", suffixes, real, False)
 
 
 def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterator[File]:
@@ -302,45 +300,37 @@ def walk_several(roots: Mapping[Path, str], suffixes: tuple[str, ...]) -> Iterat
 
 
 def _below(
-    root: str | Path, suffixes: tuple[str, ...], real: set[str], inside: str, linked: bool
+    root: str | Path, inside: str, suffixes: tuple[str, ...], real: set[str], linked: bool
 ) -> Iterator[File]:
     """The files in the folder ``inside`` of ``root``; ``linked``: a link has led there."""
     try:
         with os.scandir(os.path.join(root, inside)) as scanned:
-            # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
-            names = sorted(
-                (entry.name + "/" * is_folder, is_link)
-                for entry in scanned
-                if not entry.name.startswith(".")
-                for is_folder, is_link in [_kind(entry)]
-                if is_folder or entry.name.lower().endswith(suffixes)
-            )
+            entries = [entry for entry in scanned if not entry.name.startswith(".")]
     except OSError:
         return
-    for name, is_link in names:
-        path = os.path.join(root, inside, name)
+    # "/" sorts a folder where the names of its files belong: after "a.mid", before "a0.mid"
+    for name, entry in sorted((entry.name + "/" * _is_folder(entry), entry) for entry in entries):
+        is_link = entry.is_symlink()
         if name.endswith("/"):
             if linked or is_link:
-                target = os.path.realpath(path)
+                target = os.path.realpath(entry.path)
                 if target in real or (is_link and is_below(target, real)):
                     continue
                 real.add(target)
-            yield from _below(root, suffixes, real, f"{inside}{name}", linked or is_link)
-            continue
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield File(f"{inside}{name}", path, status.st_size, status.st_mtime_ns)
+            yield from _below(root, inside + name, suffixes, real, linked or is_link)
+        elif name.lower().endswith(suffixes):
+            try:
+                status = entry.stat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                yield File(inside + name, entry.path, status.st_size, status.st_mtime_ns)
 
 
-def _kind(entry: os.DirEntry[str]) -> tuple[bool, bool]:
-    """Whether this is a folder, or a link to one; and whether it is a link."""
-    if entry.is_dir(follow_symlinks=False):
-        return True, False
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder, or a link to one."""
     is_link = entry.is_symlink()
-    return is_link and os.path.isdir(entry.path), is_link
+    return os.path.isdir(entry.path) if is_link else entry.is_dir(follow_symlinks=False)
 
 
 def is_below(folder: str, real: Collection[str]) -> bool:

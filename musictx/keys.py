@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from musictx.chords import ROOTS
 from musictx.notes import Score, pitched
 
 #: Fitness of the twelve notes above the tonic: Krumhansl & Kessler 1982, from listeners.
@@ -21,7 +22,6 @@ _CENTRED = np.array(
         for profile in _PROFILES.values()
     ]
 )
-NAMES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
 
 #: Semitones above the keynote: major, and harmonic minor (natural minor has the pitch classes of
 #: its relative major, so that 24 scales would be 12).
@@ -38,7 +38,7 @@ class Key(NamedTuple):
     mode: str
 
     def __str__(self) -> str:
-        return f"{NAMES[self.tonic]} {self.mode}"
+        return f"{ROOTS[self.tonic]} {self.mode}"
 
 
 #: What a last note on the tonic adds to a melody's correlation with a key.

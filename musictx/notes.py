@@ -14,7 +14,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,10 +119,6 @@ def arranged(table: np.ndarray, key: np.ndarray) -> np.ndarray:
     return table
 
 
-def _none(dtype: np.dtype) -> np.ndarray:
-    return np.empty(0, dtype)
-
-
 @dataclass(frozen=True, eq=False)
 class Score:
     """A piece of music by value.
@@ -150,11 +146,11 @@ class Score:
     order, for what is no number, and for values that MIDI cannot hold.
     """
 
-    notes: np.ndarray = field(default_factory=lambda: _none(NOTE))
-    pedals: np.ndarray = field(default_factory=lambda: _none(PEDAL))
-    tempos: np.ndarray = field(default_factory=lambda: _none(TEMPO))
-    meters: np.ndarray = field(default_factory=lambda: _none(METER))
-    keys: np.ndarray = field(default_factory=lambda: _none(KEY))
+    notes: np.ndarray = field(default_factory=partial(np.empty, 0, NOTE))
+    pedals: np.ndarray = field(default_factory=partial(np.empty, 0, PEDAL))
+    tempos: np.ndarray = field(default_factory=partial(np.empty, 0, TEMPO))
+    meters: np.ndarray = field(default_factory=partial(np.empty, 0, METER))
+    keys: np.ndarray = field(default_factory=partial(np.empty, 0, KEY))
     names: Mapping[int, str] = field(default_factory=dict)
     ticks_per_quarter: int = 0
     fermatas: tuple[float, ...] = ()
@@ -241,18 +237,15 @@ class Score:
         notes = self.notes.copy()
         notes["start"] += seconds
         notes["end"] += seconds
-        moved = {}
+        more: dict[str, Any] = {"fermatas": tuple(time + seconds for time in self.fermatas)}
         for name in ("pedals", "tempos", "meters", "keys"):
-            array = getattr(self, name).copy()
-            array["time"] = np.maximum(array["time"] + seconds, 0.0)
-            moved[name] = array
-        fermatas = tuple(time + seconds for time in self.fermatas)
-        more: dict[str, Any] = {"fermatas": fermatas}
+            more[name] = getattr(self, name).copy()
+            more[name]["time"] = np.maximum(more[name]["time"] + seconds, 0.0)
         for name in ("markers", "lyrics"):
             more[name] = tuple((max(t + seconds, 0.0), text) for t, text in getattr(self, name))
         if self.pulse is not None:
             more["pulse"] = self.pulse._replace(late=self.pulse.late + seconds)
-        return replace(self, notes=notes, file=b"", **more, **moved)
+        return replace(self, notes=notes, file=b"", **more)
 
     def to_pretty_midi(self) -> pretty_midi.PrettyMIDI:
         """This piece as ``pretty_midi`` has it; :func:`musictx.read` is the way back."""

@@ -37,34 +37,33 @@ def progress(what: str, unit: str, total: float | None = None) -> Iterator[Calla
     :data:`EVERY` seconds, so that a log shows that something happens.
     """
     if (listener := _listener.get()) is not None:
-        yield lambda done, now=None: listener(what, done, total if now is None else now)
+        yield lambda done, total=total: listener(what, done, total)
     elif sys.stderr.isatty():
         with tqdm(desc=what, unit=f" {unit}", total=total, leave=False) as bar:
 
-            def move(done: float, total: float | None = None) -> None:
-                bar.total = bar.total if total is None else total
+            def move(done: float, total: float | None = total) -> None:
+                bar.total = total
                 bar.update(done - bar.n)
 
             yield move
     else:
-        yield _Lines(what, unit, total)
+        yield _lines(what, unit, total)
 
 
-class _Lines:
-    """Prints a line at an update that comes :data:`EVERY` seconds or more after the last one."""
+def _lines(what: str, unit: str, total: float | None) -> Callable[..., None]:
+    """A function that prints a line if it is called :data:`EVERY` seconds or more after the last
+    one."""
+    began = last = time.monotonic()
 
-    def __init__(self, what: str, unit: str, total: float | None) -> None:
-        self.what, self.unit, self.total = what, unit, total
-        self.began = self.last = time.monotonic()
-
-    def __call__(self, done: float, total: float | None = None) -> None:
-        self.total = self.total if total is None else total
+    def show(done: float, total: float | None = total) -> None:
+        nonlocal last
         now = time.monotonic()
-        if now - self.last < EVERY:
+        if now - last < EVERY:
             return
-        self.last = now
-        share = done / self.total if self.total else 0.0
-        of = f" of {self.total:,.0f}" if self.total else ""
-        seconds = now - self.began
+        last = now
+        seconds, share = now - began, done / total if total else 0.0
+        of = f" of {total:,.0f}" if total else ""
         left = f", about {seconds * (1 / share - 1):.0f} s left" if 0 < share < 1 else ""
-        print(f"{self.what}: {done:,.0f}{of} {self.unit}, {seconds:.0f} s{left}", flush=True)
+        print(f"{what}: {done:,.0f}{of} {unit}, {seconds:.0f} s{left}", flush=True)
+
+    return show

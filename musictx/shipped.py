@@ -119,13 +119,10 @@ def find_latest(
         return max(trained, key=lambda one: (one.stat().st_mtime_ns, str(one))).parent
     included = default(tokenizer, on_beats=on_beats)
     if included is None:
-        kind, option = (
-            (f"model of {tokenizer} tokens", f" tokenizer={tokenizer}")
-            if tokenizer
-            else ("model", "")
-        )
+        of = f" of {tokenizer} tokens" if tokenizer else ""
+        option = f" tokenizer={tokenizer}" if tokenizer else ""
         raise UserError(
-            f"model.path: no trained {kind} under {root}/; train one with "
+            f"model.path: no trained model{of} under {root}/; train one with "
             f"'musictx train corpus.path=DIR{option}' or give model.path=FOLDER"
         )
     return included

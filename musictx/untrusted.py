@@ -1,20 +1,22 @@
 """Checks of model folders from strangers, before anything large is built from them.
 
 Files are plain values (JSON) and tensors (safetensors), never code, and only classes of musictx and
-of modules in MUSICTX_TRUST are imported. A network is first built without memory for its weights.
-Only if its tensors have the names and shapes of the stored ones is it built for use.
+of modules in MUSICTX_TRUST are imported. A network takes little more memory than the stored weights
+while it is built, and its tensors must have their names and shapes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -24,8 +26,9 @@ from musictx.attention.positions.coordinates import token_coordinates
 from musictx.errors import UserError, reason, shown
 from musictx.files import read_bytes
 from musictx.model.config import NetworkConfig
-from musictx.model.features import with_tokens
+from musictx.model.features import kind_of, with_tokens
 from musictx.model.rounding import SCALES
+from musictx.model.transformer import MusicTransformer
 from musictx.tokens.tokenizer import Tokenizer
 
 #: Environment variable: modules, with commas between, whose classes model folders may name.
@@ -34,9 +37,10 @@ TRUST = "MUSICTX_TRUST"
 TEXT_MB, DEEPEST = 4, 100
 #: Most tensors in a file of weights.
 _MOST_TENSORS = 10_000
-#: The largest number among the arguments of a network (a width, a context, a distance), and the
-#: smallest number of tensors that a layer has.
-_LARGEST, _TENSORS_OF_A_LAYER = 2**20, 8
+#: The largest number among the arguments of a network: a width, a context, a distance.
+_LARGEST = 2**20
+#: How many numbers a small tensor counts as, and how many the tables of a network may hold.
+_TENSOR, _TABLES = 1000, 10**7
 #: The types of numbers that are read, as safetensors names them; also I8, with a tensor of scales.
 _STORED = ("F32", "F16", "BF16", "F64", "I64", "I32", "BOOL")
 
@@ -84,6 +88,21 @@ def read_values(path: Path) -> dict[str, Any]:
     return value
 
 
+def plain(value: Any) -> Any:
+    """``value`` as numbers, text, lists and dicts, as JSON holds it."""
+    return json.loads(json.dumps(value, default=_as_json))
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (np.ndarray, np.generic, Tensor)):
+        return value.tolist()
+    return list(value) if isinstance(value, (set, frozenset)) else str(value)
+
+
 def check_import(name: Any, what: str) -> None:
     """Refuse the import path of a class, ``module:Class``, unless its module is trusted: a file
     that may name what is imported and called may do anything."""
@@ -111,71 +130,48 @@ def read_header(path: Path) -> dict[str, Stored]:
         raise UserError(f"{path}: cannot be read as safetensors: {error}") from None
 
 
-def check_arguments(
-    arguments: Mapping[str, Any], tokenizer: Tokenizer, stored: Mapping[str, Stored]
-) -> None:
-    """``UserError`` unless it is safe and quick to build a network of ``arguments`` without memory:
-    they have their declared types, there are no more layers than the ``stored`` tensors allow, and
-    what features and positions say about the vocabulary agrees with ``tokenizer``."""
+def check_arguments(arguments: Mapping[str, Any], tokenizer: Tokenizer) -> None:
+    """``UserError`` unless the ``arguments`` of a network have their declared types, its numbers
+    are not absurd, and what features and positions say about the vocabulary agrees with
+    ``tokenizer``."""
 
     def require(condition: bool, name: str, expected: str) -> None:
         if not condition:
             raise UserError(f"model.{name}={shown(arguments.get(name))}: expected {expected}")
 
-    kinds: dict[Any, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
     kinds |= {"str": (str,), "dict[str, Any]": (dict,)}
     for field in fields(NetworkConfig):
-        value, kind = arguments.get(field.name, field.default), str(field.type)
-        require(
-            type(value) in kinds.get(kind, (list, tuple)), field.name, f"a value of type {kind}"
-        )
-        require(kind != "int" or value > 0, field.name, "a number above 0")
+        name, kind = field.name, str(field.type)
+        value = arguments.get(name, field.default)
+        require(type(value) in kinds.get(kind, (list, tuple)), name, f"a value of type {kind}")
+        require(kind != "int" or value > 0, name, "a number above 0")
     for name, value in arguments.items():
         require(largest(value) <= _LARGEST, name, f"numbers of at most {_LARGEST}")
-    require(
-        arguments["vocab_size"] == tokenizer.size, "vocab_size", f"the tokens' {tokenizer.size}"
-    )
+    size = tokenizer.size
+    require(arguments["vocab_size"] == size, "vocab_size", f"the tokens' {size}")
     require(arguments["context"] >= 2, "context", "at least 2 tokens")
-    most = len(stored) // _TENSORS_OF_A_LAYER
-    require(arguments["layers"] <= most, "layers", f"at most {most}, with so many tensors")
     check_import(arguments["position"].get("name"), "model.position.name")
     if "coordinates" in arguments["position"]:
-        expected = _plain(token_coordinates(tokenizer))
-        same = arguments["position"]["coordinates"] == expected
+        same = arguments["position"]["coordinates"] == plain(token_coordinates(tokenizer))
         require(same, "position", "the coordinates of the tokens")
     for feature in arguments.get("features", ()):
         named = isinstance(feature, dict) and isinstance(feature.get("name"), str)
         require(named, "features", "a name for each")
         check_import(feature["name"], "model.features")
-        _check_feature(feature, tokenizer)
+        names = ["name", *(field.name for field in fields(kind_of(feature["name"]).options))]
+        options = {name: value for name, value in feature.items() if name in names}
+        (complete,) = plain(with_tokens([options], tokenizer))
+        same = all(complete.get(name) == value for name, value in feature.items())
+        require(same, "features", "those of the tokens")
 
 
-def _check_feature(feature: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """``UserError`` unless each argument of a feature is an option within its bounds, or has the
-    value that follows from the vocabulary."""
-    name = feature["name"]
-    (of_tokens,) = with_tokens([{"name": name}], tokenizer)
-    expected = _plain(of_tokens)
-    options = {key: value for key, value in feature.items() if expected.get(key, value) != value}
-    (checked,) = with_tokens([{**options, "name": name}], tokenizer)
-    for key, value in feature.items():
-        if _plain(checked.get(key)) != value:
-            raise UserError(f"model.features.{name}.{key}={shown(value)}: not that of the tokens")
+class _Bounded(TorchFunctionMode):
+    """Raises ``ValueError`` before tensors of more than ``most`` numbers together are made, each of
+    which counts as :data:`_TENSOR` numbers at least."""
 
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
-
-
-class _WithoutMemory(TorchFunctionMode):
-    """Makes parameters on the meta device, where a tensor has a shape and no numbers. Tables of
-    whole numbers are made as usual, since shapes depend on their values. Raises ``ValueError``
-    after ``most`` tensors."""
-
-    #: Functions that only change numbers: they do nothing to a tensor without numbers.
-    initialisers = (nn.init.normal_, Tensor.normal_, Tensor.mul, Tensor.__mul__, Tensor.__rmul__)
-    #: Functions that make a tensor of floats.
-    factories = (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand)
+    #: Functions that make the tensors of a network, as large as they are told to be.
+    factories = (torch.empty, torch.zeros, torch.ones, torch.full, torch.randn, torch.rand)
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -184,29 +180,20 @@ class _WithoutMemory(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        options = dict(kwargs or {})
-        tensor = next((one for one in (*args, *options.values()) if isinstance(one, Tensor)), None)
-        if function in self.initialisers and tensor is not None and tensor.is_meta:
-            return tensor
-        if (
-            function in self.factories
-            and options.get("dtype") is None
-            and not options.get("device")
-        ):
-            self.left -= 1
+        if function in self.factories:
+            shape = args if isinstance(args[0], int) else args[0]
+            self.left -= max(math.prod(shape), _TENSOR)
             if self.left < 0:
-                raise ValueError("it has many more tensors than the weights")
-            # Not torch.randn: on the meta device it imports torch's compiler, in four seconds.
-            return torch.empty(*args, **{**options, "device": "meta"})
-        return function(*args, **options)
+                raise ValueError("it has many more numbers than the weights")
+        return function(*args, **(kwargs or {}))
 
 
-@contextmanager
-def without_memory(most: int) -> Iterator[None]:
-    """A network that is built inside has the names and shapes of its parameters, but no memory for
-    them. Raises ``ValueError`` if more than ``most`` tensors are made."""
-    with _WithoutMemory(most):
-        yield
+def build(arguments: Mapping[str, Any], stored: Mapping[str, Stored]) -> MusicTransformer:
+    """The network of ``arguments``, its weights random; ``ValueError`` before it takes much more
+    memory than those that are ``stored``."""
+    numbers = sum(math.prod(one.shape) for one in stored.values())
+    with _Bounded(2 * (numbers + _TENSOR * len(stored)) + _TABLES):
+        return MusicTransformer(**arguments)
 
 
 def check_tensors(expected: Mapping[str, Tensor], stored: Mapping[str, Stored], path: Path) -> None:

@@ -3,40 +3,41 @@
     python -m scripts.fuzz out=FOLDER [n=1000] [seed=0] [kinds=midi,fonts] [seconds=10] [mb=1024]
 
 Hypothesis damages valid examples of every kind of file that musictx reads (scripts/fuzzing/), ``n``
-of each kind, and each is used as the commands do, within a budget of memory (``mb`` beyond what its
-process has) and of time (``seconds`` by the clock), as ``musictx prepare`` gives to a file. A case
-is refused (``UserError``: the one sentence that a command prints) or accepted; everything else is
-an escape: another exception, ``MemoryError``, a process that died, the time limit. FOLDER/KIND.txt
-has a line a case, FOLDER/escapes the files that escaped; there are any: exit status 1. The same
-``seed`` makes the same cases.
+of each kind, and each is used as the commands do, in a worker process as ``musictx prepare`` has
+them, within a budget of memory (``mb``) and of time (``seconds`` by the clock). A case is refused
+(``UserError``: the one sentence that a command prints) or accepted; everything else is an escape:
+another exception, ``MemoryError``, a process that died, the time limit. FOLDER/KIND.txt has a line
+a case, FOLDER/escapes the files that escaped; there are any: exit status 1. The same ``seed`` makes
+the same cases.
 """
 
 from __future__ import annotations
 
-import itertools
+import os
 import shutil
-import signal
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import hypothesis
-import torch
 from hypothesis import strategies as st
+from pebble import ProcessExpired
 
 from musictx.config import Limits
-from musictx.data.workers import memory_limit
+from musictx.data.workers import Workers
 from musictx.errors import UserError
 from scripts.fuzzing.kinds import KINDS
-from scripts.harness import finish, forked, heading, row, run
+from scripts.harness import finish, heading, row, run
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 LIMITS = Limits(read_seconds=10, read_mb=1024)
-DIED = "the process died, or hung"
+DIED = "the process died"
+#: One process for all cases; where it dies, another one is started.
+WORKERS = Workers(1)
 
 
 def main(
@@ -63,36 +64,17 @@ def main(
 
 
 def fuzz(
-    out: Path, kind: str, n: int, first: int = 0, limits: Limits = LIMITS
+    out: Path, kind: str, n: int, seed: int = 0, limits: Limits = LIMITS
 ) -> list[tuple[str, float]]:
-    """(outcome, seconds of processor time) of ``n`` cases of a kind, one after the other in one
-    process; where that dies, another one continues, with the next seed."""
-    torch.set_num_threads(1)
-    place = out / kind
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "examples").mkdir(parents=True)
-    KINDS[kind].prepare(place / "examples")
-    log = out / f"{kind}.txt"
-    log.write_text("")
-    for start in itertools.count(first, 1_000_003):
-        left = n - len(log.read_text().splitlines())
-        task = partial(_cases, out, kind, left, start, limits)
-        if not forked(task, place / "output.txt"):
-            break
-        with log.open("a") as file:
-            file.write(f"{limits.read_seconds} {DIED}\n")
-        _keep(out, kind, log)
-    lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
-    return [(outcome, float(took)) for took, outcome in lines]
+    """(outcome, seconds of processor time) of ``n`` cases of a kind."""
+    examples, damaged, rows = out / kind / "examples", out / kind / "case", []
+    shutil.rmtree(out / kind, ignore_errors=True)
+    examples.mkdir(parents=True)
+    KINDS[kind].prepare(examples)
 
-
-def _cases(out: Path, kind: str, n: int, start: int, limits: Limits) -> None:
-    warnings.simplefilter("ignore")
-    place, log = out / kind, out / f"{kind}.txt"
-
-    @hypothesis.seed(start)
+    @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=max(n, 1),
+        max_examples=n,
         deadline=None,
         database=None,
         phases=[hypothesis.Phase.generate],
@@ -100,54 +82,48 @@ def _cases(out: Path, kind: str, n: int, start: int, limits: Limits) -> None:
     )
     @hypothesis.given(st.data())
     def case(data: Any) -> None:
-        shutil.rmtree(place / "case", ignore_errors=True)
-        shutil.copytree(place / "examples", place / "case")
-        path = KINDS[kind].make(data.draw, place / "case")
-        began = time.process_time()
-        outcome = tried(kind, path, limits)
-        with log.open("a") as file:
-            file.write(f"{time.process_time() - began:.3f} {' '.join(outcome.split())}\n")
+        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.copytree(examples, damaged)
+        path = KINDS[kind].make(data.draw, damaged)
+        outcome, took = tried(KINDS[kind].use, path, limits)
         if outcome not in ("refused", "accepted"):
-            _keep(out, kind, log)
+            escaped = out / "escapes" / f"{kind}-{len(rows)}"
+            shutil.copytree(damaged, escaped, dirs_exist_ok=True)
+        rows.append((outcome, took))
 
-    if n:
-        case()
+    case()
+    lines = (f"{took:.3f} {' '.join(outcome.split())}\n" for outcome, took in rows)
+    (out / f"{kind}.txt").write_text("".join(lines))
+    return rows
 
 
-def tried(kind: str, path: Path, limits: Limits) -> str:
-    """What becomes of one file."""
-    signal.signal(signal.SIGALRM, _interrupt)
-    signal.setitimer(signal.ITIMER_REAL, limits.read_seconds)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 2 * limits.read_seconds)  # ends one long call in C
+def tried(use: Callable[[Path], object], path: Path, limits: Limits) -> tuple[str, float]:
+    """What becomes of one file, and the processor time that it takes."""
     try:
-        with memory_limit(limits.read_mb):
-            KINDS[kind].use(path)
-        return "accepted"
+        return WORKERS.call(limits, _used, use, path)
+    except TimeoutError:
+        return f"not done after {limits.read_seconds:g} s", limits.read_seconds
+    except MemoryError:
+        return f"MemoryError: more than {limits.read_mb} MB", limits.read_seconds
+    except ProcessExpired:
+        return DIED, limits.read_seconds
+
+
+def _used(use: Callable[[Path], object], path: Path) -> tuple[str, float]:
+    began = time.process_time()
+    outcome = "accepted"
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            use(path)
     except UserError:
-        return "refused"
-    except OutOfTime:
-        return f"not done after {limits.read_seconds:g} s"
-    except BaseException as error:
+        outcome = "refused"
+    except MemoryError:
+        raise
+    except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return f"{type(error).__name__}: {str(error)[:100]} ({where})"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-class OutOfTime(BaseException):
-    """No ``except Exception`` may take it for a fault of the file."""
-
-
-def _interrupt(signum: int, frame: Any) -> None:
-    raise OutOfTime
-
-
-def _keep(out: Path, kind: str, log: Path) -> None:
-    """Copy the case that the last line of the log is about."""
-    number = len(log.read_text().splitlines()) - 1
-    shutil.copytree(out / kind / "case", out / "escapes" / f"{kind}-{number}", dirs_exist_ok=True)
+        outcome = f"{type(error).__name__}: {str(error)[:100]} ({where})"
+    return outcome, time.process_time() - began
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from pathlib import Path
 import musictx
 from musictx import registry
 from musictx.commands import COMMANDS, options_of
-from musictx.config.checks import type_of
-from musictx.options import types_of
+from musictx.config.values import type_of, types_of
 
 STUB = Path(musictx.__file__).with_suffix(".pyi")
 #: Functions that take options of a command, and that command.

@@ -3,7 +3,6 @@ system without what POSIX alone has."""
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import os
 import shlex
@@ -20,8 +19,10 @@ import yaml
 
 import musictx
 from musictx import __version__, cli
+from musictx.apps.train import Trained
 from musictx.cli import help
 from musictx.compose import compose
+from musictx.config import checks
 from musictx.errors import WriteError
 from musictx.render import app as render
 from tests.pieces import line
@@ -60,8 +61,7 @@ def test_help_lists_every_option_with_the_default_that_the_command_takes(command
         # A choice of files, which help lists; what help says in words, since it hangs on init=.
         if shown not in ("callbacks", "logger", "model.dropout"):
             value = reduce(getattr, aliases.get(shown, shown).split("."), made)
-            factory = field.default_factory
-            assert value == (field.default if factory is dataclasses.MISSING else factory()), shown
+            assert value == checks.default_of(field), shown
 
 
 @pytest.mark.parametrize("example", [e for c in cli.COMMANDS.values() for e in c.examples])
@@ -73,7 +73,8 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
     for name in ("melody.mid", "tune.mid", "song.mid"):
         (tmp_path / name).touch()
     ran = []
-    monkeypatch.setattr(cli, "_run", lambda command, config: ran.append(command))
+    done = Trained(None, None, 0)
+    monkeypatch.setattr(cli, "_run", lambda command, config: ran.append(command) or done)
     words = [w for word in shlex.split(example)[1:] for w in (glob.glob(word) or [word])]
     assert cli.main(words) == 0
     assert set(ran) == {{"continue": "generate"}.get(words[0], words[0])}
@@ -88,7 +89,7 @@ def test_the_examples_in_the_help_run(example, tmp_path, monkeypatch):
         ("train --model=tiny", "--model=tiny: model=ti"),
         ("train --cfg=some", "--cfg=some: job"),
         ("train --config-dir nowhere", "--config-dir=nowhere:"),
-        ("train --config-dir", "--config-dir:"),
+        ("train --config-dir", "--config-dir=: value"),
         ("generate --cfg=all", "--cfg=all: job"),
         ("generate -m seed=1,2", "--multirun: train"),
         ("doctor ~seed", "~seed: name=value"),

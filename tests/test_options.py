@@ -16,8 +16,9 @@ from musictx import cli, config
 from musictx import compose as hydra
 from musictx.commands import COMMANDS, free_form, groups, options_of, parts
 from musictx.config import Limits, SamplingConfig, checks
+from musictx.config.values import types_of
 from musictx.errors import ConfigError, UserError
-from musictx.options import parse, request, types_of, unknown_option, words
+from musictx.options import parse, request, unknown_option, words
 
 #: (command, option, field): a field that several commands share is tried with one of them.
 FIELDS = {
@@ -42,14 +43,8 @@ def _wrong(name: str, field: dataclasses.Field) -> list[str]:
     elif "str" not in kinds and not any(
         one.startswith(("Any", "list[Any", "dict")) for one in kinds
     ):
-        wrong += [f"{name}={one}" for one in ("soon", "[1", "1_0", "\u0661")]
-        wrong += [f"{name}={'9' * 5000}", f"{name}=nan"]
-        if (
-            field.metadata["bounds"] == (None,) * 4
-            and "bool" not in kinds
-            and "position" not in name
-        ):
-            wrong += [f"{name}=-1000000", f"{name}=1{'0' * 30}"]  # without bounds of its own
+        wrong += [f"{name}={one}" for one in ("soon", "[1", "1_0", "\u0661", "nan")]
+        wrong += [f"{name}={'9' * 5000}", f"{name}=1{'0' * 30}"]
     if "int" in kinds and not {"float", "bool"} & {*kinds}:
         wrong.append(f"{name}=1.5")
     return wrong
@@ -206,6 +201,7 @@ def test_values_are_read_as_their_option_declares_them(typed, expected):
     taken = vars(made) | vars(made.sampling)
     assert {name: taken[name] for name in expected} == expected
     assert request("generate", parse("generate", words("generate", made))) == made
+    assert dataclasses.replace(made, sampling=dataclasses.replace(made.sampling)) == made
 
 
 @settings(max_examples=200, deadline=None)

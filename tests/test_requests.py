@@ -17,6 +17,7 @@ from musictx import api, cli, options
 from musictx.chorale import app as chorale
 from musictx.config.checks import options as options_of
 from musictx.config.levels import LEVELS
+from musictx.config.values import types_of
 from musictx.mcp import work
 from musictx.mcp.places import Places
 from musictx.mcp.tools import arguments
@@ -45,7 +46,7 @@ NEEDED = {"infill": {"from": "2", "to": "2"}}
 
 def _value(name: str, field: dataclasses.Field) -> object:
     low, above, high, _ = field.metadata["bounds"]
-    kind, last = options.types_of(field)[0], name.rpartition(".")[2]
+    kind, last = types_of(field)[0], name.rpartition(".")[2]
     if last in VALUES:
         return VALUES[last]
     if kind == "bool":

@@ -24,7 +24,7 @@ from musictx.apps.results import (
 )
 from musictx.bundle import Bundle
 from musictx.commands import COMMANDS
-from musictx.config import GenerateConfig, Limits
+from musictx.config import GenerateConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of, in_time
 from musictx.notes import Score
@@ -53,20 +53,9 @@ def generate(
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> list[Sample]:
-    """New pieces, or continuations of ``primer``, by the options of ``request``; each result's
-    ``score`` is the music.
-
-    primer      or several, which are continued side by side: ``samples`` of the first, then of the
-                second, and so on. Of longer ones only as many of the last tokens are read as the
-                shortest has
-    seed        sample i of seed s is always the same; or one for each of several primers
-    constraints, processors  further penalties (:data:`~musictx.tokens.tokenizer.Penalty`)
-                and rules (:data:`~musictx.sampling.processors.Processor`)
-    on_event    called with the number of a sample and an event as each new note begins and ends;
-                see :func:`~musictx.sampling.composer.continuations`
-
-    Raises ``UserError`` for a primer without a note that the model's tokens can hold.
-    """
+    """New pieces, or continuations of ``primer``, by the options of ``request``: see
+    :func:`musictx.generate`. Sample i of seed s is always the same. Of several primers only as many
+    of the last tokens are read as the shortest has; ``samples`` of the first come first."""
     files = primer if isinstance(primer, Sequence) else [primer]
     takes = pieces(
         bundle,
@@ -131,7 +120,10 @@ def results(config: GenerateConfig, notice: Notice = say) -> Iterator[Result]:
     failed: list[str] = []
     for index, name in enumerate(names or [None]):
         try:
-            score = None if name is None else _music(name, config.limits, config.repeats, notice)
+            score = None
+            if name is not None:
+                more: dict[str, Any] = {"repeats": config.repeats, "notice": notice}
+                score = read_music(name, "primer", "to continue", config.limits, **more)
             if score is None and config.quantise != "none":
                 raise UserError(
                     f"quantise={config.quantise}: a new piece has no tempo to keep to; give a "
@@ -184,10 +176,6 @@ def _primers(primer: str | list[str] | None) -> list[str]:
     return files
 
 
-def _music(name: str, limits: Limits, repeats: bool, notice: Notice) -> Score:
-    return read_music(name, "primer", "to continue", limits, repeats=repeats, notice=notice)
-
-
 def _notices(tokenizer: Tokenizer, score: Score, primer: Score, free: bool, notice: Notice) -> None:
     """Notices about ``score``, the file that is continued, and ``primer``, the part of it that the
     model reads. ``free``: the new music does not keep to beats."""
@@ -221,9 +209,10 @@ def primer_of(
         raise UserError(f"{option}={value}: expected for a new piece, without a primer")
     name, tokenizer = name or "primer", bundle.tokenizer
     if tokenizer.voices > 1 and music.one_voice:
+        its = [c for c in COMMANDS.values() if getattr(c.config, "tokenizer", "") == tokenizer.name]
         raise UserError(
             f"primer={name}: this is one voice, and the model writes {tokenizer.voices}"
-            + "".join(f"; did you mean `musictx {c} {name}`?" for c in _commands(tokenizer))
+            + "".join(f"; did you mean `musictx {c.name} {name}`?" for c in its)
         )
     if on_beats(bundle, request.quantise):
         music = in_time(music)
@@ -232,12 +221,6 @@ def primer_of(
     primer = encode_primer(tokenizer, score, seconds=seconds, name=name)
     whole = request.bars is not None and seconds is None
     return to_bar_line(tokenizer, primer) if whole else primer
-
-
-def _commands(tokenizer: Tokenizer) -> list[str]:
-    """The commands that work only with models of this tokenizer."""
-    every = COMMANDS.values()
-    return [c.name for c in every if getattr(c.config, "tokenizer", None) == tokenizer.name]
 
 
 def pieces(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 
 from musictx import formats, registry
 from musictx.apps import parts
-from musictx.apps.habits import accompanying, habits_of
 from musictx.apps.results import (
     Notice,
     Result,
@@ -26,13 +25,11 @@ from musictx.apps.results import (
 )
 from musictx.apps.tasks import Task, task_of
 from musictx.bundle import Bundle
-from musictx.card import Habit
 from musictx.chords import is_chart
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.notes import DRUMS, Score
-from musictx.pedal import fold_sustain
 from musictx.progress import progress
 from musictx.sampling import composer, timeline
 from musictx.sampling.event_infill import EventInfill
@@ -120,8 +117,6 @@ class Filler:
         versions = composer.versions(
             region,
             [(seed, number) for number in range(self.request.samples)],
-            sampling=self.request.sampling,
-            stats=replace(self.bundle.stats, density=task.around.get("density")),
             placed=placed,
             progress=progress,
             on_event=on_event,
@@ -159,9 +154,14 @@ class Filler:
             tunes=task.melody if wanted else (),
             wanted=wanted.values(),
         )
-        score = parts.as_trained(bundle, task.score, lent)
-        given, programs = as_trained(bundle, task, score, lent)
-        habits = self.habits(task, wanted, score, programs or {0})
+        score, given = (parts.as_trained(bundle, one, lent) for one in (task.score, task.given))
+        melody = parts.melody_program(bundle)
+        if not alone and melody is not None:
+            notes = given.notes.copy()
+            notes["program"][~notes["drum"]] = melody
+            given = given.with_notes(notes)
+        composed = [*wanted.values()] or composed_parts(bundle, task, score)
+        habits = parts.habits_of(bundle, task, wanted, self.request, score, composed)
         usual = sum(habit.density for habit in habits.values())
         if alone and "density" in values:
             share = values["density"] / usual if usual else 0.0
@@ -171,23 +171,21 @@ class Filler:
                 around = {**around, "density": around["density"] + usual}
             if DRUMS not in habits:  # drum parts have a density of their own
                 values = {**values, "density": usual}
-        order = [*wanted.values()] or sorted(programs or ())
-        composed = set(order) if wanted else composed_parts(task, programs)
         steer = steering(bundle, together, self.request.guidance, around=around)
+        if task.closes and not bundle.tokenizer.beats:
+            values = {**around, **values}
         region = self.infill(
             task,
             score,
             given,
             closes=task.closes,
-            parts=composed,
+            parts=set(composed),
             habits=habits,
-            steering=replace(
-                steer,
-                values=self.targets(task, values, around),
-                parts=frozenset(composed) if alone else None,
-            ),
+            sampling=self.request.sampling,
+            stats=replace(bundle.stats, density=task.around.get("density")),
+            steering=replace(steer, values=values, parts=frozenset(composed) if alone else None),
         )
-        return region, partial(_placed, bundle, task, score, order, self.request.quantise)
+        return region, partial(_placed, bundle, task, score, composed, self.request.quantise)
 
     # ------------------------------------------------------------------ where tokens differ
 
@@ -198,13 +196,6 @@ class Filler:
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, PerformanceTokenizer)
         return EventInfill(model, tokenizer, given, task.begin, task.end, **options)
-
-    def targets(
-        self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
-    ) -> dict[str, float]:
-        """The levels that feedback steers towards: ``values``, and in a gap, for controls that are
-        not among them, the levels of the music ``around`` it."""
-        return {**around, **values} if task.closes else {**values}
 
     def usual(self, task: Task) -> dict[str, float]:
         """The usual levels of a melody with its accompaniment: its density and its register, which
@@ -217,27 +208,24 @@ class Filler:
     def usual_density(self, task: Task) -> dict[str, float]:
         """The usual density of a melody with its accompaniment; without a melody, that of the
         accompaniment of a usual one."""
-        rate = accompanying(self.bundle, task, len(task.given))
+        rate = parts.accompanying(self.bundle, task, len(task.given))
         if task.around:
             rate = min(task.around["density"] + rate, self.bundle.stats.density or np.inf)
             return {"density": rate}
         return {"density": rate} if np.isfinite(rate) else {}
 
-    def habits(
-        self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
-    ) -> dict[int, Habit]:
-        """The usual density, range and chord sizes of each part that is ``composed``
-        (:func:`.habits_of`)."""
-        if task.closes:  # in tokens of events a note lasts as long as the pedal sustains it
-            score = fold_sustain(score)
-        return habits_of(self.bundle, task, wanted, self.request, score, composed)
 
-
-def composed_parts(task: Task, programs: Collection[int] | None) -> set[int]:
-    """The parts that are composed: ``programs``, by default a piano's, and drums where a track of
-    them is composed anew."""
-    chosen = task.score.notes[np.isin(task.score.notes["track"], task.tracks)]
-    return {*(programs or {0})} | ({DRUM_PART} if chosen["drum"].any() else set())
+def composed_parts(bundle: Bundle, task: Task, score: Score) -> list[int]:
+    """The parts that are composed where none is asked for by name: those of the tracks of a gap, or
+    the model's usual accompaniment."""
+    chosen = score.notes[np.isin(score.notes["track"], task.tracks)]
+    if "program" not in bundle.tokenizer.kinds:
+        programs = {0}
+    elif task.tracks:
+        programs = set(chosen["program"][~chosen["drum"]].tolist())
+    else:
+        programs = set(parts.programs(bundle).values()) - {parts.melody_program(bundle)}
+    return [*sorted(programs or {0}), *([DRUM_PART] if chosen["drum"].any() else [])]
 
 
 def _check_drums(bundle: Bundle, task: Task) -> None:
@@ -273,16 +261,11 @@ def _placed(
     if task.tracks:
         new = timeline.on_tracks(new, score, bundle.tokenizer, task.tracks)
         return timeline.sounding(new, task.score.notes)
-    new["track"] = _first_free(task.score)  # each program on a new one
+    new["track"] = timeline.first_free(task.score)  # each program on a new one
     for number, part in enumerate(order):
         of = new["drum"] if part == DRUMS else (new["program"] == part) & ~new["drum"]
         new["track"][of] += number
     return new
-
-
-def _first_free(score: Score) -> int:
-    """The number after the last track of the file."""
-    return max([*score.names, *score.notes["track"].tolist()], default=-1) + 1
 
 
 def sample(
@@ -296,7 +279,7 @@ def sample(
     tracks have the names of the parts that were asked for, or else "accompaniment"."""
     kept, names = task.given if task.closes else task.score, dict(task.score.names)
     if not task.tracks:
-        first, added = _first_free(task.score), [name.capitalize() for name in task.add]
+        first, added = timeline.first_free(task.score), [name.capitalize() for name in task.add]
         for number, track in enumerate(np.unique(new["track"]).tolist(), 1):
             names[track] = "accompaniment" if number == 1 else f"accompaniment {number}"
             names[track] = added[track - first] if added else names[track]
@@ -310,28 +293,6 @@ def sample(
     return Sample(score, seam, np.empty(0, np.uint16), len(new), task.end - task.begin, ended)
 
 
-def as_trained(
-    bundle: Bundle, task: Task, score: Score, lent: Mapping[int, int]
-) -> tuple[Score, Collection[int] | None]:
-    """``task.given`` with the programs that the model was trained with, and the programs that new
-    notes may have (None: any). ``score`` is the whole file with the programs of the model, and
-    ``lent`` those that replace a track's own (:func:`.parts.lent`)."""
-    if "program" not in bundle.tokenizer.kinds:
-        return task.given, None
-    by_name, given = parts.programs(bundle), parts.as_trained(bundle, task.given, lent)
-    melody = parts.melody_program(bundle)
-    if task.tracks:
-        chosen = score.notes[np.isin(score.notes["track"], task.tracks) & ~score.notes["drum"]]
-        return given, set(chosen["program"].tolist()) or None
-    if task.add:
-        return given, set(parts.by_name(bundle, task.add).values()) - {DRUMS}
-    if melody is not None:
-        notes = given.notes.copy()
-        notes["program"][~notes["drum"]] = melody
-        given = given.with_notes(notes)
-    return given, set(by_name.values()) - {melody} or {0}
-
-
 def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
     """Compose as ``config`` says; each version is written, and its path printed, as it is done."""
     return [report(result) for result in results(config)]
@@ -340,22 +301,19 @@ def run(config: InfillConfig | AccompanyConfig) -> list[Result]:
 def results(config: InfillConfig | AccompanyConfig, notice: Notice = say) -> Iterator[Result]:
     """Writes each version as soon as it is composed, and yields it; ``notice`` is called with
     warnings for the user beforehand."""
+    chords, either = None, ""
     if isinstance(config, InfillConfig):
-        option, path = "file", config.file
+        option, path, done = "file", config.file, "infilled"
     else:
-        option, path = "melody", config.melody
-    chords = None if isinstance(config, InfillConfig) else config.chords
+        option, path, done, chords = "melody", config.melody, "accompanied", config.chords
+        either = ", or chords='| C | Am7 F | G |'"
     if path is None and chords is None:
-        either = "" if isinstance(config, InfillConfig) else ", or chords='| C | Am7 F | G |'"
         raise UserError(f"{option}: missing; give a MIDI file{either}")
-    score = Score()
+    score, limits, repeats = Score(), config.limits, config.repeats
     if path is not None:
-        score = read_music(
-            path, option, "to work on", config.limits, repeats=config.repeats, notice=notice
-        )
+        score = read_music(path, option, "to work on", limits, repeats=repeats, notice=notice)
     task = task_of(config, score)
     beats = chords is not None or is_chart(score) or grid_of(score).on_beats
-    done = "infilled" if isinstance(config, InfillConfig) else "accompanied"
     work = Work.of(config, path or "chords", notice, on_beats=beats, done=done)
     beats = on_beats(work.bundle, config.quantise)
     if beats:

@@ -6,6 +6,9 @@ tracks get the names. What is to be composed is asked for by what musicians call
 
 To the model a program is one part. Tracks that share one, such as the hands of a piano, are lent a
 program of the corpus each while music is composed.
+
+What is usual in a part (:class:`~musictx.card.Habit`) is what the corpus has, or what its tracks
+have around a gap.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from musictx.apps.tasks import AROUND_SECONDS, Task
 from musictx.bundle import Bundle, read_config
-from musictx.card import Habit
+from musictx.card import WINDOW_SECONDS, Habit
+from musictx.config import AccompanyConfig, InfillConfig, SamplingConfig
 from musictx.data.encode import programmed
-from musictx.data.statistics import MIDDLE
+from musictx.data.statistics import MIDDLE, at_once, densest, habit, parts_of, usual_length
 from musictx.errors import UserError
 from musictx.likelihood import log_likelihood
 from musictx.notes import DRUMS, Score
+from musictx.pedal import fold_sustain
 from musictx.sampling import idiom
+from musictx.sampling.steer import controls_of
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.shipped import models
 
@@ -38,6 +45,13 @@ NAMES = {
     **{"electric guitar": 29, "bass": 33, "violin": 40, "viola": 41, "cello": 42, "strings": 48},
     **{"mallets": 11, "brass": 61, "sax": 65, "flute": 73, "pad": 88, "drums": DRUMS},
 }
+#: A melody and its accompaniment have so many notes for each of the melody's, as real music has (a
+#: bit fewer with fast melodies), but no more than is usual in the model's corpus (scripts/LOG.md).
+ACCOMPANIED = 3.0
+#: New notes of a track reach so many semitones beyond those it has, a lead's beyond the tune's.
+MARGIN = 4
+#: A part without statistics.
+ANY = Habit(DRUMS, 0, 127)
 #: The lowest and the highest drum of General MIDI.
 KIT = 35, 81
 #: Parts of one note at a time, whatever else their program plays.
@@ -191,24 +205,14 @@ def by_name(bundle: Bundle, names: tuple[str, ...], option: str = "add") -> dict
 
 def refusal(bundle: Bundle, name: str) -> str:
     """The sentence for a part that the model of ``bundle`` does not write."""
-    able = []
-    for other, folder in models().items():
-        card = read_config(folder)["card"]
-        if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ()):
-            able.append(f"model={other} does")
+    cards = {other: read_config(folder)["card"] for other, folder in models().items()}
+    able = [
+        f"model={other} does"
+        for other, card in cards.items()
+        if NAMES.get(name) in card.get("note_limits", {}).get("instruments", ())
+    ]
     others = " and ".join(able) or "nor does any that comes with musictx"
     return f"this model writes none ({others}); it writes {', '.join(of_model(bundle))}"
-
-
-def habits(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
-    """Program -> what is usual in it, of parts by name: as the model's card says."""
-    usual = bundle.stats.parts
-    result = {part: usual.get(part, Habit(DRUMS, 0, 127)) for part in wanted.values()}
-    if DRUMS in result:
-        rows = result[DRUMS]
-        result[DRUMS] = rows._replace(low=max(rows.low, KIT[0]), high=min(rows.high, KIT[1]))
-    lines = {part: result[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
-    return result | lines
 
 
 def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
@@ -226,3 +230,118 @@ def as_given(bundle: Bundle, score: Score, original: Score | None) -> Score:
             names[track] = name_of.get(int(notes["program"][on_track][0]), names.get(track, ""))
     names = {track: name for track, name in names.items() if name}
     return replace(score, notes=notes, names=names, pulse=None)
+
+
+# --------------------------------------------------------------------------- what is usual in them
+
+
+def usual(bundle: Bundle, wanted: Mapping[str, int]) -> dict[int, Habit]:
+    """Program -> what is usual in it, of parts by name: as the model's card says."""
+    result = {part: bundle.stats.parts.get(part, ANY) for part in wanted.values()}
+    if DRUMS in result:
+        kit = result[DRUMS]
+        result[DRUMS] = kit._replace(low=max(kit.low, KIT[0]), high=min(kit.high, KIT[1]))
+    lines = {part: result[part]._replace(voices=1) for n, part in wanted.items() if n in LINES}
+    return result | lines
+
+
+def asked(
+    habits: Mapping[int, Habit], sampling: SamplingConfig, values: Mapping[str, float]
+) -> dict[int, Habit]:
+    """``habits`` but for what the request sets: notes at once and lengths (``polyphony`` among the
+    ``values`` of controls), notes in a few seconds (``density``), pitches (``register``, and
+    ``low`` and ``high`` of ``sampling``)."""
+    result = dict(habits)
+    if "polyphony" in values:
+        result = {p: one._replace(voices=ANY.voices, longest=np.inf) for p, one in result.items()}
+    if "density" in values:
+        result = {part: one._replace(densest=np.inf) for part, one in result.items()}
+    if "register" in values or sampling.low is not None or sampling.high is not None:
+        result = {
+            part: one if part == DRUMS else one._replace(low=0, high=127)
+            for part, one in result.items()
+        }
+    return result
+
+
+def accompanying(bundle: Bundle, task: Task, notes: int) -> float:
+    """Notes a second that accompany a tune of so many ``notes``; without any, a tune that is usual
+    in the corpus; infinite where the card has none."""
+    tune = bundle.stats.parts.get(melody_program(bundle) or 0)
+    if notes:
+        return (ACCOMPANIED - 1) * notes / max(task.end - task.begin, 1.0)
+    return np.inf if tune is None else (ACCOMPANIED - 1) * tune.density
+
+
+def habits_of(
+    bundle: Bundle,
+    task: Task,
+    wanted: Mapping[str, int],
+    request: InfillConfig | AccompanyConfig,
+    score: Score,
+    composed: Collection[int],
+) -> dict[int, Habit]:
+    """What is usual in each part that is ``composed``: of an accompaniment, and of parts ``wanted``
+    by name, in the corpus, but that a lead lies where the tune does, and that none has more notes
+    than what accompanies that tune; of tracks in themselves; but for what the ``request`` says of
+    notes at once and of pitches. ``score`` is the file with the programs that the model knows. A
+    bound on notes at once counts new notes alone; in bars, all tracks of a part."""
+    habits = usual(bundle, wanted)
+    tune_track = tune_of(score, melody_program(bundle))
+    tunes = [one for one in task.melody or [tune_track] if one is not None]
+    tune = score.notes["pitch"][np.isin(score.notes["track"], tunes) & ~score.notes["drum"]]
+    if "lead" in wanted and len(tune):  # a second voice
+        _, low, high, _ = map(int, habit([np.ones(1)], [tune], [0.0]))
+        lead = habits[wanted["lead"]]
+        habits[wanted["lead"]] = lead._replace(low=max(low - MARGIN, 0), high=high + MARGIN)
+    pace = bundle.tokenizer.clock(task.score).pace(task.begin, task.end)
+    if wanted:
+        rate = accompanying(bundle, task, len(tune))
+        habits = {
+            part: one if part == DRUMS else one._replace(density=min(one.density, rate * pace))
+            for part, one in habits.items()
+        }
+    if not task.closes and not wanted:
+        habits = {
+            part: one._replace(density=0.0, densest=WINDOW_SECONDS * one.density)
+            for part, one in bundle.stats.parts.items()
+            if part in composed
+        }
+    if task.closes:
+        in_bars = bundle.tokenizer.beats  # elsewhere a note lasts as long as the pedal sustains it
+        notes = (score if in_bars else fold_sustain(score)).notes.copy()
+        if "program" not in bundle.tokenizer.kinds:
+            notes["program"] = 0
+        written = notes[np.isin(notes["track"], task.tracks)]
+        together = parts_of(notes if in_bars else written)
+        for part, part_notes in parts_of(written).items():
+            if len(part_notes) >= FEWEST_NOTES:
+                habits[part] = _habit_around(task, part, part_notes, together[part], pace)
+    return asked(habits, request.sampling, controls_of(request))
+
+
+def _habit_around(
+    task: Task, part: int, written: np.ndarray, together: np.ndarray, pace: float
+) -> Habit:
+    """What is usual in a part around a gap: of its notes on the tracks that are ``written``, of all
+    of them ``together`` how many sound at once; as dense as in the seconds before and after the
+    gap, with ``pace`` seconds of the file for one of the tokens."""
+    start = written["start"]
+    first, last = max(task.begin - AROUND_SECONDS, 0.0), task.end + AROUND_SECONDS
+    near = (start >= first) & (start < last) & ~((start >= task.begin) & (start < task.end))
+    span = task.begin - first + max(min(last, task.score.duration) - task.end, 0.0)
+    if near.sum() >= FEWEST_NOTES:
+        rate = near.sum() / span
+    else:
+        rate = len(written) / max(float(np.ptp(start)), 1.0)
+    row = habit([at_once(together)], [written["pitch"]], [rate * pace])
+    most, low, high = map(int, row[:3])
+    more = 0 if part == DRUMS else MARGIN
+    return Habit(
+        most,
+        max(low - more, 0),
+        min(high + more, 127),
+        row[3],
+        densest(written, WINDOW_SECONDS * pace),
+        np.inf if part == DRUMS else usual_length(written["end"] - start) / pace,
+    )

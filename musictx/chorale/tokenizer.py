@@ -196,9 +196,6 @@ class ChoraleState(GrammarState):
             mask[tokens._tie] = self._last[self.voice] >= tokens._first
         return mask
 
-    def _where(self) -> str:
-        return f"for the {VOICES[self.voice]}"
-
     def _take(self, kind: str, value: int) -> list[Change]:
         if kind == "eos":
             self._ended = True

@@ -10,8 +10,7 @@ import dataclasses
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ FLAGS: dict[str, tuple[str, ...] | None] = {
 }
 SHORT = {"-c": "--cfg", "-cd": "--config-dir", "-cn": "--config-name", "-m": "--multirun"}
 #: The flags of the commands other than train, which do not use Hydra.
-PLAIN_FLAGS = ("--cfg", "--config-dir")
+PLAIN_FLAGS: dict[str, tuple[str, ...] | None] = {"--cfg": ("job",), "--config-dir": ()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,73 +43,58 @@ def main(argv: Sequence[str] | None = None) -> int:
     # does anything else at the same time that slows training down badly.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     gc.disable()  # until all modules are imported, which takes a third less time so
-    with forgiving(), _reported() as outcome:
-        command, *words = list(sys.argv[1:] if argv is None else argv) or ["help"]
-        if command in ("-V", "--version"):
-            print(f"musictx {__version__}")
-            return 0
-        asks = {"-h", "--help", "--help=all"}
-        if command in ("help", *asks):
-            command, words = next((w for w in words if w != "all"), "help"), [*words, "--help"]
-        if command == "continue":  # a form of generate: continue a primer
-            command = "generate"
-        if command not in (*COMMANDS, "help"):
-            raise UserError(unknown_command(command))
-        if asks & {*words}:
-            from musictx.cli.help import command_help, overview
-
-            schemes = [w.partition("=")[2] for w in words if w.startswith("position=")]
-            every = bool({"--help=all", "all"} & {*words})
-            if command == "help":
-                print(overview())
-            else:
-                print(command_help(command, every, *schemes[:1]))
-            return 0
-        flags, typed = _flags(command, words)
-        folders = [Path(flags["--config-dir"])] if "--config-dir" in flags else []
-        for folder in folders:
-            if not os.path.isdir(folder):
-                raise UserError(f"--config-dir={shown(folder)}: no such folder")
-        if command == "train":
-            train(typed, partial(_run, command), flags=flags, folders=folders)
-            return 0
-        options = parse(command, typed)
-        if command == "prepare":
-            options, line = finetuning.prepare_options(options)
-            if line is not None and "--cfg" not in flags:
-                print(line, flush=True)
-        config = request(command, options, folders=folders)
-        if "--cfg" in flags:
-            import yaml
-
-            print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
-            return 0
-        _run(command, config)
-    return outcome.status
+    with forgiving():
+        try:
+            _dispatch(*(sys.argv[1:] if argv is None else argv))
+        except UserError as error:
+            print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
+            return error.status
+        except KeyboardInterrupt:
+            print("musictx: interrupted", file=sys.stderr)
+            return 130
+        except SystemExit as end:  # by a training that a signal has stopped
+            return end.code if isinstance(end.code, int) else 2 if end.code else 0
+        finally:
+            gc.enable()
+    return 0
 
 
-@dataclasses.dataclass
-class _Outcome:
-    status: int = 0
+def _dispatch(command: str = "help", *words: str) -> None:
+    """Print help, the version or a configuration, or run ``command`` with its ``words``."""
+    asks = {"-h", "--help", "--help=all"}
+    if command in ("-V", "--version"):
+        return print(f"musictx {__version__}")
+    if command in ("help", *asks):
+        command, words = next((w for w in words if w != "all"), "help"), (*words, "--help")
+    if command == "continue":  # a form of generate: continue a primer
+        command = "generate"
+    if command not in (*COMMANDS, "help"):
+        raise UserError(unknown_command(command))
+    if asks & {*words}:
+        from musictx.cli.help import command_help, overview
 
+        schemes = [w.partition("=")[2] for w in words if w.startswith("position=")]
+        every = bool({"--help=all", "all"} & {*words})
+        return print(
+            overview() if command == "help" else command_help(command, every, *schemes[:1])
+        )
+    flags, typed = _flags(command, words)
+    folders = [Path(folder) for flag, folder in flags.items() if flag == "--config-dir"]
+    if not all(map(os.path.isdir, folders)):
+        raise UserError(f"--config-dir={shown(folders[0])}: no such folder")
+    if command == "train":
+        return train(typed, partial(_run, command), flags=flags, folders=folders)
+    options = parse(command, typed)
+    if command == "prepare":
+        options, line = finetuning.prepare_options(options)
+        if line is not None and "--cfg" not in flags:
+            print(line, flush=True)
+    config = request(command, options, folders=folders)
+    if "--cfg" not in flags:
+        return _run(command, config)
+    import yaml
 
-@contextmanager
-def _reported() -> Iterator[_Outcome]:
-    """Catches what ends a command early: a ``UserError``, which is printed, Ctrl-C, and
-    ``SystemExit``. The outcome has the exit status."""
-    outcome = _Outcome()
-    try:
-        yield outcome
-    except UserError as error:
-        print(f"musictx: {' '.join(str(error).split())}", file=sys.stderr)
-        outcome.status = error.status
-    except KeyboardInterrupt:
-        print("musictx: interrupted", file=sys.stderr)
-        outcome.status = 130
-    except SystemExit as end:  # by a training that a signal has stopped
-        outcome.status = end.code if isinstance(end.code, int) else 2 if end.code else 0
-    finally:
-        gc.enable()
+    print(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False), end="")
 
 
 def _run(command: str, config: Any) -> Any:
@@ -145,32 +129,27 @@ def _flags(command: str, words: Sequence[str]) -> tuple[dict[str, str], list[str
     flags: dict[str, str] = {}
     rest: list[str] = []
     waiting = list(words)
+    offered = FLAGS if command == "train" else PLAIN_FLAGS
     while waiting:
         word = waiting.pop(0)
-        if not word.startswith("-"):
-            rest.append(word)
-            continue
         name, equals, value = word.partition("=")
         name = SHORT.get(name, name)
-        if name not in FLAGS:
+        if not word.startswith("-"):
+            rest.append(word)
+        elif name not in FLAGS:
             raise UserError(_not_a_flag(command, word, waiting))
-        if command != "train" and name not in PLAIN_FLAGS:
+        elif name not in offered:
             more = "; samples=N writes several pieces" if "samples" in options_of(command) else ""
             raise UserError(f"{name}: a flag of musictx train, as Hydra composes it alone{more}")
-        choices = FLAGS[name]
-        if choices is None:
-            value = ""
-        elif choices:
-            choices = choices if command == "train" else choices[:1]
-            if not equals:
-                value = waiting.pop(0) if waiting and waiting[0] in choices else choices[0]
-            if value not in choices:
-                raise UserError(f"{name}={value}: expected one of {', '.join(choices)}")
-        elif not equals:
-            if not waiting:
-                raise UserError(f"{name}: expected a value, {name} VALUE")
-            value = waiting.pop(0)
-        flags[name] = value
+        elif (choices := offered[name]) is None:
+            flags[name] = ""
+        else:
+            if not equals and waiting and (not choices or waiting[0] in choices):
+                value = waiting.pop(0)
+            flags[name] = value = value or "".join(choices[:1])
+            if not value or (choices and value not in choices):
+                expected = f"one of {', '.join(choices)}" if choices else "a value"
+                raise UserError(f"{name}={value}: expected {expected}")
     return flags, rest
 
 

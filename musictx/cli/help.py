@@ -55,79 +55,66 @@ def overview() -> str:
 def command_help(command: str, every: bool = False, position: str = "huang") -> str:
     """What ``musictx COMMAND --help`` prints: the options that matter first, or ``every`` one, with
     default and meaning; ``position`` says whose scheme's options are shown."""
-    about, examples = COMMANDS[command].about, COMMANDS[command].examples
-    options = _options(command, position)
-    shown = options if every else [o for o in options if _first(command, *o)]
-    columns = shutil.get_terminal_size((100, 24)).columns
-    width = max(60, min(columns, 120))
-    lines = [f"usage: musictx {command} [name=value ...]", "", about, "", "try:"]
-    lines += [f"  {e}" for e in examples]
-    sections: list[tuple[str, list[tuple[str, str]]]] = []
+    entry, options = COMMANDS[command], _options(command, position)
+    shown = [
+        (name, field)
+        for name, field in options
+        if every or (name in entry.important if "." in name else not field.metadata["rare"])
+    ]
     choices = [(f"{group}=", ", ".join(names)) for group, names in groups(command).items()]
-    if choices:
-        sections.append(("choices (files of conf/)", choices))
-    heads = {name.rpartition(".")[0]: None for name, _ in shown} if every else {"": None}
-    for head in sorted(heads, key=bool):
-        rows = [
-            (name, f"{f.metadata['help']} [{default_text(f)}]")
-            for name, f in shown
-            if not every or name.rpartition(".")[0] == head
-        ]
-        sections.append((head or "options", rows))
-    included = [(what, ", ".join(names)) for what, names in _shipped(command)]
-    if included:
-        sections.append(("comes with musictx", included))
+    sections = {"choices (files of conf/)": choices} if choices else {}
+    if not every:
+        sections["options"] = []
+    for name, field in sorted(shown, key=lambda option: every and "." in option[0]):
+        head = name.rpartition(".")[0] if every else ""
+        row = (name, f"{field.metadata['help']} [{default_text(field)}]")
+        sections.setdefault(head or "options", []).append(row)
+    if included := _included(options):
+        sections["comes with musictx"] = included
+    flags = FLAG_HELP if command == "train" else PLAIN_FLAGS
     left = len(options) - len(shown)
-    offered = FLAG_HELP if command == "train" else PLAIN_FLAGS
-    flags = [(flag, f"{text} ({left} more)" if left and n == 0 else text)
-             for n, (flag, text) in enumerate(offered)]  # fmt: skip
-    sections.append(("flags", flags))
-    names = max(len(name) for _, rows in sections for name, _ in rows) + 2
-    for title, rows in sections:
-        lines += ["", f"{title}:", *_rows(rows, min(names, width // 2), width)]
+    more = f" ({left} more)" if left else ""
+    sections["flags"] = [(flags[0][0], flags[0][1] + more), *flags[1:]]
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    longest = max(len(name) for rows in sections.values() for name, _ in rows)
+    lines = [f"usage: musictx {command} [name=value ...]", "", entry.about, "", "try:"]
+    lines += [f"  {example}" for example in entry.examples]
+    for title, rows in sections.items():
+        lines += ["", f"{title}:", *_rows(rows, min(longest + 2, width // 2), width)]
     return "\n".join(lines)
 
 
 def _options(command: str, position: str) -> list[tuple[str, dataclasses.Field]]:
     """The options of a command, including those of the chosen position scheme; options of this
-    command alone included before those that it shares with others."""
-    options = []
-    for name, field in checks.options(COMMANDS[command].config):
-        name = checks.cli_name(name, field)
-        if not name.startswith("position."):
-            options.append((name, field))
-        elif name == "position.name":
+    command alone before those that it shares with others."""
+    entry, options = COMMANDS[command], []
+    for name, field in checks.options(entry.config):
+        if name == "position.name":
             scheme = SCHEMES.get(position.removesuffix("_shared"), SCHEMES["huang"])
             options += [(f"position.{f.name}", f) for f in dataclasses.fields(scheme)]
-    cli_names = {option: word for word, option in COMMANDS[command].aliases().items()}
-    kinds = COMMANDS[command].config.__mro__
-    declared = [cli_names.get(name, name) for kind in kinds for name in _annotated(kind)]
-    return sorted(options, key=lambda option: declared.index(option[0].partition(".")[0]))
+        elif not name.startswith("position."):
+            options.append((name, field))
+    # Python lists the fields of the base classes first.
+    declared = [
+        name for kind in entry.config.__mro__ for name in vars(kind).get("__annotations__", ())
+    ]
+    options.sort(key=lambda option: declared.index(option[0].partition(".")[0]))
+    return [(checks.cli_name(name, field), field) for name, field in options]
 
 
-def _annotated(kind: type) -> list[str]:
-    return list(vars(kind).get("__annotations__", {}))
-
-
-def _first(command: str, name: str, field: dataclasses.Field) -> bool:
-    """The short help shows this option."""
-    if "." in name:
-        return name in COMMANDS[command].important
-    return not field.metadata.get("rare")
-
-
-def _shipped(command: str) -> list[tuple[str, list[str]]]:
-    names = {
-        "models": sorted(shipped.models()),
-        "melodies": sorted(shipped.melodies()),
-        "openings": list(shipped.OPENINGS),
-    }
-    return [(what, names[what]) for what in COMMANDS[command].takes if names[what]]
+def _included(options: list[tuple[str, dataclasses.Field]]) -> list[tuple[str, str]]:
+    """What comes with musictx that ``options`` take: models, melodies or openings."""
+    taken = {field.metadata["names"]: name for name, field in options}
+    included = {"models": sorted(shipped.models())} if "models" in taken else {}
+    if taken.get("examples") == "melody":
+        included["melodies"] = sorted(shipped.melodies())
+    elif "examples" in taken:
+        included["openings"] = list(shipped.OPENINGS)
+    return [(what, ", ".join(names)) for what, names in included.items() if names]
 
 
 def default_text(field: dataclasses.Field) -> str:
-    factory = field.default_factory
-    value = field.default if factory is dataclasses.MISSING else factory()
+    value = checks.default_of(field)
     if dataclasses.is_dataclass(value):  # several values, such as limits
         parts = (f"{f.name}: {getattr(value, f.name)}" for f in dataclasses.fields(value))
         return "{" + ", ".join(parts) + "}"

@@ -21,7 +21,7 @@ from musictx.commands import options_of
 from musictx.compose.words import split
 from musictx.config import TokenizerConfig
 from musictx.errors import UserError
-from musictx.options import converted
+from musictx.options import checked
 
 #: With one of these options the command itself determines how training begins; nothing is added.
 DECIDED = ("init", "experiment", "trainer", "corpus", "corpus.name")
@@ -37,13 +37,11 @@ def train_words(words: Sequence[str]) -> tuple[list[str], str | None]:
     """The words for Hydra of a training, and a line about what was added to them; None if nothing
     was."""
     options = dict(word.lstrip("+~").partition("=")[::2] for word in words)
-    paths = split(options.get("corpus.path", ""))  # several in a sweep
-    if _is_decided(options) or not {"", "null"}.isdisjoint(paths):
+    folders = _folders(options.get("corpus.path", "null"))
+    if _is_decided(options) or "null" in folders:
         return list(words), None
-    choices = {nearest_model(contents_of(_folders(path))) for path in paths}
-    model, why = choices.pop()
-    if choices or model not in shipped.models():
-        why = why if not choices else "the folders hold music of different kinds"
+    model, why = nearest_model(contents_of(folders))
+    if model not in shipped.models():
         return list(words), f"start   from nothing: {why} (init=piano and init=song begin with one)"
     return [*words, "experiment=own", f"init={model}"], (
         f"start   from the included model {model}, as {why} (experiment=own: Muon, the "
@@ -57,7 +55,7 @@ def prepare_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], str | N
     path = options.get("corpus.path")
     if _is_decided(options) or not path:
         return dict(options), None
-    path = converted("corpus.path", options_of("prepare")["corpus.path"], path)
+    path = checked("corpus.path", options_of("prepare")["corpus.path"], path)
     model, why = nearest_model(contents_of([path] if isinstance(path, str) else path))
     if model not in shipped.models():
         return dict(options), None
@@ -75,8 +73,10 @@ def _is_decided(names: Iterable[str]) -> bool:
 
 
 def _folders(path: str) -> list[str]:
-    """The folders that a value of ``corpus.path`` in the words for Hydra names."""
-    several = split(path[1:-1]) if path.startswith("[") else [path]
+    """The folders that ``corpus.path`` in the words for Hydra names, in a sweep those of all its
+    runs."""
+    lists = [split(one[1:-1]) if one.startswith("[") else [one] for one in split(path)]
+    several = [folder for folders in lists for folder in folders]
     return [re.sub(r"^(['\"])(.*)\1$", r"\2", one).replace(r"\${", "${") for one in several]
 
 

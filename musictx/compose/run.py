@@ -1,5 +1,5 @@
-"""Composes the configuration of ``train`` with Hydra and runs it: once, as a sweep, or with --cfg
-only to show it."""
+"""Composes the configuration of ``train`` with Hydra and calls a task with it: once, for each run
+of a sweep, or not at all where --cfg only shows it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -15,17 +16,18 @@ from typing import Any
 
 from musictx import registry
 from musictx.commands import conf_dir, options_of
-from musictx.compose import finetuning, sweep
+from musictx.compose import finetuning
 from musictx.compose.words import normalise
 from musictx.config import TrainConfig
+from musictx.config.checks import default_of
 from musictx.config.trainer import PASSED_ON
 from musictx.errors import ConfigError, UserError, shown
-from musictx.options import default_of, request
+from musictx.options import request
 
 
 def train(
     typed: Sequence[str],
-    task: Callable[[Any], Any],
+    task: Callable[[TrainConfig], Any],
     *,
     flags: Mapping[str, str] = MappingProxyType({}),
     folders: Sequence[Path] = (),
@@ -46,24 +48,23 @@ def train(
             print(line, flush=True)
     given = [word for flag in flags.items() for word in flag if word]
     import hydra  # half a second, and mistakes are reported before
+    from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    register()
+    from musictx.compose import sweep
 
-    failed: list[UserError] = []
-    entered: list[bool] = []
+    register()
+    GlobalHydra.instance().clear()  # of a program that uses Hydra itself
+    errors: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")
     def job(composed: Any) -> float | None:
-        entered.append(True)
         settings = HydraConfig.get()
         in_sweep = settings.mode == RunMode.MULTIRUN
-        options = list(settings.overrides.task)
-        result: Any = None
+        options, result = list(settings.overrides.task), None
         try:
-            with translated():
-                config = as_config(composed)
+            config = as_config(composed)
             run_words = list(typed)
             if in_sweep:
                 _name_folder(config, settings.sweep)
@@ -72,23 +73,36 @@ def train(
             # run, not that of the sweep.
             with _argv(["train", *(f for f in given if f != "--multirun"), *run_words]):
                 result = task(config)
-        except UserError as error:  # reported here, since Hydra would print more
-            if not in_sweep:
-                failed.append(error)
-                return None
-            result = error
-        if in_sweep:
-            return sweep.keep(settings, options, result)
-        return None
+        except Exception as error:
+            errors.append(error)
+            if not isinstance(error, UserError):
+                raise
+            result = error  # raised below, since Hydra would print more
+        return sweep.keep(settings, options, result) if in_sweep else None
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # it raises its errors instead of printing them
     try:
-        with translated(lambda: bool(entered)), _argv([*given, *words]):
+        with _argv([*given, *words]):
             job()
+    except Exception as error:
+        if error in errors:
+            raise
+        raise _in_a_sentence(error) from error  # of composing: a file of options is the cause
     finally:
         sweep.finish()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
+
+
+def compose(words: Sequence[str] = ()) -> TrainConfig:
+    """The checked options of ``musictx train`` with ``words`` such as ``model=tiny`` or ``seed=1``.
+
+    Raises :class:`~musictx.errors.ConfigError` in one sentence for an unknown option, an unknown
+    choice or an invalid value.
+    """
+    made: list[TrainConfig] = []
+    train(words, made.append)
+    return made[0]
 
 
 def as_config(composed: Any) -> TrainConfig:
@@ -99,8 +113,12 @@ def as_config(composed: Any) -> TrainConfig:
     ``optim.params``, and ``optim._target_: module.Class`` becomes ``optim.name``, module:Class.
     """
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    options: Any = OmegaConf.to_container(composed, resolve=True)
+    try:
+        options: Any = OmegaConf.to_container(composed, resolve=True)
+    except OmegaConfBaseException as error:
+        raise _in_a_sentence(error) from error
     trainer, optim = options.get("trainer"), options.get("optim")
     if not isinstance(trainer, dict) or not isinstance(optim, dict):
         raise ConfigError(
@@ -134,9 +152,10 @@ def register() -> None:
 
     Plugins.instance().register(AddedFolders)
     node = OmegaConf.create()
-    for name in options_of("train"):
+    for name, field in options_of("train").items():
+        value = default_of(field)
         if not name.startswith("position."):  # the YAML file of a scheme names it
-            OmegaConf.update(node, name, default_of("train", name))
+            OmegaConf.update(node, name, vars(value) if is_dataclass(value) else value)
     node.trainer.update(node.trainer.pop("flags"))
     del node.optim.params
     ConfigStore.instance().store(name="train_schema", node=node)
@@ -165,24 +184,10 @@ def _argv(words: Sequence[str]) -> Iterator[None]:
         sys.argv = old
 
 
-@contextmanager
-def translated(entered: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Raise exceptions of Hydra, OmegaConf and YAML in the block as :class:`ConfigError`; also any
-    other exception while ``entered()`` is false, since before the job begins only a file of options
-    can be the cause."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        from_hydra = type(error).__module__.partition(".")[0] in ("hydra", "omegaconf", "yaml")
-        if entered() and not from_hydra:
-            raise
-        raise ConfigError(_sentence(error)) from error
-
-
-def _sentence(error: Exception) -> str:
-    """The message of an error of Hydra in one line, after the option or file that it is about."""
+def _in_a_sentence(error: Exception) -> UserError:
+    """What an error of Hydra says in one line, after the option or file that it is about."""
+    if isinstance(error, UserError):
+        return error
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
@@ -190,4 +195,5 @@ def _sentence(error: Exception) -> str:
     override = re.search(r"Error merging override \+*~?(\S+)", str(error))
     key = override or re.search(r"full_key: (\S+)", text)
     about = getattr(error, "override", None) or (key[1] if key else "options")
-    return f"{about}: {shown(re.sub(r' (full_key|object_type|reference_type)[:=].*', '', text))}"
+    text = re.sub(r" (full_key|object_type|reference_type)[:=].*", "", text)
+    return ConfigError(f"{about}: {shown(text)}")

@@ -10,41 +10,37 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from hydra.experimental.callback import Callback
+
 from musictx.errors import UserError, WriteError
 from musictx.files import write_table, write_text
 
-#: One run's line of the table, written by the process that ran it, wherever that was.
+#: The row of one run in the table, written by the process that ran it, wherever that was.
 _RESULT = "sweep-result.json"
+_COLUMNS = ("run", "loss", "steps", "model", "options", "error")
 #: Folders of the sweeps that Hydra has begun in this process.
 _begun: list[Path] = []
 
 
-class Start:
+class Start(Callback):
     """A callback of Hydra (``conf/hydra/default.yaml``) that notes where a sweep is kept."""
 
     def on_multirun_start(self, config: Any, **kwargs: Any) -> None:
         _begun.append(Path(config.hydra.sweep.dir))
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("on_"):  # Hydra calls them all
-            return lambda *args, **kwargs: None
-        raise AttributeError(name)
 
-
-def keep(settings: Any, options: list[str], result: Any) -> float | None:
+def keep(settings: Any, options: list[str], result: Any) -> float:
     """Note the result of the run with Hydra's ``settings``, or the ``UserError`` that ended it;
-    returns its validation loss for the sweeper, NaN where it failed."""
+    returns its validation loss for the sweeper, NaN where there is none."""
     words = [option.lstrip("+") for option in options]
-    row: dict[str, Any] = {"run": int(settings.job.num), "options": words}
+    row: dict[str, Any] = {"run": int(settings.job.num), "options": words, "loss": math.nan}
     if isinstance(result, UserError):
-        row |= {"loss": math.nan, "error": str(result), "status": result.status}
+        row |= {"error": str(result), "status": result.status}
     else:
-        model = getattr(result, "model", None)
-        row |= {"loss": getattr(result, "validation_loss", None), "model": model and str(model)}
-        row["steps"] = getattr(result, "steps", None)
+        row |= {"steps": result.steps, "model": result.model and str(result.model)}
+        row["loss"] = math.nan if result.validation_loss is None else result.validation_loss
     write_text(Path(settings.runtime.output_dir) / _RESULT, json.dumps(row) + "\n")
-    loss: float | None = row["loss"]
-    return loss
+    return float(row["loss"])
 
 
 def finish() -> None:
@@ -52,50 +48,44 @@ def finish() -> None:
     the sweep's empty folders. Raises ``UserError`` if a run failed."""
     if not _begun:
         return
-    folder = _begun.pop()
-    rows = []
+    folder, rows = _begun.pop(), []
     for path in [*folder.rglob(_RESULT)]:
         rows.append(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
         with contextlib.suppress(OSError):  # the run has files in it
             path.parent.rmdir()
-    if all("error" in row for row in rows):  # nothing was done: nothing is left
+    rows.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
+    failed = sorted((row for row in rows if "error" in row), key=lambda row: row["run"])
+    if len(failed) == len(rows):  # nothing was done: nothing is left
         (folder / "multirun.yaml").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             os.removedirs(folder)
-    every = [row["options"] for row in rows]
-    for row in rows:  # words that all runs share are left out
-        row["varied"] = [one for one in row["options"] if not all(one in o for o in every)]
-        row["options"] = " ".join(row["options"])
-    scored = [row for row in rows if row["loss"] is not None]
-    scored.sort(key=lambda row: (math.isnan(row["loss"]), row["loss"], row["run"]))
-    if any(not math.isnan(row["loss"]) for row in scored):
-        write_table(
-            folder / "results.csv", scored, ("run", "loss", "steps", "model", "options", "error")
-        )
-        print(f"validation loss, best first ({folder / 'results.csv'}):")
-        width = max(len(" ".join(row["varied"])) for row in scored)
-        for row in scored:
-            outcome = row.get("error") or f"{row['steps']:,} steps  {row['model'] or ''}"
-            line = f"  {row['loss']:.4f}  {' '.join(row['varied']):{width}}  {outcome}"
-            print(line.rstrip(), flush=True)
-        _print_seeds(scored)
-    failed = [row for row in sorted(rows, key=lambda row: row["run"]) if "error" in row]
+    else:
+        _print(folder / "results.csv", rows)
     if failed:
         kind = WriteError if failed[0]["status"] == WriteError.status else UserError
         raise kind(f"{failed[0]['error']} (run {failed[0]['run']} of the sweep)")
 
 
-def _print_seeds(rows: list[dict[str, Any]]) -> None:
-    """Mean and standard deviation over the runs that differ in their seed alone."""
-    groups: dict[str, list[float]] = {}
-    for row in rows:
-        others = " ".join(word for word in row["varied"] if not word.startswith("seed="))
-        if math.isfinite(row["loss"]):
-            groups.setdefault(others, []).append(row["loss"])
-    several = {others: losses for others, losses in groups.items() if len(losses) > 1}
-    if any(word.startswith("seed=") for word in rows[0]["varied"]) and several:
+def _print(table: Path, rows: list[dict[str, Any]]) -> None:
+    """Print and write the table, and mean and standard deviation over runs that differ in their
+    seed alone."""
+    shared = set.intersection(*(set(row["options"]) for row in rows))
+    varied = [[word for word in row["options"] if word not in shared] for row in rows]
+    write_table(table, [row | {"options": " ".join(row["options"])} for row in rows], _COLUMNS)
+    print(f"validation loss, best first ({table}):")
+    width = max(len(" ".join(words)) for words in varied)
+    for row, words in zip(rows, varied):
+        outcome = row.get("error") or f"{row['steps']:,} steps  {row['model'] or ''}"
+        print(f"  {row['loss']:.4f}  {' '.join(words):{width}}  {outcome}".rstrip(), flush=True)
+    losses: dict[str, list[float]] = {}
+    for row, words in zip(rows, varied):
+        others = " ".join(word for word in words if not word.startswith("seed="))
+        if len(others) < len(" ".join(words)) and math.isfinite(row["loss"]):
+            losses.setdefault(others, []).append(row["loss"])
+    several = {others: values for others, values in losses.items() if len(values) > 1}
+    if several:
         print("mean and standard deviation over seeds:")
-        for others, losses in several.items():
-            mean = f"{statistics.fmean(losses):.4f}  {statistics.stdev(losses):.4f}"
-            print(f"  {mean}  {len(losses)} seeds  {others}".rstrip(), flush=True)
+    for others, values in several.items():
+        mean = f"{statistics.fmean(values):.4f}  {statistics.stdev(values):.4f}"
+        print(f"  {mean}  {len(values)} seeds  {others}".rstrip(), flush=True)

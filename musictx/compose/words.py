@@ -12,18 +12,15 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from musictx.commands import free_form, groups, options_of, parts
 from musictx.config import checks
 from musictx.config.trainer import PASSED_ON
+from musictx.config.values import home, types_of
 from musictx.errors import ConfigError, shown
-from musictx.options import converted, types_of, unknown_option, unquoted, within
+from musictx.options import checked, is_file, unknown_option, unquoted, within
 
-#: Options of Hydra that have an effect, and those of sweeps. Lightning gives the last three to the
-#: processes it starts.
-HYDRA = ("searchpath", "mode", "callbacks", "run.dir", "job.name", "output_subdir")
-HYDRA_SWEEP = ("sweep", "sweeper", "launcher")
+#: Values that Hydra's sweepers read: choice(1,2), tag(log,interval(1e-4,1e-2)).
 _FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag|int|float|str|bool)\(.*\)")
 
 
@@ -35,120 +32,91 @@ def normalise(
 
     ``folders``: the user's folders of YAML files.
     """
-    declared = options_of("train") | parts("train")
-    choices = groups("train", folders)
+    declared, choices = options_of("train") | parts("train"), groups("train", folders)
     # Options of position schemes and of optimizers of the user's are looked at when it is composed.
     free = [*free_form("train"), "position", "optim", *(f"trainer.{flag}" for flag in PASSED_ON)]
     free += [name for name in declared if checks.holds_several(declared[name])]
-    folder, named = _positional(typed, [*declared, *choices, *free])
-    open_search = any(w.lstrip("+").startswith("hydra.searchpath=") for w in named)
+    others = [*choices, *free, "hydra"]
+    bare = [word for word in typed if is_file("train", word, others) and not _is_signed(word)]
+    named = [word for word in typed if word not in bare]
+    searches = any(word.lstrip("+").startswith("hydra.searchpath=") for word in named)
     words = []
-    if folder:
-        several = converted("corpus.path", declared["corpus.path"], folder)
-        words = [f"corpus.path={_typed(several)}"]
+    if bare:
+        field = declared["corpus.path"]
+        words.append(f"corpus.path={_value('corpus.path', field, bare)}")
     for word in named:
-        sign, name, equals, value = _split(word)
-        if sign == "~":
-            if name not in choices and not within(name, [*declared, *free]):
-                raise ConfigError(f"~{unknown_option('train', name, free)}")
+        key, equals, value = word.partition("=")
+        name = key.lstrip("+~")
+        if name not in (*declared, *choices) and f"sampling.{name}" in declared:
+            name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
+        is_new = key != name and any(os.path.isdir(folder / name) for folder in folders)
+        if key.startswith("~") and (name in choices or within(name, [*declared, *free])):
             words.append(word)
-            continue
-        if not equals:
+        elif not equals and not key.startswith("~"):
             raise ConfigError(
                 f"{shown(word)}: expected name=value; musictx train --help lists the options"
             )
-        if re.search("[0-9]{4000}", value):
-            raise ConfigError(f"{name}={shown(value)}: expected fewer digits")
-        if name not in (*declared, *choices) and f"sampling.{name}" in declared:
-            name = f"sampling.{name}"  # key=Cm is sampling.key=Cm
-        if re.match(r"hydra[./]", name):
-            words.append(_hydra(word, sweep=sweep))
+        elif name.startswith(("hydra.", "hydra/")):
+            words.append(_hydra(word, name, value, sweep))
         elif name in choices:
-            choice = [*choices[name], "null"]
-            chosen = [one.strip() for one in split(value.removeprefix("[").removesuffix("]"))]
-            chosen = chosen if sweep or value.startswith("[") else [value]
-            if not (open_search or "(" in value or {*chosen} <= {*choice}):
+            given = split(value.strip("[]")) if sweep or value.startswith("[") else [value]
+            if not (searches or "(" in value or {*given} <= {*choices[name], "null"}):
                 expected = ", ".join(choices[name])
                 raise ConfigError(f"{name}={shown(value)}: expected one of {expected}")
             words.append(f"{name}={value}")
         elif name in declared and name not in free:
             # The YAML file of a position scheme has only its name.
             added = "++" if name.startswith("position.") else ""
-            words.append(f"{added}{name}={_value(name, declared[name], value, sweep)}")
+            words.append(f"{added}{name}={_values(name, declared[name], value, sweep)}")
         elif within(name, free):
             words.append(f"++{name}={value}")
-        elif sign and (
-            open_search or (sign == "+" and any(os.path.isdir(f / name) for f in folders))
-        ):
+        elif is_new or (searches and key != name):
             words.append(word)
         else:
-            raise ConfigError(unknown_option("train", name, free))
+            raise ConfigError(unknown_option("train", key.replace("+", ""), free))
     return words
 
 
-def _split(word: str) -> tuple[str, str, str, str]:
-    """(sign, name, "=" or "", value) of a word."""
-    key, equals, value = word.partition("=")
-    name = key.lstrip("+~")
-    return key[: len(key) - len(name)], name, equals, value
+def _is_signed(word: str) -> bool:
+    """Whether ``word`` adds or removes something, and is no file of such a name."""
+    return word.startswith(("+", "~")) and not os.path.exists(home(word))
 
 
-def _positional(typed: Sequence[str], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The folders of music, bare words; and the other words."""
-    bare: list[str] = []
-    rest: list[str] = []
-    for word in typed:
-        sign, name, equals, _ = _split(word)
-        is_option = bool(equals) and (within(name, names) or name.startswith("hydra"))
-        path = (not sign or word.startswith("~/") or os.path.exists(word)) and not is_option
-        there = os.path.exists(os.path.expanduser(word))
-        (bare if path and (not equals or there) else rest).append(word)
-    return bare, rest
-
-
-def _hydra(word: str, *, sweep: bool) -> str:
-    _, name, _, value = _split(word)
-    option = name[len("hydra.") :]
-    if within(option.replace("/", "."), HYDRA_SWEEP):
-        if not sweep:
-            raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
-    elif not within(option.replace("/", "."), HYDRA):
-        raise ConfigError(
-            f"{name}={value}: this option of Hydra has no effect here; those that have are "
-            + ", ".join(f"hydra.{o}" for o in (*HYDRA[:4], *HYDRA_SWEEP))
-        )
-    if option == "run.dir" and value.strip("'\"") != ".":
+def _hydra(word: str, name: str, value: str, sweep: bool) -> str:
+    """An option of Hydra's, which has to have an effect."""
+    if (
+        name.startswith(("hydra.sweep", "hydra.launcher", "hydra/sweep", "hydra/launch"))
+        and not sweep
+    ):
+        raise ConfigError(f"{name}={value}: has an effect only in a sweep; add -m")
+    if name == "hydra.run.dir" and value.strip("'\"") != ".":
         raise ConfigError(f"{name}={value}: expected ., the current folder; out= names the run")
-    if option == "sweep.dir":
-        checks.named(name, value.strip("'\""), checks.ROOM)
-        return f"{name}={quote(os.path.expanduser(value))}"
-    return word
+    return f"{name}={quote(home(value))}" if name == "hydra.sweep.dir" else word
 
 
-def _value(name: str, field: dataclasses.Field, value: str, sweep: bool) -> str:
-    """``value`` in the grammar of Hydra's overrides, text in quotes; each value of a sweep is
-    checked."""
-    kinds = types_of(field)
-    if _FUNCTION.fullmatch(value) and (sweep or "str" not in kinds):
-        return value
-    overrides = []
-    for one in split(value) if sweep else [value]:
-        checked: Any = unquoted(one)
-        if "${" not in checked:
-            try:
-                checked = converted(name, field, None if checked == "null" else checked)
-            except ConfigError as error:
-                more = "; add -m to run each of these values" if "," in one and not sweep else ""
-                raise ConfigError(f"{error}{more}") from None
-        overrides.append(_typed(checked) if "str" in kinds else one)
-    return ",".join(overrides)
+def _values(name: str, field: dataclasses.Field, text: str, sweep: bool) -> str:
+    """The value of an option, or those of a sweep, in the grammar of Hydra's overrides."""
+    if not sweep:
+        try:
+            return _value(name, field, text)
+        except ConfigError as error:
+            more = "; add -m to run each of these values" if "," in text else ""
+            raise ConfigError(f"{error}{more}") from None
+    if _FUNCTION.fullmatch(text):
+        return text
+    return ",".join(_value(name, field, one) for one in split(text))
 
 
-def _typed(value: str | list[str] | None) -> str:
-    """A text, or several, in the grammar of Hydra's overrides."""
+def _value(name: str, field: dataclasses.Field, given: str | list[str]) -> str:
+    """One value, checked; text in quotes."""
+    value = unquoted(given) if isinstance(given, str) else given
+    if "${" not in value:
+        value = checked(name, field, None if value == "null" else value)
+    if "str" not in types_of(field):
+        return str(given)
     if isinstance(value, list):
         return f"[{','.join(map(quote, value))}]"
-    return "null" if value is None else quote(value)
+    return quote(value or "null")
 
 
 def split(value: str) -> list[str]:

@@ -8,18 +8,14 @@ would be right.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import importlib
-import inspect
 import os
-import re
 import sys
-from collections.abc import Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Any, ClassVar
 
 from musictx.config.levels import LEVELS
+from musictx.config.values import converted
 from musictx.errors import ConfigError, shown
 
 
@@ -45,7 +41,8 @@ def option(
     ``choices`` are all values it may have. ``level`` is the name of a control in
     :data:`musictx.config.levels.LEVELS`, whose value is a number or a word. ``pattern`` is a
     regular expression that the whole text matches, and a description of it for the error message.
-    :class:`Options` checks all of these; of a list or dict, each element.
+    :class:`Options` checks all of these; of a list or dict, each element. A number is no larger
+    than :data:`musictx.config.values.MOST` unless its bounds are.
 
     ``path`` marks names of files and folders, in which ``~`` is the home folder; "in" those that
     must be there; "examples" and "models" those that must be there or come with musictx.
@@ -54,10 +51,11 @@ def option(
     option is only in the full help.
     """
     names = path if path in ("examples", "models") else None
-    path = "in" if names else path
-    metadata: dict[str, Any] = {"help": help, "path": path, "names": names, "choices": choices}
-    metadata |= {"alias": alias, "rare": rare, "level": level, "pattern": pattern}
-    metadata |= {"bounds": (low, above, high, below)}
+    metadata: dict[str, Any] = {"help": help, "names": names, "path": "in" if names else path}
+    metadata |= {"choices": choices, "pattern": pattern, "alias": alias, "rare": rare}
+    metadata |= {"level": None, "bounds": (low, above, high, below)}
+    if level:
+        metadata |= {"level": LEVELS[level], "bounds": (0.0, None, LEVELS[level].most, None)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, (list, dict)):
@@ -77,133 +75,32 @@ LARGEST_SEED = 2**31 - 1
 DAY = 86_400
 #: The pattern of a device's name in torch; whether this machine has it shows when it is used.
 DEVICE = r"auto|cpu|mps|(cuda|xpu|hpu|tpu)(:\d+)?", "auto, cpu, cuda, cuda:1 or mps"
-#: Extra characters that a file name needs for the temporary prefix and the sample number.
-ROOM = 40
-#: The most pieces that one command writes, and the largest number of an option with bounds.
-MOST_SAMPLES, MOST = 100_000, 1_000_000_000
-
-
-def one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """``value`` is one of ``choices``."""
-    require(
-        isinstance(value, str) and value in choices, name, value, "one of " + ", ".join(choices)
-    )
-
-
-def named(name: str, value: Any, room: int = 0) -> None:
-    """Raises :class:`ConfigError` unless ``value`` can be the name of a file or folder, also with
-    ``room`` more characters."""
-    try:
-        whole = os.path.expanduser(value) + "_" * room
-        # The system does not check names below a missing folder, so each one is checked by itself.
-        fits = all(_fits(part) for part in (whole, *Path(whole).parts))
-    except (TypeError, ValueError):  # no text, or a null character in it
-        fits = False
-    require(fits, name, value, "a name that a file can have, and not so long")
-
-
-def _fits(path: str) -> bool:
-    """Whether the system allows ``path`` as a name; the file need not exist."""
-    try:
-        os.lstat(path)
-    except OSError as error:
-        return error.errno != errno.ENAMETOOLONG
-    return True
-
-
-#: ``low``, ``above``, ``high`` and ``below`` of :func:`option`.
-Bounds = tuple[float | None, float | None, float | None, float | None]
+#: The most pieces that one command writes.
+MOST_SAMPLES = 100_000
 
 
 class Options:
-    """The base class of all dataclasses of options. A new object checks each of its options by
-    choices, pattern and bounds, and names of files by the rules of the system; ``None`` is accepted
-    where the type allows it. Errors (:class:`ConfigError`) name the option ``prefix.option``.
-
-    An option with bounds must be a number (not NaN, of an absolute value of at most :data:`MOST`),
-    or a list or dict of numbers, by its type. The value of a level becomes a number: a word is
-    replaced by its number in :data:`LEVELS`, "any" by 0.0, which means not specified.
-    """
+    """The base class of all dataclasses of options. A new object converts and checks each of its
+    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``."""
 
     prefix: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            name = f"{self.prefix}.{f.name}" if self.prefix else f.name
-            value, kind, rules = getattr(self, f.name), type_of(f), f.metadata
-            if value is None and "None" in kind:
-                continue
-            if rules.get("choices"):
-                one_of(name, value, rules["choices"])
-            if rules.get("pattern"):
-                pattern, expected = rules["pattern"]
-                is_text = isinstance(value, str) and re.fullmatch(pattern, value)
-                require(bool(is_text), name, value, expected)
-            if rules.get("path"):
-                for one in value if isinstance(value, list) else [value]:
-                    named(name, one, 0 if rules["path"] == "in" else ROOM)
-            bounds, level = rules.get("bounds", (None,) * 4), LEVELS.get(rules.get("level", ""))
-            if level is not None:
-                words, bounds = {**level.words, "any": 0.0}, (0.0, None, level.most, None)
-                expected = f"a number of {level.unit} up to {level.most:g}, or {', '.join(words)}"
-                value = words.get(value, value) if isinstance(value, str) else value
-            if bounds == (None,) * 4:
-                continue
-            values = {name: value}
-            if isinstance(value, Mapping) and "dict" in kind:
-                values = {f"{name}.{key}": one for key, one in value.items()}
-            for key, one in values.items():
-                every = one if isinstance(one, list) and "list" in kind else [one]
-                if not all(_is_inside(x, kind, bounds) for x in every):
-                    expected = expected if level else _expected(kind, bounds, one)
-                    raise ConfigError(f"{key}={shown(one)}: expected {expected}")
-            if level is not None:
-                setattr(self, f.name, float(value))
+            if f.metadata and not holds_several(f):
+                setattr(self, f.name, converted(self._full(f.name), f, getattr(self, f.name)))
 
+    def require(self, option: str, condition: bool, expected: str) -> None:
+        """Raise :class:`ConfigError` about the value of ``option`` unless ``condition`` holds."""
+        require(condition, self._full(option), getattr(self, option), expected)
 
-def _is_inside(value: Any, kind: str, bounds: Bounds) -> bool:
-    """Whether ``value`` is a number of the type of an option, within its ``bounds``."""
-    kinds: tuple[type, ...] = (int, float) if "float" in kind else (int,)
-    if "Any" in kind or "bool" in kind:
-        kinds = int, float, bool
-    low, above, high, below = bounds
-    most = max(MOST, high or 0)
-    return (
-        type(value) in kinds
-        and -most <= value <= most
-        and (low is None or value >= low)
-        and (above is None or value > above)
-        and (high is None or value <= high)
-        and (below is None or value < below)
-    )
-
-
-def _expected(kind: str, bounds: Bounds, value: object) -> str:
-    """The bounds of an option of the type ``kind`` in words, for an error about ``value``."""
-    if isinstance(value, int | float) and value > MOST and bounds[2:] == (None, None):
-        return f"a number of at most {MOST:,}"
-    low, above, high, below = (None if b is None else f"{b:,.10g}".replace(",", "") for b in bounds)
-    what = "number" if "float" in kind else "whole number"
-    what = f"{what}s" if kind.startswith(("list", "dict")) else f"a {what}"
-    start = f" from {low}" if low is not None else f" above {above}"
-    if high is None and below is None:
-        return f"{what} of at least {low}" if low is not None else f"{what}{start}"
-    end = f" to {high}" if low is not None else f", at most {high}"
-    if high is None:
-        end = f" up to but not including {below}" if low is not None else f" and below {below}"
-    return f"{what}{start}{end}"
+    def _full(self, option: str) -> str:
+        return f"{self.prefix}.{option}" if self.prefix else option
 
 
 def cli_name(name: str, field: dataclasses.Field) -> str:
     """The word that is typed for the option ``name``: its alias, if it has one."""
     return field.metadata.get("alias") or name
-
-
-def type_of(field: dataclasses.Field) -> str:
-    """The type of an option as it is written, such as "int | None", whether or not the module of
-    its dataclass keeps annotations as text."""
-    kind: Any = field.type
-    return kind if isinstance(kind, str) else inspect.formatannotation(kind)
 
 
 def imported(name: str, target: str) -> Any:
@@ -225,6 +122,12 @@ def import_from_here() -> None:
     """Let modules be imported from the current folder, as ``python`` itself does."""
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def default_of(field: dataclasses.Field) -> Any:
+    """The default of an option; of a list or dict a new one."""
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
 
 
 def holds_several(field: dataclasses.Field) -> bool:

@@ -31,7 +31,7 @@ class AugmentConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.stretch), "corpus.augment.stretch", [], "a list such as [0.95,1.0,1.05]")
+        self.require("stretch", bool(self.stretch), "a list such as [0.95,1.0,1.05]")
 
 
 @dataclass
@@ -83,16 +83,8 @@ class CorpusConfig(Options):
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
-        if ":" not in self.name:
-            is_name = self.name in (*CORE, *registry.CORPORA)
-            every = self.name if is_name else ", ".join([*CORE, *registry.CORPORA])
-            require(is_name, "corpus.name", self.name, f"one of {every}")
-        if isinstance(self.path, list) and len(self.path) == 1:
-            self.path = self.path[0]
         super().__post_init__()
-        require(
-            self.validation + self.test < 1.0,
-            "corpus.validation + corpus.test",
-            self.validation + self.test,
-            "less than 1, so that something is left to train on",
-        )
+        names = (*CORE, *registry.CORPORA)
+        self.require("name", ":" in self.name or self.name in names, f"one of {', '.join(names)}")
+        held, expected = self.validation + self.test, "less than 1, so that something trains"
+        require(held < 1.0, "corpus.validation + corpus.test", held, expected)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import dataclass
 
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import Options, option
 
 #: The tasks that training windows can be arranged as.
 TASKS = ("infill", "accompany", "vary", "steer")
@@ -20,10 +19,7 @@ class DataConfig(Options):
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(
-        0,
-        "processes that prepare batches ahead; 0 = the training process",
-        low=0,
-        high=1024,
+        0, "processes that prepare batches ahead; 0 = the training process", low=0, high=1024
     )
     validation_windows: int = option(
         64, "windows of held-out pieces measured at each validation; 0 = all", low=0
@@ -43,29 +39,15 @@ class DataConfig(Options):
         "skyline",
         "in windows of the task accompany, the melody: skyline (the highest notes, or those above "
         "or below a pitch) or the part with this program number",
+        pattern=(r"skyline|1[01]\d|12[0-7]|\d\d?", "skyline, or a program from 0 to 127"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shares = self.tasks
-        require(
-            set(shares) <= set(TASKS) and sum(shares.values()) <= 1,
-            "data.tasks",
-            shares,
-            "shares of " + ", ".join(TASKS) + " that add up to 1 at most",
+        shares = set(self.tasks) <= set(TASKS) and sum(self.tasks.values()) <= 1
+        self.require("tasks", shares, f"shares of {', '.join(TASKS)} that add up to 1 at most")
+        pairs, expected = self.growing_windows, "pairs of batches and tokens that both grow"
+        grow = all(len(pair) == 2 and min(pair) >= 1 for pair in pairs) and all(
+            a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs)
         )
-        require(
-            self.melody == "skyline"
-            or (re.fullmatch("[0-9]{1,3}", self.melody) is not None and int(self.melody) < 128),
-            "data.melody",
-            self.melody,
-            "skyline, or a program from 0 to 127",
-        )
-        pairs = self.growing_windows
-        require(
-            all(len(pair) == 2 and min(pair) >= 1 for pair in pairs)
-            and all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs)),
-            "data.growing_windows",
-            pairs,
-            "pairs of batches and tokens that both grow, such as [[2000,256],[8000,512]]",
-        )
+        self.require("growing_windows", grow, f"{expected}, such as [[2000,256],[8000,512]]")

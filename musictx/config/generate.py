@@ -8,7 +8,6 @@ from typing import Any
 
 from musictx.config.checks import DAY, option, require
 from musictx.config.composing import Steered
-from musictx.errors import ConfigError, shown
 
 #: Bars of a new loop.
 LOOP_BARS = 8
@@ -55,16 +54,19 @@ class GenerateConfig(Steered):
         high=400,
     )
     meter: str | None = option(
-        None, "meter (time signature) of a new piece, such as 3/4, for model=song"
-    )
-    instruments: str | None = option(
         None,
-        "parts of a new piece (model=song): piano,bass",
+        "meter (time signature) of a new piece, such as 3/4, for model=song",
+        pattern=(r"\s*[1-9]\d?\s*/\s*(1|2|4|8|16)\s*", "a meter such as 4/4, 3/4 or 6/8"),
     )
+    instruments: str | None = option(None, "parts of a new piece (model=song): piano,bass")
     form: str | None = option(
         None,
         "the structure: sections by letters, such as AABA: equal letters return varied, A' with "
         "another second half; bars of each: 8, or the primer's; for model=song",
+        pattern=(
+            " *([A-Ma-m][' ]*){2,32}",
+            "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'",
+        ),
     )
     end: str | None = option(
         None,
@@ -78,19 +80,16 @@ class GenerateConfig(Steered):
         for name, value in self.plan.items():
             require(self.form is None, name, value, "none with form")
         if self.loop:
-            for name in ("seconds", "tokens"):
-                value = getattr(self, name)
-                require(value is None, name, value, "none with loop; bars says how long it is")
+            self._leave_out(("seconds", "tokens"), "loop; bars says how long it is")
             self.bars = LOOP_BARS if self.bars is None else self.bars
-        if self.meter is not None:
-            meter_of(self.meter)
-        if self.form is None:
-            return
-        sections_of(self.form)
-        for name in ("seconds", "tokens", "end", "primer_seconds"):
-            value = getattr(self, name)
-            require(value is None, name, value, "none with form; bars says how long a section is")
-        require(self.include_primer, "include_primer", False, "true with form")
+        if self.form is not None:
+            lengths = ("seconds", "tokens", "end", "primer_seconds")
+            self._leave_out(lengths, "form; bars says how long a section is")
+            self.require("include_primer", self.include_primer, "true with form")
+
+    def _leave_out(self, options: tuple[str, ...], reason: str) -> None:
+        for name in options:
+            self.require(name, getattr(self, name) is None, f"none with {reason}")
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -101,18 +100,11 @@ class GenerateConfig(Steered):
 
 
 def meter_of(meter: str) -> tuple[int, int]:
-    """(numerator, denominator) of ``meter``; ``ConfigError`` for what is none."""
-    match = re.fullmatch(r"\s*([1-9][0-9]?)\s*/\s*(1|2|4|8|16)\s*", meter)
-    if match is None:
-        raise ConfigError(f"meter={shown(meter)}: expected a meter such as 4/4, 3/4 or 6/8")
-    return int(match[1]), int(match[2])
+    """(numerator, denominator) of the option ``meter``."""
+    numerator, _, denominator = meter.partition("/")
+    return int(numerator), int(denominator)
 
 
 def sections_of(form: str) -> list[tuple[str, str]]:
-    """(letter, primes) of each section of ``form``; ``ConfigError`` for what is none."""
-    plan = form.replace(" ", "").upper()
-    sections: list[tuple[str, str]] = re.findall("([A-M])('*)", plan)
-    whole = "".join(letter + primes for letter, primes in sections) == plan
-    expected = "2 to 32 letters from A to M, with primes or without, such as AABA or ABAB'"
-    require(whole and 2 <= len(sections) <= 32, "form", form, expected)
-    return sections
+    """(letter, primes) of each section of the option ``form``."""
+    return re.findall("([A-M])('*)", form.replace(" ", "").upper())

@@ -13,9 +13,7 @@ class InfillConfig(Steered):
     """musictx infill: some bars of a file composed anew, the rest kept to the tick."""
 
     file: str | None = option(
-        None,
-        "MIDI or MusicXML file, or an example that comes with musictx",
-        path="examples",
+        None, "MIDI or MusicXML file, or an example that comes with musictx", path="examples"
     )
     begin: str | None = option(
         None, "where the new music begins: a bar, from=5, or seconds, from=12.5s", alias="from"

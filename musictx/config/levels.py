@@ -21,10 +21,7 @@ class Level(NamedTuple):
 
 LEVELS: dict[str, Level] = {
     "density": Level(
-        "notes a second",
-        1000.0,
-        {"sparse": 2.4, "medium": 6.8, "dense": 13.5},
-        (0.5, 20.0, 0.5),
+        "notes a second", 1000.0, {"sparse": 2.4, "medium": 6.8, "dense": 13.5}, (0.5, 20.0, 0.5)
     ),
     "loudness": Level(
         "MIDI velocity",
@@ -33,15 +30,9 @@ LEVELS: dict[str, Level] = {
         (28.0, 108.0, 1.0),
     ),
     "register": Level(
-        "MIDI pitch",
-        127.0,
-        {"low": 52.0, "middle": 61.5, "high": 72.5},
-        (42.0, 80.0, 1.0),
+        "MIDI pitch", 127.0, {"low": 52.0, "middle": 61.5, "high": 72.5}, (42.0, 80.0, 1.0)
     ),
     "polyphony": Level(
-        "notes at once",
-        1000.0,
-        {"thin": 1.5, "medium": 4.0, "full": 9.0},
-        (1.0, 12.0, 0.5),
+        "notes at once", 1000.0, {"thin": 1.5, "medium": 4.0, "full": 9.0}, (1.0, 12.0, 0.5)
     ),
 }

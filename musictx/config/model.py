@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import Options, option
 
 #: Of attention: those of the core, then those of optional components.
 IMPLEMENTATIONS = ("auto", "reference", "skew", "sdpa", *registry.ATTENTION)
@@ -49,17 +49,10 @@ class ModelConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.width % self.heads == 0 and (self.width // self.heads) % 2 == 0,
-            "model.heads",
-            self.heads,
-            f"a divisor of model.width={self.width} that leaves an even size for each head",
-        )
+        expected = f"a divisor of model.width={self.width} that leaves an even size for each head"
+        self.require("heads", self.width % (2 * self.heads) == 0, expected)
         self.features = [{"name": one} if isinstance(one, str) else one for one in self.features]
         names = [one.get("name") if isinstance(one, dict) else None for one in self.features]
-        require(
-            all(isinstance(name, str) and name for name in names) and len({*names}) == len(names),
-            "model.features",
-            self.features,
-            "different names, each alone or with its options: [{name: sounding, recent: 8}]",
-        )
+        differ = all(isinstance(n, str) and n for n in names) and len({*names}) == len(names)
+        expected = "different names, each alone or with its options: [{name: sounding, recent: 8}]"
+        self.require("features", differ, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import Options, one_of, option, require
+from musictx.config.checks import Options, option, require
 
 #: The built-in optimizers.
 OPTIMIZERS = ("adamw", "muon")
@@ -61,8 +61,9 @@ class OptimConfig(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if ":" not in self.name:
-            one_of("optim.name", self.name, (*OPTIMIZERS, "module:Class"))
+            expected = f"one of {', '.join(OPTIMIZERS)}, or module:Class"
+            self.require("name", self.name in OPTIMIZERS, expected)
             expected = "an optimizer of your own with it, optim._target_=package.module.Class"
             for name, value in self.params.items():
                 require(False, f"optim.{name}", value, expected)
-        require(len(self.betas) == 2, "optim.betas", self.betas, "two numbers such as [0.9,0.98]")
+        self.require("betas", len(self.betas) == 2, "two numbers such as [0.9,0.98]")

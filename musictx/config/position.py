@@ -1,7 +1,7 @@
 """How the model knows order: each position scheme with its own options, and only those.
 
-A new scheme is a file in ``musictx/attention/positions``, a dataclass here with the import path of
-its class, and a file under ``conf/position``. A custom class needs nothing here:
+A new scheme is a file in ``musictx/attention/positions``, a dataclass here that names its class,
+and a file under ``conf/position``. A custom class needs nothing here:
 ``position.name=my.module:Class``.
 """
 
@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from musictx.config.checks import Options, one_of, option, require
+from musictx.config.checks import Options, option, require
 from musictx.errors import ConfigError
 
 #: The numbers that T5 learns for each head, as in the paper.
 BUCKETS = 32
+#: The options of each scheme, by its name.
+SCHEMES: dict[str, type[PositionConfig]] = {}
 _SHARED = "one table of distances for all heads instead of one for each"
 _DISTANCE = "longer distances share one table entry, tokens; default: half the context"
 
@@ -27,8 +29,8 @@ class PositionConfig(Options):
 
     prefix = "position"
 
-    #: ``module:Class`` of the scheme.
-    target: ClassVar[str]
+    #: Import path of the class of the scheme.
+    target: ClassVar[str] = ""
 
     name: str = option("", "the scheme; each has options of its own: position=NAME --help=all")
     concat_sinusoids: int = option(
@@ -41,43 +43,40 @@ class PositionConfig(Options):
         low=2,
     )
 
+    def __init_subclass__(cls, scheme: str, target: str) -> None:
+        """Enter ``cls`` in :data:`SCHEMES` as the options of ``scheme``, whose class is the
+        ``target`` in the package of schemes."""
+        cls.__annotations__["name"] = "str"
+        cls.name = option(scheme, "the scheme", choices=(scheme,))
+        cls.target = f"musictx.attention.positions.{target}"
+        SCHEMES[scheme] = cls
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("position.name", self.name, (type(self).name,))
-        require(
-            self.concat_sinusoids in range(0, 2**15 + 1, 2),
-            "position.concat_sinusoids",
-            self.concat_sinusoids,
-            "an even number from 0: sines and cosines",
-        )
+        even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
+        self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")
 
 
 @dataclass
-class HuangConfig(PositionConfig):
+class HuangConfig(PositionConfig, scheme="huang", target="huang:Huang"):
     """Relative global attention (Huang et al. 2018)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.huang:Huang"
-    name: str = option("huang", "the scheme")
     max_distance: int | None = option(None, _DISTANCE, low=1, high=2**20)
     shared: bool = option(False, _SHARED)
 
 
 @dataclass
-class HuangLocalConfig(PositionConfig):
+class HuangLocalConfig(PositionConfig, scheme="huang_local", target="huang_local:HuangLocal"):
     """Relative local attention (Huang et al. 2018, section 3.5)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.huang_local:HuangLocal"
-    name: str = option("huang_local", "the scheme")
     block: int | None = option(None, "tokens in a block; default: a quarter of the context", low=1)
     shared: bool = option(False, _SHARED)
 
 
 @dataclass
-class ShawConfig(PositionConfig):
+class ShawConfig(PositionConfig, scheme="shaw", target="shaw:Shaw"):
     """Relative positions for keys and values (Shaw et al. 2018)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.shaw:Shaw"
-    name: str = option("shaw", "the scheme")
     max_distance: int = option(
         16, "longer distances share one table entry, tokens", low=1, high=2**20
     )
@@ -85,66 +84,51 @@ class ShawConfig(PositionConfig):
 
 
 @dataclass
-class TransformerXLConfig(PositionConfig):
+class TransformerXLConfig(
+    PositionConfig, scheme="transformer_xl", target="transformer_xl:TransformerXL"
+):
     """Relative positions from sinusoids, with two learned queries (Dai et al. 2019)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.transformer_xl:TransformerXL"
-    name: str = option("transformer_xl", "the scheme")
     shared: bool = option(False, "one projection of the sinusoids for all heads")
 
 
 @dataclass
-class T5Config(PositionConfig):
+class T5Config(PositionConfig, scheme="t5", target="t5:T5"):
     """A learned number for each head and bucket of distances (Raffel et al. 2020)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.t5:T5"
-    name: str = option("t5", "the scheme")
     max_distance: int = option(
         128, "longer distances share the last bucket, tokens", low=BUCKETS, high=2**20
     )
 
 
 @dataclass
-class AlibiConfig(PositionConfig):
+class AlibiConfig(PositionConfig, scheme="alibi", target="alibi:ALiBi"):
     """A fixed slope for each head, nothing learned (Press et al. 2022)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.alibi:ALiBi"
-    name: str = option("alibi", "the scheme")
-
 
 @dataclass
-class RotaryConfig(PositionConfig):
+class RotaryConfig(PositionConfig, scheme="rotary", target="rotary:Rotary"):
     """Queries and keys rotated by their positions (Su et al. 2021)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.rotary:Rotary"
-    name: str = option("rotary", "the scheme")
-
 
 @dataclass
-class SinusoidalConfig(PositionConfig):
+class SinusoidalConfig(PositionConfig, scheme="sinusoidal", target="absolute:Sinusoidal"):
     """Sinusoids added to the embedding (Vaswani et al. 2017)."""
 
-    target: ClassVar[str] = "musictx.attention.positions.absolute:Sinusoidal"
-    name: str = option("sinusoidal", "the scheme")
-
 
 @dataclass
-class LearnedConfig(PositionConfig):
+class LearnedConfig(PositionConfig, scheme="learned", target="absolute:Learned"):
     """A learned vector for each position of the context."""
 
-    target: ClassVar[str] = "musictx.attention.positions.absolute:Learned"
-    name: str = option("learned", "the scheme")
     max_distance: int | None = option(
         None, "positions with a vector of their own; default: the context", low=1
     )
 
 
 @dataclass
-class TwoDConfig(HuangConfig):
+class TwoDConfig(HuangConfig, scheme="two_d", target="two_d:TwoD"):
     """Huang's distances, and in the first layers also time, pitch or voice of the tokens."""
 
-    target: ClassVar[str] = "musictx.attention.positions.two_d:TwoD"
-    name: str = option("two_d", "the scheme")
     first_layers: int = option(
         1, "layers, counted from the first, that also use the further axes", low=1
     )
@@ -154,21 +138,8 @@ class TwoDConfig(HuangConfig):
 
 
 @dataclass
-class NoPositionConfig(PositionConfig):
+class NoPositionConfig(PositionConfig, scheme="none", target="absolute:Plain"):
     """No positions: the causal mask alone distinguishes before from after."""
-
-    target: ClassVar[str] = "musictx.attention.positions.absolute:Plain"
-    name: str = option("none", "the scheme")
-
-
-#: The schemes by their names.
-SCHEMES: dict[str, type[PositionConfig]] = {
-    scheme.name: scheme
-    for scheme in (
-        *(HuangConfig, HuangLocalConfig, ShawConfig, TransformerXLConfig, T5Config, AlibiConfig),
-        *(RotaryConfig, SinusoidalConfig, LearnedConfig, TwoDConfig, NoPositionConfig),
-    )
-}
 
 
 def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | dict[str, Any]:
@@ -187,7 +158,8 @@ def checked(position: PositionConfig | Mapping[str, Any]) -> PositionConfig | di
     name = options.setdefault("name", "huang")
     if ":" in str(name):
         return options
-    one_of("position.name", name, (*SCHEMES, "or module:Class"))
+    expected = f"one of {', '.join(SCHEMES)}, or module:Class"
+    require(isinstance(name, str) and name in SCHEMES, "position.name", name, expected)
     kind = SCHEMES[name]
     names = [f.name for f in dataclasses.fields(kind)]
     for key in options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from musictx.config import scales
-from musictx.config.checks import Options, option, require
+from musictx.config.checks import Options, option
 from musictx.config.scales import SCALES
 
 
@@ -54,7 +54,7 @@ class SamplingConfig(TokenSampling):
     )
     low: str | None = option(None, "lowest new note, such as C2 or 36")
     high: str | None = option(None, "highest new note, such as C6 or 84")
-    density: float | str | None = option(
+    density: float | None = option(
         None,
         "notes per second to aim at, or sparse, medium, dense, any (or 0: no target); in infill "
         "and with add, of the new parts alone; null = as in the primer, or else as in the training "
@@ -77,4 +77,4 @@ class SamplingConfig(TokenSampling):
             0 if n is None else scales.pitch(n, f"sampling.{o}")
             for o, n in (("low", self.low), ("high", self.high))
         )
-        require(self.high is None or low < high, "sampling.high", self.high, "a pitch above low")
+        self.require("high", self.high is None or low < high, "a pitch above low")

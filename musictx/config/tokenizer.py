@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from musictx.config.checks import DAY, Options, option, require
+from musictx.config.checks import DAY, Options, option
 
 
 @dataclass
@@ -39,8 +39,7 @@ class TokenizerConfig(Options):
         "and for what is known ahead (infill, accompany); prepared corpora stay the same",
     )
     chords: bool = option(
-        True,
-        "notes: also tokens for chords, from the file's markers or implied by its notes",
+        True, "notes: also tokens for chords, from the file's markers or implied by its notes"
     )
     ties: bool = option(False, "chorale: write held notes as ties instead of repeating their pitch")
     params: dict[str, Any] = option(
@@ -49,15 +48,8 @@ class TokenizerConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.low <= self.high,
-            "tokenizer.high",
-            self.high,
-            f"a MIDI pitch from tokenizer.low={self.low} to 127",
-        )
-        require(
-            self.max_shift_ms in range(self.step_ms, 1000 * DAY, self.step_ms),
-            "tokenizer.max_shift_ms",
-            self.max_shift_ms,
-            f"a multiple of tokenizer.step_ms={self.step_ms} below a day",
-        )
+        lowest = f"a MIDI pitch from tokenizer.low={self.low} to 127"
+        self.require("high", self.low <= self.high, lowest)
+        steps = range(self.step_ms, 1000 * DAY, self.step_ms)
+        expected = f"a multiple of tokenizer.step_ms={self.step_ms} below a day"
+        self.require("max_shift_ms", self.max_shift_ms in steps, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from musictx.config.checks import LARGEST_SEED, Options, option, require
+from musictx.config.checks import LARGEST_SEED, Options, option
 from musictx.config.corpus import CorpusConfig
 from musictx.config.data import DataConfig
 from musictx.config.model import ModelConfig
@@ -64,11 +64,7 @@ class TrainConfig(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.position = checked(self.position)
-        require(
-            self.init is not None or not self.freeze,
-            "freeze",
-            self.freeze,
-            "init=MODEL with it: layers of a new model have learned nothing",
-        )
+        expected = "init=MODEL with it: layers of a new model have learned nothing"
+        self.require("freeze", self.init is not None or not self.freeze, expected)
         if self.init is None and self.model.dropout is None:
             self.model = replace(self.model, dropout=0.1)

@@ -3,7 +3,6 @@ Lightning's Trainer under Lightning's names and with Lightning's meanings."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +71,9 @@ class TrainerConfig(Options):
     )
     accelerator: str = option("auto", "auto, cpu, gpu, mps, ... as Lightning names them")
     devices: str = option("auto", "number of devices (GPUs) on each node, or auto")
-    strategy: str = option("auto", "how devices share the work: " + ", ".join(STRATEGIES))
+    strategy: str = option(
+        "auto", "how devices share the work: " + ", ".join(STRATEGIES), choices=STRATEGIES
+    )
     precision: str = option(
         "auto",
         "32-true, bf16-mixed, 16-mixed, ...; auto = bf16-mixed on GPUs that have it; fast = also "
@@ -97,53 +98,25 @@ class TrainerConfig(Options):
         for name, value in self.flags.items():
             require(name in PASSED_ON, f"trainer.{name}", value, "one of " + ", ".join(PASSED_ON))
         self.flags = PASSED_ON | self.flags
-        require(
-            self.max_steps != 0,
-            "trainer.max_steps",
-            self.max_steps,
-            "a whole number of at least 1, or -1 for no end",
-        )
+        self.require("max_steps", self.max_steps != 0, "at least 1, or -1 for no end")
         epochs, train = self.flags["max_epochs"], self.flags["limit_train_batches"]
         ends = train is not None or self.flags["overfit_batches"] or self.fast_dev_run
-        require(
-            epochs == -1 or bool(ends),
-            "trainer.max_epochs",
-            epochs,
-            "trainer.limit_train_batches with it, since epochs have no end; trainer.max_steps "
-            "counts steps",
-        )
-        require(self.seconds != 0, "trainer.max_time", self.max_time, TIMES)
-        require(
-            self.strategy in STRATEGIES,
-            "trainer.strategy",
-            self.strategy,
-            f"one of {', '.join(STRATEGIES)} (sharded weights are not offered: gradient norms, "
-            "averaged weights and checkpoints here are of whole parameters)",
-        )
+        expected = "trainer.limit_train_batches with it, since epochs have no end"
+        require(epochs == -1 or bool(ends), "trainer.max_epochs", epochs, expected)
+        self.require("max_time", self.seconds != 0, TIMES)
         clip = self.flags["gradient_clip_val"]
-        require(
-            clip is None or (type(clip) in (int, float) and clip >= 0),
-            "trainer.gradient_clip_val",
-            clip,
-            "a number of at least 0, or null for no bound",
-        )
+        is_bound = clip is None or (type(clip) in (int, float) and clip >= 0)
+        expected = "a number of at least 0, or null for no bound"
+        require(is_bound, "trainer.gradient_clip_val", clip, expected)
         counts = {"val_check_interval": self.val_check_interval, "limit_train_batches": train or 0}
         counts["overfit_batches"] = self.flags["overfit_batches"]
         for name, batches in counts.items():
-            require(  # a checkpoint is written between two steps
-                type(batches) in (int, float) and batches % self.accumulate_grad_batches == 0,
-                f"trainer.{name}",
-                batches,
-                "a number of batches that is a multiple of trainer.accumulate_grad_batches="
-                f"{self.accumulate_grad_batches}",
+            # A checkpoint is written between two steps.
+            fits = type(batches) in (int, float) and batches % self.accumulate_grad_batches == 0
+            expected = (
+                f"multiples of trainer.accumulate_grad_batches={self.accumulate_grad_batches}"
             )
-
-    @classmethod
-    def of(cls, **options: Any) -> TrainerConfig:
-        """From declared options and Lightning's flags in one dict, as they are typed."""
-        declared = {f.name for f in dataclasses.fields(cls)}
-        flags = {name: value for name, value in options.items() if name not in declared}
-        return cls(**{name: options[name] for name in options.keys() & declared}, flags=flags)
+            require(fits, f"trainer.{name}", batches, expected)
 
     @property
     def seconds(self) -> float | None:

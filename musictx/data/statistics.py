@@ -1,7 +1,7 @@
 """Statistics of the notes of a corpus: lengths, notes at once, density, repetition.
 
 A model after a few hours of training holds notes too long and strikes too many at once. Sampling
-keeps to these limits by default (:mod:`musictx.sampling.note_limits`).
+keeps to these limits by default (:mod:`musictx.sampling.penalties`).
 """
 
 from __future__ import annotations

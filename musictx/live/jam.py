@@ -24,14 +24,13 @@ MEMORY_SECONDS = 60.0
 
 
 class Listener:
-    """The notes that were played and answered, by the clock; those of the last ``memory`` seconds
-    are kept.
+    """The notes that were played and answered, by the clock; those of the last
+    :data:`MEMORY_SECONDS` are kept.
 
     count  notes that the person has begun;  last  when the person last began or ended one
     """
 
-    def __init__(self, memory: float) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
         self._notes: list[tuple[float, float, int, int]] = []
         self._open: dict[tuple[bool, int], tuple[float, int]] = {}
         self.count, self.last = 0, 0.0
@@ -45,7 +44,7 @@ class Listener:
             self._open[person, pitch] = now, velocity
         if person:
             self.count, self.last = self.count + (velocity > 0), now
-        self._notes = [note for note in self._notes if note[1] > now - self._memory]
+        self._notes = [note for note in self._notes if note[1] > now - MEMORY_SECONDS]
 
     def hush(self, now: float) -> None:
         """End the open notes of an answer."""
@@ -82,7 +81,7 @@ def jam(
     pause    seconds of silence after which the answer begins
     control  MIDI controller that requests the answer at once
     """
-    listener, answers, answered, requested = Listener(MEMORY_SECONDS), 0, 0, False
+    listener, answers, answered, requested = Listener(), 0, 0, False
 
     def listen() -> bool:
         """Read the messages that have arrived; returns whether a note began."""

@@ -77,47 +77,41 @@ def open_output(name: str | None, now: Any) -> Any:
     port. ``now`` is the clock that a file is timed by. ``UserError`` if it cannot be opened."""
     if name is not None and name.lower().endswith((".mid", ".midi")):
         return FilePort(Path(name).expanduser(), now)
-    return _socket(name, "output") or _midi(name, "output")
+    return _port(name, "output")
 
 
 def open_input(name: str | None) -> Any:
     """The input port ``name``: a MIDI port or socket:HOST:PORT; ``None`` = the first MIDI port.
     ``UserError`` if it cannot be opened."""
-    return _socket(name, "input") or _midi(name, "input")
+    return _port(name, "input")
 
 
-def _socket(name: str | None, option: str) -> Any:
-    if name is None or not name.startswith("socket:"):
-        return None
-    host, _, number = name.removeprefix("socket:").rpartition(":")
-    if not host or not re.fullmatch("[0-9]{1,5}", number) or int(number) > 65535:
-        raise UserError(
-            f"{option}={name}: expected socket:HOST:PORT, such as socket:localhost:9080"
-        )
-    try:
-        return SocketPort(host, int(number))
-    except OSError as error:
-        raise UserError(
-            f"{option}={name}: nobody listens there ({error}); start the other side first"
-        ) from None
-
-
-def _midi(name: str | None, option: str) -> Any:
-    name_in_errors = option if name is None else f"{option}={name}"
+def _port(name: str | None, option: str) -> Any:
+    where = option if name is None else f"{option}={name}"
+    if name is not None and name.startswith("socket:"):
+        host, _, number = name.removeprefix("socket:").rpartition(":")
+        if not host or not re.fullmatch("[0-9]{1,5}", number) or int(number) > 65535:
+            raise UserError(f"{where}: expected socket:HOST:PORT, such as socket:localhost:9080")
+        try:
+            return SocketPort(host, int(number))
+        except OSError as error:
+            raise UserError(
+                f"{where}: nobody listens there ({error}); start the other side first"
+            ) from None
     try:
         ports = getattr(mido, f"get_{option}_names")()
     except ImportError:
-        raise UserError(f"{name_in_errors}: {_INSTALL}") from None
+        raise UserError(f"{where}: {_INSTALL}") from None
     except Exception as error:  # python-rtmidi raises its own class, also where there is no ALSA
         raise UserError(
-            f"{name_in_errors}: this system offers no MIDI ports ({error}); "
+            f"{where}: this system offers no MIDI ports ({error}); "
             "socket:HOST:PORT or a .mid file will do too"
         ) from None
     matching = [port for port in ports if name is None or port == name]
     matching = matching or [port for port in ports if str(name).lower() in port.lower()]
     if not matching:
         names = f"the ports are {', '.join(ports)}" if ports else "no MIDI port is there"
-        raise UserError(f"{name_in_errors}: {names}; socket:HOST:PORT will do too")
+        raise UserError(f"{where}: {names}; socket:HOST:PORT will do too")
     return getattr(mido, f"open_{option}")(matching[0])
 
 
@@ -127,5 +121,5 @@ def check() -> str:
         return ", ".join(mido.get_output_names()) or "none is there"
     except ImportError:
         return f"none: {_INSTALL}"
-    except Exception as error:  # of python-rtmidi, as in `_midi`
+    except Exception as error:  # of python-rtmidi, as above
         return f"none: {error}"

@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from musictx import files, formats, shipped
-from musictx.config.checks import ROOM, named
+from musictx.config.checks import require
 from musictx.config.limits import ServerLimits
+from musictx.config.values import ROOM, is_file_name
 from musictx.data.workers import run_isolated
 from musictx.errors import UserError, shown
 from musictx.formats import CHORD_SUFFIXES, SUFFIXES
@@ -43,7 +44,7 @@ class Places:
                 f"{option}={shown(name)}: expected a file with the ending {', '.join(endings)}"
             )
         typed = Path(os.path.expanduser(name))
-        named(option, self.out / typed)
+        require(is_file_name(self.out / typed), option, name, "a name that a file can have")
         path = (self.out / typed).resolve()
         if not path.exists():
             path = typed.resolve()
@@ -57,7 +58,7 @@ class Places:
 
     def result(self, name: str) -> str:
         """The folder, or the file, that results go to: ``out`` itself for "", else inside it."""
-        named("out", self.out / name, ROOM)
+        require(is_file_name(self.out / name, ROOM), "out", name, "a name that a file can have")
         path = (self.out / name).resolve()
         if not self._inside(path, self.out):
             raise UserError(f"out={name}: expected a place inside {self.out}")

@@ -7,7 +7,8 @@ import dataclasses
 from typing import Any
 
 from musictx.commands import COMMANDS
-from musictx.config.checks import cli_name, options, type_of
+from musictx.config.checks import cli_name, options
+from musictx.config.values import type_of, types_of
 
 INSTRUCTIONS = """\
 musictx composes music and writes MIDI files. Included models: piano (expressive piano music,
@@ -132,20 +133,19 @@ def schema(name: str) -> dict[str, Any]:
 def _property(field: dataclasses.Field) -> dict[str, Any]:
     """The type, bounds, choices and help of an option."""
     kinds = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
-    parts = [part.strip() for part in type_of(field).split("|")]
+    parts = types_of(field)
     content: dict[str, Any] = {"description": field.metadata["help"]}
     inner = content
     if parts[0].startswith("list["):
         content |= {"type": "array", "items": (inner := {})}
         parts = [parts[0][5:-1]]
     types = [kinds[part] for part in parts if part in kinds]
-    if field.metadata.get("level"):
-        types = ["number", "string"]
     inner["type"] = types[0] if len(types) == 1 else types
-    low, above, high, below = field.metadata.get("bounds", (None,) * 4)
-    bounds = {"minimum": low, "exclusiveMinimum": above, "maximum": high, "exclusiveMaximum": below}
-    inner |= {word: bound for word, bound in bounds.items() if bound is not None}
-    if field.metadata.get("choices"):
+    names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+    if field.metadata["level"]:  # or a word
+        inner["type"], names = ["number", "string"], ()
+    inner |= {word: n for word, n in zip(names, field.metadata["bounds"]) if n is not None}
+    if field.metadata["choices"]:
         inner["enum"] = list(field.metadata["choices"])
     if field.default not in (None, dataclasses.MISSING):
         content["default"] = field.default

@@ -24,11 +24,10 @@ def write(score: Score, path: str | Path) -> None:
     files.write_bytes(path, to_bytes(score))
 
 
-def to_bytes(score: Score, *, losses: list[str] | None = None) -> bytes:
+def to_bytes(score: Score) -> bytes:
     """``score`` as a MIDI file. One that was read from a file is written into that file: what has
     not changed stays byte for byte (:func:`musictx.midi.edit.edited`). Where that file cannot say
-    it, all is written anew, and a sentence that says what the file loses so is added to ``losses``;
-    without these it is a :class:`UserWarning`.
+    it, all is written anew, and a :class:`UserWarning` says what the file loses so.
 
     Any other becomes a file of format 1: on its own grid if it has one, else one tick a millisecond
     (500 ticks a quarter note at 120 bpm). A score with ``ticks_per_quarter`` keeps its tempo map,
@@ -55,10 +54,7 @@ def to_bytes(score: Score, *, losses: list[str] | None = None) -> bytes:
             return edit.edited(score)
         except edit.Unwritable as why:
             if lost := losses_of(score.file, str(why)):
-                if losses is None:
-                    warnings.warn(lost, stacklevel=2)
-                else:
-                    losses.append(lost)
+                warnings.warn(lost, stacklevel=2)
     return encode.new_file(score)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from musictx.beats import BPM, from_zero
 from musictx.errors import MidiError
-from musictx.midi import scan
+from musictx.midi.scan import File
 from musictx.notes import TEMPO, Score
 
 #: Microseconds a quarter note where no mark says otherwise: 120 bpm.
@@ -24,7 +23,9 @@ SLOWEST, FASTEST = 3.6, 1e6
 
 @dataclass(frozen=True)
 class TickClock:
-    """Turns ticks into seconds: ``(base + (tick - start) * rate) / unit`` of the tick's stretch."""
+    """Turns ticks into seconds and back: ``(base + (tick - start) * rate) / unit`` from the tick
+    ``start`` of each tempo on. Where ticks divide quarter notes, the rates are microseconds a
+    quarter note, and ``unit`` is a million times the ticks of one."""
 
     starts: np.ndarray
     bases: np.ndarray
@@ -32,8 +33,9 @@ class TickClock:
     unit: int
 
     @classmethod
-    def of(cls, division: int, tempos: list[tuple[int, int]], name: str) -> TickClock:
-        """From the header's division and all tempo marks; of marks at one tick the last counts."""
+    def of(cls, file: File, name: str) -> TickClock:
+        """That of a file, in whole numbers; of tempo marks at one tick the last counts."""
+        division = file.division
         if division & 0x8000:  # SMPTE: frames a second (negated), ticks a frame; tempo is silent
             frames, ticks = 256 - (division >> 8), division & 0xFF
             if frames not in (24, 25, 29, 30) or not ticks:
@@ -46,79 +48,60 @@ class TickClock:
             return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([rate]), unit)
         if not division:
             raise MidiError(f"{name}: no ticks in a quarter note", "unknown time base")
-        marks = {0: DEFAULT_TEMPO, **dict(sorted(tempos, key=lambda mark: mark[0]))}
-        starts = np.array(list(marks), np.int64)
-        rates = np.array(list(marks.values()), np.int64)
-        bases = np.concatenate([[0], np.cumsum(np.diff(starts) * rates[:-1])])
+        marks = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
+        tempos = {0: DEFAULT_TEMPO, **dict(marks)}
+        starts = np.array(list(tempos), np.int64)
+        rates = np.array(list(tempos.values()), np.int64)
+        bases = np.append(0, np.cumsum(np.diff(starts) * rates[:-1]))
         return cls(starts, bases, rates, division * 1_000_000)
 
-    def ticks(self, seconds: np.ndarray) -> np.ndarray:
-        """The nearest ticks, int64."""
+    @classmethod
+    def along(cls, tempos: np.ndarray, quarter: int) -> TickClock:
+        """``quarter`` ticks a quarter note along tempos of dtype ``notes.TEMPO``, each of which
+        begins on a tick."""
+        tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
+        unit, bases, rates = (
+            quarter * 1_000_000,
+            tempos["time"] * quarter * 1e6,
+            6e7 / tempos["bpm"],
+        )
+        steps = np.rint(np.diff(bases) / rates[:-1]).astype(np.int64)
+        return cls(np.append(0, np.cumsum(steps)), bases, rates, unit)
+
+    @property
+    def quarter(self) -> int:
+        """Ticks of a quarter note."""
+        return self.unit // 1_000_000
+
+    def places(self, seconds: np.ndarray | float) -> np.ndarray:
+        """Ticks with their fractions, float64."""
         units = seconds * self.unit
         at = np.maximum(np.searchsorted(self.bases, units, side="right") - 1, 0)
-        return self.starts[at] + np.rint((units - self.bases[at]) / self.rates[at]).astype(np.int64)
+        places: np.ndarray = self.starts[at] + (units - self.bases[at]) / self.rates[at]
+        return places
+
+    def ticks(self, seconds: np.ndarray | float) -> np.ndarray:
+        """The nearest ticks, int64."""
+        return np.rint(self.places(seconds)).astype(np.int64)
 
     def seconds(self, ticks: np.ndarray | int) -> np.ndarray:
         """Seconds from the beginning, float64."""
-        if len(self.starts) == 1:
-            return (self.bases[0] + (ticks - self.starts[0]) * self.rates[0]) / self.unit
-        at = np.searchsorted(self.starts, ticks, side="right") - 1
+        at = np.maximum(np.searchsorted(self.starts, ticks, side="right") - 1, 0)
         return (self.bases[at] + (ticks - self.starts[at]) * self.rates[at]) / self.unit
 
 
-def clock_of(file: scan.File, name: str) -> tuple[list[tuple[int, int]], TickClock]:
-    """The tempos of a file, (tick, microseconds a quarter note), and its clock."""
-    tempos = sorted((mark[1:] for mark in file.tempos), key=lambda mark: mark[0])
-    if not file.division & 0x8000 and (not tempos or tempos[0][0] > 0):
-        tempos.insert(0, (0, DEFAULT_TEMPO))
-    return tempos, TickClock.of(file.division, tempos, name)
-
-
-class TickGrid(NamedTuple):
-    """Seconds -> ticks along the tempos of a score."""
-
-    quarter: int
-    """Ticks of a quarter note."""
-    seconds: np.ndarray
-    """Where each tempo begins, (n,) float64, the first at 0."""
-    ticks: np.ndarray
-    """The same in ticks, (n,) int64."""
-    bpm: np.ndarray
-
-    @classmethod
-    def of(cls, score: Score, last: float) -> TickGrid:
-        """The score's grid, or milliseconds where it has none that a file could hold.
-
-        ``last`` is the last moment that will be asked for, seconds.
-        """
-        plain = cls(TICKS_PER_QUARTER, np.zeros(1), np.zeros(1, np.int64), np.array([120.0]))
-        tempos = score.tempos
-        slowest, fastest = tempos["bpm"].min(initial=120.0), tempos["bpm"].max(initial=120.0)
-        if not score.ticks_per_quarter or slowest < SLOWEST or fastest > FASTEST:
-            return plain
-        grid = cls.along(tempos, score.ticks_per_quarter)
-        times = np.concatenate([score.notes["start"], score.notes["end"]])
-        places = grid._places(times)
-        if len(places) and np.abs(places - np.round(places)).max() > 1e-3:
-            finer = int(np.ceil(60_000 / (slowest * grid.quarter)))
-            finer = max(1, min(finer, MOST_TICKS // grid.quarter))
-            grid = cls.along(tempos, grid.quarter * finer)
-        return grid if grid._places(np.array([last]))[0] < LAST_TICK else plain
-
-    @classmethod
-    def along(cls, tempos: np.ndarray, quarter: int) -> TickGrid:
-        """``quarter`` ticks a quarter note along tempos of dtype ``notes.TEMPO``."""
-        tempos = from_zero(tempos, np.array([(0.0, BPM)], TEMPO))
-        seconds, bpm = tempos["time"], tempos["bpm"]
-        steps = np.round(np.diff(seconds) * bpm[:-1] / 60.0 * quarter).astype(np.int64)
-        return cls(quarter, seconds, np.append(0, np.cumsum(steps)), bpm)
-
-    def _places(self, seconds: np.ndarray) -> np.ndarray:
-        """Ticks with their fractions."""
-        at = np.searchsorted(self.seconds, seconds, side="right") - 1
-        since = (seconds - self.seconds[at]) * self.bpm[at] / 60.0 * self.quarter
-        return self.ticks[at] + since
-
-    def of_seconds(self, seconds: np.ndarray) -> np.ndarray:
-        """The nearest ticks, int64."""
-        return np.floor(self._places(seconds) + 0.5).astype(np.int64)
+def clock_for(score: Score, last: float) -> TickClock:
+    """The ticks of a new file of ``score``: its grid, or milliseconds where it has none that a file
+    could hold. Where notes lie between ticks that are longer than a millisecond these are divided.
+    ``last`` is the last moment of the score, seconds."""
+    milliseconds = TickClock.along(score.tempos[:0], TICKS_PER_QUARTER)
+    quarter, bpm = score.ticks_per_quarter, np.append(BPM, score.tempos["bpm"])
+    slowest, fastest = float(bpm.min()), float(bpm.max())
+    if not quarter or slowest < SLOWEST or fastest > FASTEST:
+        return milliseconds
+    clock = TickClock.along(score.tempos, quarter)
+    places = clock.places(np.concatenate([score.notes["start"], score.notes["end"]]))
+    if np.abs(places - np.rint(places)).max(initial=0.0) > 1e-3:
+        finer = min(int(np.ceil(60_000 / (slowest * quarter))), MOST_TICKS // quarter)
+        clock = TickClock.along(score.tempos, quarter * max(finer, 1))
+    return clock if clock.places(last) < LAST_TICK else milliseconds

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from musictx.config.checks import DAY
 from musictx.config.limits import Limits
 from musictx.midi import scan
-from musictx.midi.clock import TickClock, clock_of
+from musictx.midi.clock import TickClock
 from musictx.midi.read import FileParts
 
 #: Limits that no file exceeds: whoever read it first has checked it.
@@ -40,6 +40,11 @@ class Message(NamedTuple):
     def channel(self) -> int | None:
         return self.body[0] & 15 if self.body[0] < 0xF0 else None
 
+    @property
+    def meta(self) -> int | None:
+        """The kind of a meta event."""
+        return self.body[1] if self.body[0] == 0xFF else None
+
 
 def controller(tick: int, channel: int, number: int, value: int, phase: int = ON) -> Message:
     """A movement of a controller, such as 64, the sustain pedal."""
@@ -50,7 +55,7 @@ class Track:
     """The messages of a track, to be removed, replaced, moved and joined by others."""
 
     def __init__(self, chunk: bytes) -> None:
-        messages, self.last, self.rest = parsed(chunk)
+        messages, self.last = parsed(chunk)
         #: By number: messages are removed and replaced here.
         self.rows = dict(enumerate(messages))
         #: The numbers of those that are in ``scan.File.events``.
@@ -62,19 +67,29 @@ class Track:
     def remove_meta(self, kinds: Collection[int]) -> None:
         """Remove all meta events of some kinds."""
         for n, row in list(self.rows.items()):
-            if row.body[0] == 0xFF and row.body[1] in kinds:
+            if row.meta in kinds:
                 del self.rows[n]
 
-    def move(self, moved: Callable[[int], int]) -> None:
-        """Move each message from its tick to ``moved(tick)``, never before an earlier one's."""
-        self.rows = {n: row._replace(tick=moved(row.tick)) for n, row in self.rows.items()}
-        self.last = moved(self.last)
+    def send(self, channels: Mapping[int, int]) -> None:
+        """Send the messages of some channels on others: channel -> the other one."""
+        for n, row in self.rows.items():
+            if row.body[0] < 0xF0:
+                kind, channel = row.body[0] & 0xF0, row.body[0] & 15
+                status = bytes([kind | channels.get(channel, channel)])
+                self.rows[n] = row._replace(body=status + row.body[1:])
+
+    def move(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Move all messages, and the end, from their ticks to ``moved(ticks)``."""
+        ticks = np.array([*(row.tick for row in self.rows.values()), self.last])
+        *others, self.last = moved(ticks).tolist()
+        moves = zip(self.rows.items(), others)
+        self.rows = {n: row._replace(tick=tick) for (n, row), tick in moves}
 
     def content(self) -> bytes:
         """The bytes of the track: the same where nothing has changed."""
         if not self.new and (self.last, self.rows) == self._before:
             return self._chunk
-        return written([*self.rows.values(), *self.new], self.last, self.rest)
+        return written([*self.rows.values(), *self.new], self.last)
 
 
 def _scanned(body: bytes) -> bool:
@@ -95,23 +110,16 @@ class Document:
 
     @cached_property
     def clock(self) -> TickClock:
-        return clock_of(self.file, "")[1]
+        return TickClock.of(self.file, "")
 
     @cached_property
     def parts(self) -> FileParts:
         return FileParts.of(self.file, self.clock, Counter())
 
-    @cached_property
+    @property
     def places(self) -> list[int]:
         """Where each part stands, by its number: MIDI track * 16 + channel."""
-        places: list[int] = self.parts.channels[np.argsort(self.parts.rank)].tolist()
-        return places
-
-    def moved_by(self, place: int) -> list[int]:
-        """The parts that a controller at a place acts on: those at that place, or, if that MIDI
-        track has no notes on the channel, all parts on the channel."""
-        there = [part for part, its in enumerate(self.places) if its == place]
-        return there or [part for part, its in enumerate(self.places) if its % 16 == place % 16]
+        return self.parts.places
 
     @cached_property
     def chunks(self) -> list[bytes]:
@@ -163,77 +171,58 @@ def chunk_of(content: bytes) -> bytes:
     return b"MTrk" + len(content).to_bytes(4, "big") + content
 
 
-def parsed(chunk: bytes) -> tuple[list[Message], int, bytes]:
-    """The messages of a track that is whole, each with its status byte, the tick of its end, and
-    what stands after that."""
+def parsed(chunk: bytes) -> tuple[list[Message], int]:
+    """The messages of a track that is whole, and the tick of its end."""
     rows: list[Message] = []
-    tick = 0
-    for tick, status, at, stop in of_track(chunk):
-        body = chunk[at:stop]
-        if body[:2] == END[:2]:
-            return rows, tick, chunk[stop:]
-        if status < 0xF0 and not body[0] & 0x80:
-            body = bytes([status]) + body
-        rows.append(Message(tick, THERE, body))
-    return rows, tick, b""
+    for row in messages(chunk):
+        if row.meta == END[1]:
+            return rows, row.tick
+        rows.append(row)
+    return rows, rows[-1].tick if rows else 0
 
 
-def of_track(chunk: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yields, for each message of an undamaged track, its tick, its status byte, and the positions
-    at which it begins and ends. A running status is not among its bytes."""
+def messages(chunk: bytes) -> Iterator[Message]:
+    """The messages of an undamaged track."""
     at = tick = status = 0
     while at < len(chunk):
-        delta, at = scan.number(chunk, at)
+        delta, begin = scan.read_quantity(chunk, at)
         tick += delta
-        begin, first = at, chunk[at]
-        if first >= 0xF0:
-            if first in (0xFF, 0xF0, 0xF7):
-                size, at = scan.number(chunk, at + 1 + (first == 0xFF))
-                at += size
-            else:
-                at += 1 + scan.SYSTEM_DATA.get(first, 0)
-            yield tick, first, begin, at
-            continue
-        if first >= 0x80:
-            status = first
-            at += 1
-        at += 1 if 0xC0 <= status < 0xE0 else 2
-        yield tick, status, begin, at
+        first = chunk[begin]
+        if first in (0xFF, 0xF0, 0xF7):
+            size, at = scan.read_quantity(chunk, begin + 1 + (first == 0xFF))
+            at += size
+        elif first >= 0xF0:
+            at = begin + 1 + scan.SYSTEM_DATA.get(first, 0)
+        else:
+            status = first if first >= 0x80 else status
+            at = begin + (first >= 0x80) + (1 if 0xC0 <= status < 0xE0 else 2)
+        body = chunk[begin:at]
+        yield Message(tick, THERE, body if first >= 0x80 else bytes([status]) + body)
 
 
 def shortened(data: bytes, seconds: float) -> bytes:
     """The MIDI file ``data`` with tracks that end at ``seconds``, earlier, or else with their last
-    message. All other bytes stay."""
+    message. All messages stay."""
     document = Document(data)
-    latest = int(document.clock.ticks(np.array([seconds]))[0])
-    contents = [_shortened(chunk, latest) for chunk in document.chunks]
-    return data if contents == document.chunks else document.with_contents(contents)
-
-
-def _shortened(chunk: bytes, latest: int) -> bytes:
-    """The bytes of a track that ends at the tick ``latest``, earlier, or with its last message."""
-    before = last = 0
-    for tick, _, at, stop in of_track(chunk):
-        if chunk[at : at + 2] == END[:2]:
-            left = max(latest - last, 0)
-            return chunk if tick - last <= left else chunk[:before] + quantity(left) + chunk[at:]
-        before, last = stop, tick
-    return chunk
+    for number in range(len(document.chunks)):
+        track = document.track(number)
+        track.last = min(track.last, int(document.clock.ticks(seconds)))
+    return document.edited()
 
 
 def text_of(body: bytes) -> str:
     """The text of a meta event, as a scan gives it."""
-    return scan.printable(body[scan.number(body, 2)[1] :])
+    return scan.printable(body[scan.read_quantity(body, 2)[1] :])
 
 
-def written(rows: Iterable[Message], last: int = 0, rest: bytes = b"") -> bytes:
+def written(rows: Iterable[Message], last: int = 0) -> bytes:
     """The bytes of a track: messages in the order of their ticks, then an end of track, at ``last``
-    or at the last message, then ``rest``."""
+    or at the last message."""
     out, now = [], 0
     for tick, _, body, _ in _with_programs(sorted(rows, key=lambda row: row[:2])):
         out += [quantity(tick - now), body]
         now = tick
-    return b"".join([*out, quantity(max(last - now, 0)), END, rest])
+    return b"".join([*out, quantity(max(last - now, 0)), END])
 
 
 def quantity(value: int) -> bytes:
@@ -250,16 +239,17 @@ def _with_programs(rows: list[Message]) -> list[Message]:
     the same program, that change is changed to it instead."""
     if all(row.program is None for row in rows):
         return rows
+    notes: defaultdict[int, list[Message]] = defaultdict(list)
+    after: list[list[Message]] = []  # of each program change, the note-ons that it is for
+    for row in rows:
+        kind, channel = divmod(row.body[0], 16)
+        if kind == 0xC:
+            notes[channel] = []
+        elif kind == 9 and row.body[2]:
+            notes[channel].append(row)
+        after.append(notes[channel])
     made: list[Message] = []
     in_force = [0] * 16
-    notes: dict[int, list[Message]] = {}
-    after: list[list[Message]] = [[]] * len(rows)  # the note-ons that a program change is for
-    for index in range(len(rows) - 1, -1, -1):
-        channel = rows[index].body[0] & 15
-        if rows[index].body[0] >> 4 == 9 and rows[index].body[2]:
-            notes.setdefault(channel, []).append(rows[index])
-        elif rows[index].body[0] >> 4 == 0xC:
-            after[index] = notes.pop(channel, [])
     for row, its in zip(rows, after):
         channel = row.body[0] & 15
         if row.body[0] >> 4 == 0xC:
@@ -280,17 +270,17 @@ def unread(data: bytes) -> Counter[str]:
     for chunk in Document(data).chunks:
         names = 0  # a Score does not have the names of tracks without notes
         try:
-            for _, status, at, stop in of_track(chunk):
-                kind = status >> 4
-                names = -1 if kind == 9 or names < 0 else names + (chunk[at : at + 2] == b"\xff\3")
-                if status == 0xFF:
-                    count["texts"] += chunk[at + 1] in _TEXTS
+            for _, _, body, _ in messages(chunk):
+                kind = body[0] >> 4
+                names = -1 if kind == 9 or names < 0 else names + (body[:2] == b"\xff\3")
+                if body[0] == 0xFF:
+                    count["texts"] += body[1] in _TEXTS
                 elif kind == 0xF:
                     count["SysEx messages"] += 1
                 elif kind == 0x8:
-                    count["release velocities"] += chunk[stop - 1] not in (0, 64)
+                    count["release velocities"] += body[2] not in (0, 64)
                 elif kind == 0xB:
-                    count["controllers"] += chunk[stop - 2] != 64
+                    count["controllers"] += body[1] != 64
                 elif kind in _KINDS:
                     count[_KINDS[kind]] += 1
         except (IndexError, ValueError):

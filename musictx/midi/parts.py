@@ -7,14 +7,14 @@ place is MIDI track * 16 + channel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from musictx.midi.document import Document, Message, parsed, written
+from musictx.midi.document import OFF, Document, Track, written
 
 #: Meta events that say what a single track is: its name and instrument, and where it is sent.
-_OF_TRACK = {bytes([0xFF, kind]) for kind in (0x03, 0x04, 0x08, 0x09, 0x20, 0x21)}
+_OF_TRACK = {0x03, 0x04, 0x08, 0x09, 0x20, 0x21}
 #: Those that readers look for in the first track only: tempo, SMPTE offset, meter, key.
-_OF_FIRST = {bytes([0xFF, kind]) for kind in (0x51, 0x54, 0x58, 0x59)}
+_OF_FIRST = {0x51, 0x54, 0x58, 0x59}
 
 
 def free_channel(places: Collection[int], drums: Collection[int]) -> int:
@@ -49,10 +49,11 @@ def with_parts(
     if list(places) == existing and not channels and not alone:
         return data
     rank = {place: number for number, place in enumerate(places)}
-    contents: list[bytes | None] = []  # None: where the next of the units stands
-    units: list[tuple[int, int, bytes]] = []  # rank, number of the MIDI track, contents
-    for track, chunk in enumerate(document.chunks):
-        members = [place for place in existing if place // 16 == track]
+    slots: list[Track | None] = []  # None: where the next one of a part stands
+    of_parts: list[tuple[int, Track]] = []  # rank of the part, or of the first one in it
+    for number, chunk in enumerate(document.chunks):
+        track = document.track(number)
+        members = [place for place in existing if place // 16 == number]
         kept = [place for place in members if place in rank]
         channel_of = {place % 16: channels.get(place, place % 16) for place in kept}
         ranks = [rank[place] for place in kept]
@@ -61,49 +62,24 @@ def with_parts(
             or len(set(channel_of.values())) < len(channel_of)
             or not set(alone).isdisjoint(kept)
         )
-        rows, last, rest = parsed(chunk)
-        if split:
-            for place in kept:
-                of_channel = [row for row in rows if row.channel == place % 16]
-                units.append((rank[place], -1, written(_sent(of_channel, channel_of), last)))
+        for place in kept if split else ():
+            part = Track(chunk)
+            part.rows = {n: row for n, row in part.rows.items() if row.channel == place % 16}
+            part.send(channel_of)
+            of_parts.append((rank[place], part))
         removed = {place % 16 for place in members if split or place not in rank}
-        if removed or any(channel != new for channel, new in channel_of.items()):
-            rows = [row for row in rows if row.channel not in removed]
-            if members and not kept and {row.body[:2] for row in rows} <= _OF_TRACK:
-                continue
-            chunk = written(_sent(rows, channel_of), last, rest)
+        track.rows = {n: row for n, row in track.rows.items() if row.channel not in removed}
+        track.send(channel_of)
         if kept and not split:
-            units.append((ranks[0], track, chunk))
-        else:
-            contents.append(chunk)
-        contents += [None] * (len(kept) if split else bool(kept))
-    units.sort()
-    if contents[:1] == [None]:
-        units = _led(units)
-    ordered = (content for _, _, content in units)
-    made = [next(ordered) if content is None else content for content in contents]
-    return document.with_contents(made or [written([])])
-
-
-def _led(units: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
-    """``units`` with what readers look for in the first track in the first one."""
-    before = next((at for at, unit in enumerate(units) if unit[1] == 0), 0)
-    marks = [row for row in parsed(units[before][2])[0] if row.body[:2] in _OF_FIRST]
-    if not before or not marks:
-        return units
-    units = list(units)
-    for at, more in ((before, []), (0, marks)):
-        turn, track, content = units[at]
-        rows, last, rest = parsed(content)
-        others = [row for row in rows if at != before or row.body[:2] not in _OF_FIRST]
-        units[at] = turn, track, written([*more, *others], last, rest)
-    return units
-
-
-def _sent(rows: Iterable[Message], to: Mapping[int, int]) -> list[Message]:
-    """Messages on other channels."""
-
-    def sent(body: bytes) -> bytes:
-        return bytes([body[0] & 0xF0 | to.get(body[0] & 15, body[0] & 15)]) + body[1:]
-
-    return [row if row.channel is None else row._replace(body=sent(row.body)) for row in rows]
+            of_parts.append((ranks[0], track))
+            slots.append(None)
+        elif kept or not members or any(r.meta not in _OF_TRACK for r in track.rows.values()):
+            slots += [track, *[None] * len(kept)]
+    in_order = (track for _, track in sorted(of_parts, key=lambda row: row[0]))
+    tracks = [slot or next(in_order) for slot in slots]
+    first = document.track(0) if document.chunks else None
+    if tracks and first and tracks[0] is not first:
+        marks = [row for row in first.rows.values() if row.meta in _OF_FIRST]
+        first.remove_meta(_OF_FIRST)
+        tracks[0].new = [row._replace(phase=OFF) for row in marks]
+    return document.with_contents([track.content() for track in tracks] or [written([])])

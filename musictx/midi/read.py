@@ -6,9 +6,12 @@ to the true times, and the ticks can be computed from them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +19,7 @@ from musictx.config.limits import Limits
 from musictx.errors import MidiError
 from musictx.files import read_bytes
 from musictx.midi import scan as smf
-from musictx.midi.clock import TickClock, clock_of
+from musictx.midi.clock import TickClock
 from musictx.notes import KEY, METER, NOTE, PEDAL, TEMPO, Score, arranged, order
 from musictx.pairing import match_note_offs
 
@@ -55,13 +58,12 @@ def read(
         raise MidiError(
             f"{name}: {count} pieces in one file (format 2); expected one piece", "several pieces"
         )
-    tempos, clock = clock_of(file, name)
+    clock = TickClock.of(file, name)
     parts = FileParts.of(file, clock, faults)
-    if repairs is not None:
-        repairs.update(faults)
+    repairs.update(faults)
     notes = parts.notes
     _check(len(notes), "notes", name, limits)
-    _check(len(parts.channels), "tracks", name, limits)
+    _check(len(parts.places), "tracks", name, limits)
     pedals = _pedals(file, clock, parts, name, limits)
     last = max(float(times.max(initial=0.0)) for times in (notes["end"], pedals["time"]))
     if last > limits.seconds:
@@ -69,26 +71,26 @@ def read(
             f"{name}: the piece would last {last / 3600:.0f} hours, so its times are damaged",
             "absurd times",
         )
-    marks = [
-        [row for row in rows if row[0] <= limits.seconds]
-        for rows in (
-            [(float(clock.seconds(tick)), 6e7 / rate) for tick, rate in tempos],
-            [(float(clock.seconds(tick)), *meter) for _, tick, *meter in file.meters],
-            [(float(clock.seconds(tick)), *key) for _, tick, *key in file.keys],
-        )
-    ]
+    tempos = [mark[1:] for mark in file.tempos]
+    if not file.division & 0x8000:  # of marks at one tick the clock has the last, and one at 0
+        tempos = list(zip(clock.starts.tolist(), clock.rates.tolist()))
+
+    def timed(marks: Iterable[Sequence]) -> list[tuple]:
+        rows = [(float(clock.seconds(tick)), *what) for tick, *what in marks]
+        return sorted((row for row in rows if row[0] <= limits.seconds), key=itemgetter(0))
+
     notes = arranged(notes, notes["start"])
     moment = np.cumsum(np.diff(notes["start"], prepend=notes["start"][:1]) > 0)
     return Score(
         notes=notes[order(moment, notes["pitch"], notes["track"])],
         pedals=pedals,
-        tempos=np.array(marks[0], TEMPO),
-        meters=np.array(marks[1], METER),
-        keys=np.array(marks[2], KEY),
-        names=_names(file.names, parts),
+        tempos=np.array(timed((tick, 6e7 / rate) for tick, rate in tempos), TEMPO),
+        meters=np.array(timed(mark[1:] for mark in file.meters), METER),
+        keys=np.array(timed(mark[1:] for mark in file.keys), KEY),
+        names=parts.names(file.names),
         ticks_per_quarter=0 if file.division & 0x8000 else file.division,
-        markers=_texts(file.markers, clock, limits.seconds),
-        lyrics=_texts(file.lyrics, clock, limits.seconds),
+        markers=tuple(timed(mark[1:] for mark in file.markers)),
+        lyrics=tuple(timed(mark[1:] for mark in file.lyrics)),
         file=b"" if faults.keys() - {"notes left open"} else smf.bare(source),
     )
 
@@ -104,19 +106,19 @@ def _channel(events: np.ndarray) -> np.ndarray:
     return events["track"] * 16 + (events["status"] & 15)
 
 
-class FileParts(NamedTuple):
-    """The notes of a file and where they stand in it."""
+@dataclass(frozen=True)
+class FileParts:
+    """The notes of a file and where they stand in it.
+
+    notes    in the order of the file, each with the number of its part
+    onsets   which event of the file begins each note;  offsets  which one ends it, or -1
+    places   of each part, by first appearance: MIDI track * 16 + channel
+    """
 
     notes: np.ndarray
-    """In the order of the file, each with the number of its part."""
     onsets: np.ndarray
-    """Which event of the file begins each note;"""
     offsets: np.ndarray
-    """which one ends it, or -1."""
-    channels: np.ndarray
-    """Of the parts, ascending: MIDI track * 16 + channel."""
-    rank: np.ndarray
-    """The number of each part, by first appearance."""
+    places: list[int]
 
     @classmethod
     def of(cls, file: smf.File, clock: TickClock, repairs: Counter) -> FileParts:
@@ -132,8 +134,7 @@ class FileParts(NamedTuple):
         channels, first, inverse = np.unique(
             channel[onsets], return_index=True, return_inverse=True
         )
-        rank = np.empty(len(channels), np.int64)
-        rank[np.argsort(first)] = np.arange(len(channels))
+        by_appearance = np.argsort(first)
         notes = np.zeros(len(onsets), NOTE)
         notes["start"] = clock.seconds(tick[onsets])
         notes["end"] = clock.seconds(ends)
@@ -141,8 +142,34 @@ class FileParts(NamedTuple):
         notes["velocity"] = b[onsets]
         notes["program"] = programs(file.events)[keyed[onsets]]
         notes["drum"] = np.isin(status[onsets] & 15, sorted(file.drums))
-        notes["track"] = rank[inverse]
-        return cls(notes, keyed[onsets], np.where(unended, -1, keyed[offsets]), channels, rank)
+        notes["track"] = np.argsort(by_appearance)[inverse]
+        places = channels[by_appearance].tolist()
+        return cls(notes, keyed[onsets], np.where(unended, -1, keyed[offsets]), places)
+
+    def names(self, of_tracks: Mapping[int, str]) -> dict[int, str]:
+        """Part -> the name of its MIDI track, where that has no other part."""
+        parts = Counter(place // 16 for place in self.places)
+        return {
+            number: of_tracks[place // 16]
+            for number, place in enumerate(self.places)
+            if parts[place // 16] == 1 and place // 16 in of_tracks
+        }
+
+    @cached_property
+    def _by_place(self) -> dict[int, list[int]]:
+        return {place: [number] for number, place in enumerate(self.places)}
+
+    @cached_property
+    def _by_channel(self) -> dict[int, list[int]]:
+        parts: defaultdict[int, list[int]] = defaultdict(list)
+        for number, place in enumerate(self.places):
+            parts[place % 16].append(number)
+        return parts
+
+    def moved_by(self, place: int) -> list[int]:
+        """The parts that a controller at a place acts on: the one there, or, if that MIDI track has
+        no notes on the channel, all parts on the channel."""
+        return self._by_place.get(place) or self._by_channel.get(place % 16, [])
 
 
 def programs(events: np.ndarray) -> np.ndarray:
@@ -164,42 +191,20 @@ def _pedals(
     file: smf.File, clock: TickClock, parts: FileParts, name: str, limits: Limits
 ) -> np.ndarray:
     """Pedals copied to every part they move: see :func:`read`."""
-    part_channels, rank = parts.channels, parts.rank
-    moved = file.events[file.events["status"] >> 4 == 0xB]
-    moved = arranged(moved, _channel(moved))
-    channel = _channel(moved)
-    # Parts of the pedal's own track and channel stand side by side, and so, in another order, do
-    # those of its channel in all tracks.
-    across = np.argsort(part_channels % 16, kind="stable")
-    places = [np.searchsorted(part_channels, channel, side) for side in ("left", "right")]
-    all_tracks = part_channels[across] % 16
-    other = [np.searchsorted(all_tracks, channel % 16, side) for side in ("left", "right")]
-    inside = places[1] > places[0]
-    first, last = (np.where(inside, a, b) for a, b in zip(places, other))
-    count = last - first
-    total = int(count.sum())
+    events = file.events[file.events["status"] >> 4 == 0xB]
+    places, of_event = np.unique(_channel(events), return_inverse=True)
+    moved = [parts.moved_by(place) for place in places.tolist()]
+    counts = np.array([len(its) for its in moved], np.int64)[of_event]
+    total = int(counts.sum())
     _check(total + len(file.events), "events", name, limits)
-    row = np.repeat(np.arange(len(moved)), count)
-    place = np.arange(total) - np.repeat(np.cumsum(count) - count, count) + first[row]
+    event = np.repeat(np.arange(len(events)), counts)
+    # In the lists after each other, where that of each event begins, then the others of it.
+    first = np.cumsum([0, *(len(its) for its in moved)])[of_event]
+    within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     pedals = np.zeros(total, PEDAL)
-    if total:
-        pedals["time"] = clock.seconds(moved["tick"])[row]
-        pedals["value"] = moved["b"][row]
-        pedals["track"] = np.where(inside[row], rank[place], rank[across[place]])
-    pedals = arranged(pedals, pedals["track"])
-    return arranged(pedals, pedals["time"])
-
-
-def _texts(
-    texts: list[tuple[int, int, str]], clock: TickClock, until: float
-) -> tuple[tuple[float, str], ...]:
-    marks = [(float(clock.seconds(tick)), text) for _, tick, text in texts]
-    return tuple(sorted((mark for mark in marks if mark[0] <= until), key=lambda mark: mark[0]))
-
-
-def _names(names: dict[int, str], parts: FileParts) -> dict[int, str]:
-    """Part -> the name of its MIDI track, where that has no other part."""
-    tracks, counts = np.unique(parts.channels // 16, return_counts=True)
-    number = dict(zip((parts.channels // 16).tolist(), parts.rank.tolist()))
-    alone = tracks[counts == 1].tolist()
-    return {number[track]: names[track] for track in alone if track in names}
+    pedals["time"] = clock.seconds(events["tick"])[event]
+    pedals["value"] = events["b"][event]
+    pedals["track"] = np.array([part for its in moved for part in its], np.int64)[
+        first[event] + within
+    ]
+    return arranged(arranged(pedals, pedals["track"]), pedals["time"])

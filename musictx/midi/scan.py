@@ -73,6 +73,12 @@ class File:
     drums: set[int] = field(default_factory=lambda: {DRUM_CHANNEL})
     """Channels of drums: that of General MIDI, and those that SysEx messages of GS or XG name."""
 
+    @property
+    def marks(self) -> int:
+        """How many marks of tempo, meter, key and text there are."""
+        marks = (self.tempos, self.meters, self.keys, self.markers, self.lyrics)
+        return sum(len(rows) for rows in marks)
+
 
 def scan(
     data: bytes,
@@ -108,25 +114,30 @@ def scan(
     if len(data) < 14:
         raise MidiError(f"{name}: the file ends inside its header", "truncated")
     file = File(int.from_bytes(data[8:10], "big"), int.from_bytes(data[12:14], "big"))
-    tracks = _Tracks(file, limits.events // MARK_EVENTS, name)
-    for begin, end in track_chunks(data, tracks.faults):
-        tracks.scan(data[begin:end])
-        for what, count in (("tracks", len(tracks.ends)), ("events", tracks.total())):
+    faults: Counter = Counter()
+    words: list[np.ndarray] = []
+    ends: list[int] = []
+    total = 0
+    for begin, end in track_chunks(data, faults):
+        of_track, last = _track(data[begin:end], len(ends), file, faults)
+        words.append(of_track)
+        ends.append(last)
+        total += len(of_track)
+        for what, count in (("tracks", len(ends)), ("events", total + MARK_EVENTS * file.marks)):
             if count > getattr(limits, what):
                 raise MidiError(
                     f"{name}: more than limits.{what}={getattr(limits, what)} {what}", "too large"
                 )
-    faults = tracks.faults
     harm = [reason for reason in ("truncated track", "damaged track") if faults[reason]]
-    if not tracks.ends:
+    if not ends:
         raise MidiError(f"{name}: there is no track in the file", "no tracks")
-    if harm and not tracks.total():
+    if harm and not total:
         reason = harm[0].removesuffix(" track")
         raise MidiError(f"{name}: the file is {reason}, no note can be read", reason)
     stated = int.from_bytes(data[10:12], "big")
-    if len(tracks.ends) < stated:
-        faults["missing track"] += stated - len(tracks.ends)
-    file.events, file.ends = tracks.events(), np.array(tracks.ends, np.int64)
+    if len(ends) < stated:
+        faults["missing track"] += stated - len(ends)
+    file.events, file.ends = _columns(words, faults), np.array(ends, np.int64)
     repairs.update(faults)
     return file
 
@@ -172,143 +183,111 @@ def _many_at_once() -> Any:
     return None if path is None else registry.load(path)
 
 
-class _Tracks:
-    """The tracks of a file as they are read; their marks go into ``file`` at once."""
-
-    def __init__(self, file: File, most_marks: int, name: str) -> None:
-        self.file, self.most_marks, self.name = file, most_marks, name
-        self.marks = 0
-        # Tick, status, a and b of each event in one integer: first as arrays, the latest as a list.
-        self.parts: list[np.ndarray] = []
-        self.words: list[int] = []
-        self.taken = 0  # events in the arrays
-        self.counts: list[int] = []  # of events, up to the end of each track
-        self.ends: list[int] = []
-        self.faults: Counter = Counter()
-
-    def total(self) -> int:
-        """Events so far."""
-        return self.taken + len(self.words)
-
-    def _take(self, many: np.ndarray) -> None:
-        """Events of runs that are read at once, after those read one by one."""
-        for part in (np.array(self.words, np.int64), many):
-            if len(part):
-                self.parts.append(part)
-                self.taken += len(part)
-        self.words.clear()
-
-    def scan(self, chunk: bytes) -> None:
-        """Read the events of one track up to its end mark, its end or the first senseless byte."""
-        words = self.words
-        many_at_once = _many_at_once()
-        stretches: Any = many_at_once(chunk) if many_at_once else None
-        due = stretches.due if stretches else len(chunk)
-        at = tick = status = 0
-        try:
-            while at < len(chunk):
-                if at >= due:
-                    before = at
-                    many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
-                    self._take(many)
-                    due = stretches.due
-                    if at > before:
-                        continue
-                byte = chunk[at]
-                at += 1
-                if byte < 0x80:
-                    tick += byte
-                else:
-                    delta, at = number(chunk, at - 1)
-                    tick += delta
-                    if tick > _LAST_TICK:
-                        raise ValueError("tick")
-                byte = chunk[at]
-                if byte >= 0xF0:
-                    if byte not in (0xFF, 0xF0, 0xF7):
-                        at += 1 + SYSTEM_DATA.get(byte, 0)
-                        continue
-                    # Running status goes on after these: the standard forbids it, files have it.
-                    kind = chunk[at + 1] if byte == 0xFF else -1
-                    size, at = number(chunk, at + 1 + (byte == 0xFF))
-                    at += size
-                    if at > len(chunk):
-                        raise IndexError
-                    if kind == _END:
-                        break
-                    if kind >= 0:
-                        self._mark(kind, tick, chunk[at - size : at])
-                    elif size:
-                        self.file.drums |= rhythm_part(chunk[at - size : at])
+def _track(chunk: bytes, number: int, file: File, faults: Counter) -> tuple[np.ndarray, int]:
+    """The events of one track up to its end mark, its end or the first senseless byte, and the tick
+    at which it ends; its marks go into ``file``. An event is ``tick << 24 | status << 16 | a << 8 |
+    b``."""
+    runs: list[np.ndarray] = []  # before those in ``words``
+    words: list[int] = []
+    many_at_once = _many_at_once()
+    stretches: Any = many_at_once(chunk) if many_at_once else None
+    due = stretches.due if stretches else len(chunk)
+    at = tick = status = 0
+    fault = ""
+    try:
+        while at < len(chunk):
+            if at >= due:
+                before = at
+                many, at, tick, status = stretches.take(at, tick, status, _LAST_TICK)
+                runs += [np.array(words, np.int64), many]
+                words.clear()
+                due = stretches.due
+                if at > before:
                     continue
-                if byte >= 0x80:
-                    status = byte
-                    at += 1
-                elif not status:
-                    raise ValueError("data byte without a status")
-                if 0xC0 <= status < 0xE0:  # program change, channel pressure: one data byte
-                    a = chunk[at]
-                    at += 1
-                    if status < 0xD0:
-                        words.append(tick << 24 | status << 16 | a << 8)
-                else:
-                    a, b = chunk[at], chunk[at + 1]
-                    at += 2
-                    if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
-                        words.append(tick << 24 | status << 16 | a << 8 | b)
-        except MidiError:
-            raise
-        except (IndexError, ValueError) as error:
-            truncated = isinstance(error, IndexError)
-            self.faults["truncated track" if truncated else "damaged track"] += 1
-            tick = 0  # the last moment to be trusted:
-            if self.total() > (self.counts[-1] if self.counts else 0):
-                tick = (words[-1] if words else int(self.parts[-1][-1])) >> 24
-        self.counts.append(self.total())
-        self.ends.append(tick)
-
-    def _mark(self, kind: int, tick: int, payload: bytes) -> None:
-        """A meta event, of those that are kept."""
-        file, track = self.file, len(self.ends)
-        if kind in (_TEMPO, _METER, _KEY, _MARKER, _LYRIC):
-            self.marks += 1
-            if self.marks > self.most_marks:
-                raise MidiError(
-                    f"{self.name}: more than {self.most_marks} marks of tempo, meter, key and "
-                    f"text; each counts as {MARK_EVENTS} of limits.events",
-                    "too large",
-                )
-        if kind == _TEMPO and len(payload) >= 3:
-            microseconds = int.from_bytes(payload[:3], "big")
-            if microseconds:
-                file.tempos.append((track, tick, microseconds))
+            byte = chunk[at]
+            at += 1
+            if byte < 0x80:
+                tick += byte
             else:
-                self.faults["tempo of zero"] += 1
-        elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
-            file.meters.append((track, tick, payload[0], 1 << payload[1]))
-        elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
-            file.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
-        elif kind == _NAME and track not in file.names:
-            if text := printable(payload):
-                file.names[track] = text
-        elif kind in (_MARKER, _LYRIC) and (text := printable(payload)):
+                delta, at = read_quantity(chunk, at - 1)
+                tick += delta
+                if tick > _LAST_TICK:
+                    raise ValueError("tick")
+            byte = chunk[at]
+            if byte >= 0xF0:
+                if byte not in (0xFF, 0xF0, 0xF7):
+                    at += 1 + SYSTEM_DATA.get(byte, 0)
+                    continue
+                # Running status goes on after these: the standard forbids it, files have it.
+                kind = chunk[at + 1] if byte == 0xFF else -1
+                size, at = read_quantity(chunk, at + 1 + (byte == 0xFF))
+                at += size
+                if at > len(chunk):
+                    raise IndexError
+                if kind == _END:
+                    break
+                if kind >= 0:
+                    _mark(file, number, tick, kind, chunk[at - size : at], faults)
+                elif size:
+                    file.drums |= rhythm_part(chunk[at - size : at])
+                continue
+            if byte >= 0x80:
+                status = byte
+                at += 1
+            elif not status:
+                raise ValueError("data byte without a status")
+            if 0xC0 <= status < 0xE0:  # program change, channel pressure: one data byte
+                a = chunk[at]
+                at += 1
+                if status < 0xD0:
+                    words.append(tick << 24 | status << 16 | a << 8)
+            else:
+                a, b = chunk[at], chunk[at + 1]
+                at += 2
+                if status < 0xA0 or (a == 64 and 0xB0 <= status < 0xC0):
+                    words.append(tick << 24 | status << 16 | a << 8 | b)
+    except IndexError:
+        fault = "truncated track"
+    except ValueError:
+        fault = "damaged track"
+    events = np.concatenate([*runs, np.array(words, np.int64)])
+    if fault:
+        faults[fault] += 1
+        tick = int(events[-1]) >> 24 if len(events) else 0  # the last moment to be trusted
+    return events, tick
+
+
+def _mark(file: File, track: int, tick: int, kind: int, payload: bytes, faults: Counter) -> None:
+    """Add a meta event to ``file``, if it is one of those that are kept."""
+    if kind == _TEMPO and len(payload) >= 3:
+        if microseconds := int.from_bytes(payload[:3], "big"):
+            file.tempos.append((track, tick, microseconds))
+        else:
+            faults["tempo of zero"] += 1
+    elif kind == _METER and len(payload) >= 2 and payload[0] and payload[1] < 16:
+        file.meters.append((track, tick, payload[0], 1 << payload[1]))
+    elif kind == _KEY and len(payload) >= 2 and (payload[0] + 7) % 256 <= 14:
+        file.keys.append((track, tick, (payload[0] + 7) % 256 - 7, payload[1] == 1))
+    elif kind in (_NAME, _MARKER, _LYRIC) and (text := printable(payload)):
+        if kind == _NAME:
+            file.names.setdefault(track, text)
+        else:
             (file.markers if kind == _MARKER else file.lyrics).append((track, tick, text))
 
-    def events(self) -> np.ndarray:
-        """All events as columns; counts the bytes that are out of range."""
-        packed = np.concatenate([*self.parts, np.array(self.words, np.int64)])
-        events = np.empty(len(packed), CHANNEL_EVENT)
-        events["tick"] = packed >> 24
-        events["track"] = np.repeat(np.arange(len(self.ends)), np.diff([0, *self.counts]))
-        events["status"] = packed >> 16 & 0xFF
-        wild = 0
-        for column, shift in (("a", 8), ("b", 0)):
-            values = packed >> shift & 0xFF
-            wild += int(np.count_nonzero(values > 127))
-            events[column] = np.minimum(values, 127)
-        if wild:
-            self.faults["bytes out of range"] += wild
-        return events
+
+def _columns(tracks: list[np.ndarray], faults: Counter) -> np.ndarray:
+    """The events of all tracks as columns; counts the data bytes that are out of range."""
+    words = np.concatenate(tracks)
+    events = np.empty(len(words), CHANNEL_EVENT)
+    events["tick"] = words >> 24
+    events["track"] = np.repeat(np.arange(len(tracks)), [len(track) for track in tracks])
+    events["status"] = words >> 16 & 0xFF
+    for column, shift in (("a", 8), ("b", 0)):
+        values = words >> shift & 0xFF
+        if wild := int(np.count_nonzero(values > 127)):
+            faults["bytes out of range"] += wild
+        events[column] = np.minimum(values, 127)
+    return events
 
 
 def rhythm_part(payload: bytes) -> set[int]:
@@ -337,7 +316,7 @@ def printable(payload: bytes) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:_LONGEST_TEXT]).strip()
 
 
-def number(chunk: bytes, at: int) -> tuple[int, int]:
+def read_quantity(chunk: bytes, at: int) -> tuple[int, int]:
     """A variable-length quantity (at most four bytes) and the position after it."""
     value = 0
     for i in range(at, at + 4):

@@ -136,26 +136,31 @@ def _unzipped(data: bytes, most: int) -> bytes:
         raise Fault(f"is a zip of more than {MOST_FILES} files", "too large")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-            container = next((n for n in names if n.lower() == "meta-inf/container.xml"), None)
+            names = dict.fromkeys(archive.namelist())
             listed: list[str] = []
-            if container is not None:
-                with archive.open(container) as file:
-                    paths = re.findall(rb'full-path\s*=\s*["\']([^"\']+)', file.read(1_000_000))
-                there = {*names}
-                listed = [path.decode("utf-8", "replace") for path in paths]
-                listed = [path for path in listed if path in there]
+            for name in names:
+                if name.lower() == "meta-inf/container.xml":
+                    with archive.open(name) as file:
+                        text = file.read(1_000_000).decode("utf-8", "replace")
+                    listed = re.findall(r"full-path\s*=\s*[\"']([^\"']+)", text)
+            listed = [name for name in listed if name in names]
             others = [n for n in names if not n.lower().startswith(("meta-inf/", "__macosx/"))]
             scores = [n for n in listed + others if n.lower().endswith((".xml", ".musicxml"))]
             if not scores + listed:
                 raise Fault("is a zip file without a MusicXML score in it")
-            inner = (scores + listed)[0]
-            with archive.open(inner) as file:  # the size a header claims is not to be trusted
+            with archive.open((scores + listed)[0]) as file:  # its header may lie about its size
                 return file.read(most + 1)
     except Fault:
         raise
     except Exception as error:  # zipfile and its decompressors raise many kinds
         raise Fault(f"is a damaged .mxl file ({error})") from None
+
+
+def add(parent: ET.Element, name: str, text: object = "", /, **attributes: str) -> ET.Element:
+    """A new last child of ``parent``."""
+    child = ET.SubElement(parent, name, attributes)
+    child.text = str(text)
+    return child
 
 
 def number_or(text: str | None, default: float) -> Fraction | int | float:

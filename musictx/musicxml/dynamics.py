@@ -5,6 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections.abc import Iterable
+from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 #: Where nothing is marked: mezzo-forte.
@@ -66,40 +68,35 @@ class Loudness:
 
     def __init__(self, marks: Iterable[tuple[int, Mark]], near: int) -> None:
         ordered = sorted(marks, key=lambda pair: (pair[0], pair[1].kind != "stop"))
-        levels = [(at, mark.value) for at, mark in ordered if mark.kind == "level"]
+        levels = [(float(at), mark.value) for at, mark in ordered if mark.kind == "level"]
+        levels.append((inf, 0))
         self._accents = {at for at, mark in ordered if mark.kind == "accent"}
         stops: dict[int, int] = {}  # place of a hairpin among the marks -> where it stops
-        begun: dict[int, int] = {}
+        begun: dict[int, int] = {}  # number of a hairpin -> its place
         for place, (at, mark) in enumerate(ordered):
             if mark.kind == "stop" and mark.value in begun:
                 stops[begun.pop(mark.value)] = at
             elif mark.kind in ("crescendo", "diminuendo"):
                 begun[mark.value] = place
-        self._begins = [-1]
-        self._lines = [(VELOCITY, 0, VELOCITY)]  # velocity, where it has changed, to which
+        #: (begin, velocity, where it has changed, to which) of each line, by its beginning.
+        self._lines = [(-1, VELOCITY, 0, VELOCITY)]
         for place, (at, mark) in enumerate(ordered):
             if mark.kind == "level":
-                self._add(at, mark.value, at, mark.value)
-            elif place in stops and stops[place] > at:
-                here, stop = self._at(at), stops[place]
-                up = STEP if mark.kind == "crescendo" else -STEP
-                next_level = bisect_right(levels, (at, 127))
-                target = here + up
-                if next_level < len(levels) and levels[next_level][0] <= stop + near:
-                    there = levels[next_level][1]
-                    target = there if (there - here) * up > 0 else target
-                self._add(at, here, stop, max(10, min(126, target)))
-
-    def _add(self, begin: int, here: int, stop: int, target: int) -> None:
-        self._begins.append(begin)
-        self._lines.append((here, stop, target))
+                self._lines.append((at, mark.value, at, mark.value))
+            elif (stop := stops.get(place, at)) > at:
+                here = self._at(at)
+                change = STEP if mark.kind == "crescendo" else -STEP
+                when, there = levels[bisect_right(levels, (at, 127))]
+                leads = when <= stop + near and (there - here) * change > 0
+                target = max(10, min(126, there if leads else here + change))
+                self._lines.append((at, here, stop, target))
 
     def _at(self, tick: int) -> int:
-        place = bisect_right(self._begins, tick) - 1
-        here, stop, target = self._lines[place]
+        begin, here, stop, target = self._lines[
+            bisect_right(self._lines, tick, key=itemgetter(0)) - 1
+        ]
         if tick >= stop:
             return target
-        begin = self._begins[place]
         return round(here + (target - here) * (tick - begin) / (stop - begin))
 
     def __call__(self, tick: int) -> int:

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from musictx.chords import NAMES, NONE, Spelling, interval, kind_of, spelled
-from musictx.musicxml.text import leaf, nested
+from musictx.musicxml.document import add
 
 #: Kinds of harmony -> the names that ``musictx/chords.py`` reads.
 _QUALITIES = {
@@ -94,27 +94,32 @@ def _degree(element: ET.Element) -> str:
     return gone + "#" * alter + "b" * -alter + value
 
 
-def element_of(name: str) -> list[str]:
-    """The children of ``<harmony>`` for a marker that is a chord, as lines of XML."""
+def add_chord(parent: ET.Element, name: str) -> ET.Element:
+    """Adds the ``<harmony>`` of a marker that is a chord."""
+    harmony = add(parent, "harmony")
     chord = spelled(name)
-    if chord is None:  # a symbol for no chord has a root too, which means nothing
-        return [*nested("root", leaf("root-step", "C")), leaf("kind", "none")]
+    if chord is None or not chord.step:  # no chord has a root too, which means nothing
+        add(add(harmony, "root"), "root-step", "C")
+        add(harmony, "kind", "none")
+        return harmony
+    _add_note(harmony, "root", chord.step, chord.alter)
     degrees = [_DEGREES.fullmatch(word) for word in chord.more.split(",") if word]
     label = {} if all(degrees) else {"text": chord.more}
     kind = _KINDS.get(chord.quality) or _KINDS[NAMES[chord.chord.quality]]
-    lines = [*_tone("root", chord.step, chord.alter), leaf("kind", kind, **label)]
+    add(harmony, "kind", kind, **label)
     if chord.bass is not None:
-        lines += _tone("bass", *chord.bass_note)
-    for gone, signs, value in _DEGREES.findall("" if label else chord.more):
-        lines += nested(
-            "degree",
-            leaf("degree-value", value),
-            leaf("degree-alter", signs.count("#") - signs.count("b")),
-            leaf("degree-type", "subtract" if gone else "add"),
-        )
-    return lines
+        _add_note(harmony, "bass", *chord.bass_note)
+    for match in filter(None, [] if label else degrees):
+        gone, signs, value = match.groups()
+        degree = add(harmony, "degree")
+        add(degree, "degree-value", value)
+        add(degree, "degree-alter", signs.count("#") - signs.count("b"))
+        add(degree, "degree-type", "subtract" if gone else "add")
+    return harmony
 
 
-def _tone(name: str, step: str, alter: int) -> list[str]:
-    altered = [leaf(f"{name}-alter", alter)] if alter else []
-    return nested(name, leaf(f"{name}-step", step), *altered)
+def _add_note(harmony: ET.Element, name: str, step: str, alter: int) -> None:
+    note = add(harmony, name)
+    add(note, f"{name}-step", step)
+    if alter:
+        add(note, f"{name}-alter", alter)

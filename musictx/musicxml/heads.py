@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -20,23 +21,22 @@ LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
 class NoteHead(NamedTuple):
     """A note head, in ticks from the start of its measure, later of the piece.
 
-    velocity  that of the note alone, 0 for that of its place;  louder  than that, by an accent
+    velocity  0 for that of its place;  louder  how much more, by an accent
     share     of its length, for which it sounds
-    grace     (begin, end) of a grace note, in quarter notes before ``start``
-    taken     quarter notes that grace notes after it take from its end
+    grace     (begin, end) of a grace note, in quarter notes before ``end``
     """
 
     start: int
     end: int
     pitch: int
     instrument: Instrument
+    voice: str
     tie_in: bool = False
     tie_out: bool = False
     velocity: int = 0
     louder: int = 0
     share: float = 1.0
     grace: tuple[Fraction, Fraction] | None = None
-    taken: Fraction = Fraction(0)
 
 
 def articulated(note: ET.Element) -> tuple[float, int]:
@@ -75,7 +75,7 @@ def tied(heads: list[NoteHead]) -> list[NoteHead]:
         held = waiting[place] if tie_in else []
         if held:
             index = held.pop()
-            sounding[index] = sounding[index]._replace(end=head.end, taken=head.taken)
+            sounding[index] = sounding[index]._replace(end=head.end, voice=head.voice)
         else:
             index = len(sounding)
             sounding.append(head)
@@ -84,13 +84,21 @@ def tied(heads: list[NoteHead]) -> list[NoteHead]:
     return sounding
 
 
-def span(head: NoteHead, quarter: int) -> tuple[float, float]:
-    """When a note sounds, (begin, end) in ticks, of which ``quarter`` are a quarter note; a grace
-    note for which there is no time before the beginning ends before it begins."""
-    if head.grace is not None:
-        begin, end = (float(head.start - quarter * before) for before in head.grace)
-        return (begin, end) if begin >= 0 else (0.0, -1.0)
-    if head.share == 1 and not head.taken:
-        return head.start, head.end
-    end = head.start + (head.end - head.start) * head.share
-    return head.start, min(end, max(float(head.end - quarter * head.taken), head.start + 1))
+def spans(heads: list[NoteHead], quarter: int) -> Iterator[tuple[NoteHead, float, float]]:
+    """Yields each of ``heads`` with when it sounds, (begin, end) in ticks, of which ``quarter`` are
+    a quarter note. Grace notes take their time from the note of their voice that ends there; one
+    for which there is no time before the beginning ends before it begins."""
+    taken: dict[tuple[str, int], Fraction] = {}
+    for head in heads:
+        if head.grace is not None:
+            key = head.voice, head.end
+            taken[key] = max(taken.get(key, Fraction(0)), head.grace[0])
+    for head in heads:
+        begin, end = float(head.start), head.start + (head.end - head.start) * head.share
+        if head.grace is not None:
+            begin, end = (float(head.end - quarter * before) for before in head.grace)
+            begin, end = (begin, end) if begin >= 0 else (0.0, -1.0)
+        elif (head.voice, head.end) in taken:
+            latest = float(head.end - quarter * taken[head.voice, head.end])
+            end = min(end, max(latest, begin + 1))
+        yield head, begin, end

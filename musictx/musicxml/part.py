@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from musictx.musicxml import dynamics, harmony, heads, signs
 from musictx.musicxml.document import Fault, number_or, parse_number
@@ -29,34 +31,32 @@ _QUARTERS = {
     "long": 16.0, "breve": 8.0, "whole": 4.0, "half": 2.0, "quarter": 1.0, "eighth": 0.5,
     "16th": 0.25, "32nd": 0.125, "64th": 0.0625,
 }  # fmt: skip
-#: Marks: tempi for programs and for readers, and so on.
-_MARKS = ("tempo", "metronome", "meter", "key", "fermata", "chord", "lyrics", "dynamics", "pedal")
 _SEMITONE = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
 
 
-class Length(NamedTuple):
-    """Ticks from the beginning of a measure to the end of all that is in it (``whole``) and of its
-    last note (``notes``); ``rest``: to the end of an empty measure or of a whole bar's rest in a
-    pick-up, which become as short as the measure in other parts."""
+@dataclass
+class Length:
+    """Ticks from the beginning of a measure to the end of all that is in it (``whole``), in any
+    part, and of its last note (``notes``); ``rest``: to the end of an empty measure or of a whole
+    bar's rest in a pick-up, which become as short as the measure in other parts."""
 
-    whole: int
-    notes: int
+    whole: int = 0
+    notes: int = 0
     rest: int = 0
-
-
-class _Chord(NamedTuple):
-    """Notes of one voice that begin together, by their places in :attr:`XmlPart.notes`."""
-
-    measure: int
-    start: int
-    end: int
-    places: list[int]
 
 
 class XmlPart:
     """One part, read measure by measure: divisions and transposition carry on from one to the next.
 
-    All positions are ticks from the beginning of their measure, which is given by its number.
+    bars   measure -> ticks of a bar from there on
+    notes  note heads
+    signs  of repeats
+    marks  kind -> (tick, what it says) of each
+    plain  what is not played, or not as it is written, and how often
+
+    Notes and marks are ticks from the beginning of their measure, whose number they have, until the
+    lengths of the measures of all parts are known: then :meth:`place` makes them ticks of the page.
+    ``lengths`` of measures are those in all parts so far.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class XmlPart:
         instruments: dict[str, Instrument],
         element: ET.Element,
         silent_heads: frozenset[str],
+        lengths: list[Length],
     ) -> None:
         self._resolution = resolution
         self._silent_heads = silent_heads
@@ -72,27 +73,40 @@ class XmlPart:
         # Notes may come before the first divisions of their part.
         self._ticks_of_division = self._division(element.findtext(".//divisions", "1"))
         self._transpose = 0  # semitones from written to sounding
-        self._number = 0  # of the measure that is read
-        self.lengths: list[Length] = []
-        self.notes: list[tuple[int, NoteHead]] = []
+        self._written: list[tuple[int, NoteHead]] = []
+        self._marked: defaultdict[str, list[tuple[int, int, Any]]] = defaultdict(list)
+        self._bar = 4 * resolution
+        self.bars: dict[int, int] = {}
+        self.notes: list[NoteHead] = []
         self.signs: list[signs.Sign] = []
-        #: Kind -> (measure, tick, what it says) of each mark.
-        self.marks: dict[str, list[tuple[int, int, Any]]] = {kind: [] for kind in _MARKS}
-        self.plain: Counter[str] = Counter()  # what is not played, or not as it is written
-        self._graces: list[list[NoteHead]] = []  # those before the next note, at once or in turn
-        self._latest: dict[str, _Chord] = {}  # the last notes of each voice
+        self.marks: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
+        self.plain: Counter[str] = Counter()
         for self._number, measure in enumerate(element.iterfind("measure")):
-            self.lengths.append(self._measure(measure))
-        pedals, tempos = self.marks["pedal"], self.marks["tempo"]
+            if self._number == len(lengths):
+                lengths.append(Length())
+            self._length = lengths[self._number]
+            self._measure(measure)
+        pedals, tempos = self._marked["pedal"], self._marked["tempo"]
         if pedals and pedals[-1][2]:  # never released: with its measure
             number = pedals[-1][0]
-            pedals.append((number, self.lengths[number].whole, False))
+            pedals.append((number, lengths[number].whole, False))
         # A metronome mark is for readers; a tempo for programs at the same moment counts.
         given = {(number, at) for number, at, _ in tempos}
-        tempos[:0] = (mark for mark in self.marks.pop("metronome") if mark[:2] not in given)
+        tempos[:0] = (mark for mark in self._marked.pop("metronome", ()) if mark[:2] not in given)
+
+    def place(self, starts: Sequence[int]) -> None:
+        """Fills ``notes`` and ``marks``: on the page measures begin at ``starts``."""
+        for kind, marks in self._marked.items():
+            self.marks[kind] = [(starts[number] + at, value) for number, at, value in marks]
+        loudness = dynamics.Loudness(self.marks["dynamics"], near=self._resolution)
+        for number, head in self._written:
+            start = starts[number] + head.start
+            velocity = min(127, (head.velocity or loudness(start)) + head.louder)
+            end = starts[number] + head.end
+            self.notes.append(head._replace(start=start, end=end, velocity=velocity))
 
     def _mark(self, kind: str, position: int, value: object = None) -> None:
-        self.marks[kind].append((self._number, position, value))
+        self._marked[kind].append((self._number, position, value))
 
     def _ticks(self, text: str | None, what: str) -> int:
         return round(parse_number(text, what) * self._ticks_of_division)
@@ -105,86 +119,88 @@ class XmlPart:
         """Ticks of one unit of duration; ``text`` says how many units a quarter note has."""
         return int(self._resolution / Fraction(parse_number(text, "divisions")))
 
-    def _measure(self, element: ET.Element) -> Length:
-        """Read one measure; returns its length."""
-        number = self._number
-        length = position = onset = 0  # where the next note begins; where the last one did (chords)
-        notes = rest = 0  # where the last note ends; an empty measure, a bar's rest in a pick-up
-        first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
-        pickup = element.get("implicit") == "yes"
+    def _measure(self, element: ET.Element) -> None:
+        self._pickup = element.get("implicit") == "yes"
+        self._at = self._onset = 0  # where the next note begins, and where the last one did
+        self._first: tuple = (None, 0), 0  # note value and duration of the first note of a chord
+        self._graces: list[list[NoteHead]] = []  # those before the next note, at once or in turn
         for item in element:
             if item.tag == "note":
-                children = {child.tag: child for child in item}
-                voice = item.findtext("voice", "")
-                silent = "rest" in children
-                if "cue" in children:
-                    silent = True
-                    self.plain["cue notes left out"] += 1
-                elif item.findtext("notehead", "").strip() in self._silent_heads:
-                    silent = True
-                    self.plain["slashes for chords left out"] += 1
-                elif "grace" in children:
-                    self._grace(item, children)
-                if "grace" in children:
-                    continue
-                duration = self._duration(item)
-                if pickup and not position and "rest" in children and self._fills(item, duration):
-                    rest = max(rest, duration)
-                    continue
-                value = item.findtext("type"), len(item.findall("dot"))
-                if "chord" in children and value[0] and value == first[0]:
-                    duration = first[1]  # some programs give it that without the dots
-                if "chord" not in children:
-                    first = value, duration
-                    onset = position
-                    position += duration
-                    self._graces_before(onset, voice)
-                length = max(length, onset + duration)
-                if "rest" not in children:
-                    notes = max(notes, onset + duration)
-                if not silent:
-                    head = self._head(item, children, onset, duration)
-                    if head is not None:
-                        if "chord" not in children or voice not in self._latest:
-                            self._latest.pop(voice, None)  # so that the newest is the last key
-                            self._latest[voice] = _Chord(number, onset, onset + duration, [])
-                        self._latest[voice].places.append(len(self.notes))
-                        self.notes.append((number, head))
-                    for mark in item.iterfind("notations//*"):
-                        if mark.tag == "fermata":
-                            self._mark("fermata", onset)
-                        elif mark.tag in _PLAIN:
-                            self.plain[_PLAIN[mark.tag]] += 1
-                    if verses := _verses(item):
-                        self._mark("lyrics", onset, verses)
+                self._note(item)
             elif item.tag == "backup":
-                self._graces_at_end()
-                position -= self._ticks(item.findtext("duration"), "backup")
+                self._graces_before(self._at, after_a_note=True)
+                self._at -= self._ticks(item.findtext("duration"), "backup")
             elif item.tag == "forward":
-                position += self._ticks(item.findtext("duration"), "forward")
+                self._at += self._ticks(item.findtext("duration"), "forward")
             elif item.tag == "attributes":
-                self._attributes(item, position)
+                self._attributes(item)
             elif item.tag == "harmony":
-                offset = self._offset(item.findtext("offset"))
-                name = harmony.name_of(item, self.plain)
-                self._mark("chord", max(position + offset, 0), name)
+                at = max(self._at + self._offset(item.findtext("offset")), 0)
+                self._mark("chord", at, harmony.name_of(item, self.plain))
             elif item.tag in ("sound", "direction"):
-                self._tempo(item, position)
-                self._programs(item)
-                for loudness in dynamics.marks_of(item):
-                    self._mark("dynamics", position, loudness)
-                self._pedal(item, position)
-                self.signs += signs.of_direction(item, number, position)
+                self._direction(item)
             elif item.tag == "figured-bass":
                 self.plain["figured bass left out"] += 1
             elif item.tag == "barline":
-                self.signs += signs.of_barline(item, number, position)
-            position = max(0, position)  # a <backup> too far stops at the beginning of the measure
-            length = max(length, position)
-        self._graces_at_end()
-        if not (length or pickup):  # a measure with nothing but chord symbols, for example
-            rest = max(rest, self._bar())
-        return Length(length, notes, rest)
+                self.signs += signs.of_barline(item, self._number, self._at)
+            self._at = max(0, self._at)  # a <backup> too far stops at the beginning of the measure
+            self._length.whole = max(self._length.whole, self._at)
+        self._graces_before(self._at, after_a_note=True)
+        if not (self._length.whole or self._pickup):  # with nothing but chord symbols, for example
+            self._length.rest = max(self._length.rest, self._bar)
+
+    def _note(self, note: ET.Element) -> None:
+        children = {child.tag: child for child in note}
+        silent = "rest" in children
+        if "cue" in children:
+            silent = True
+            self.plain["cue notes left out"] += 1
+        elif note.findtext("notehead", "").strip() in self._silent_heads:
+            silent = True
+            self.plain["slashes for chords left out"] += 1
+        if "grace" in children:
+            head = None if silent else self._head(note, children, 0, 1)
+            if head is not None:
+                if "chord" not in children or not self._graces:
+                    self._graces.append([])
+                self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
+            return
+        duration = self._duration(note)
+        if self._pickup and not self._at and "rest" in children and self._fills(note, duration):
+            self._length.rest = max(self._length.rest, duration)
+            return
+        value = note.findtext("type"), len(note.findall("dot"))
+        if "chord" not in children:
+            self._first, self._onset = (value, duration), self._at
+            self._graces_before(self._at)
+            self._at += duration
+        elif value[0] and value == self._first[0]:
+            duration = self._first[1]  # some programs give it that without the dots
+        end = self._onset + duration
+        self._length.whole = max(self._length.whole, end)
+        if "rest" not in children:
+            self._length.notes = max(self._length.notes, end)
+        if silent:
+            return
+        head = self._head(note, children, self._onset, duration)
+        if head is not None:
+            self._written.append((self._number, head))
+        for mark in note.iterfind("notations//*"):
+            if mark.tag == "fermata":
+                self._mark("fermata", self._onset)
+            elif mark.tag in _PLAIN:
+                self.plain[_PLAIN[mark.tag]] += 1
+        if verses := _verses(note):
+            self._mark("lyrics", self._onset, verses)
+
+    def _graces_before(self, end: int, *, after_a_note: bool = False) -> None:
+        """Put the grace notes so far before ``end``; those ``after_a_note`` are repeated with what
+        is before ``end``, not with what follows."""
+        for group, span in zip(self._graces, heads.graces(len(self._graces))):
+            for head in group:
+                head = head._replace(start=end - after_a_note, end=end, grace=span)
+                self._written.append((self._number, head))
+        self._graces = []
 
     def _duration(self, note: ET.Element) -> int:
         """Ticks of a note, of one without a ``<duration>`` those of its note value."""
@@ -200,66 +216,23 @@ class XmlPart:
             quarters *= float(normal / actual)
         return round(quarters * self._resolution)
 
-    def _bar(self) -> int:
-        """Ticks of a bar."""
-        meters = self.marks["meter"]
-        beats, kind = meters[-1][2] if meters else (4, 4)
-        return 4 * self._resolution * beats // kind
-
     def _fills(self, rest: ET.Element, duration: int) -> bool:
         """Whether a rest fills a whole bar."""
-        return duration >= self._bar() or rest.find("rest[@measure='yes']") is not None
+        return duration >= self._bar or rest.find("rest[@measure='yes']") is not None
 
-    def _grace(self, note: ET.Element, children: dict[str, ET.Element]) -> None:
-        head = self._head(note, children, 0, 1)
-        if head is not None:
-            if "chord" not in children or not self._graces:
-                self._graces.append([])
-            self._graces[-1].append(head._replace(tie_in=False, tie_out=False))
-
-    def _graces_before(self, onset: int, voice: str) -> None:
-        """Put the grace notes so far before ``onset``: they take their time from the note before,
-        if it is in the same voice and sounds until there."""
-        spans = heads.graces(len(self._graces))
-        for group, span in zip(self._graces, spans):
-            for head in group:
-                head = head._replace(start=onset, end=onset, grace=span)
-                self.notes.append((self._number, head))
-        latest = self._latest.get(voice)
-        if spans and latest is not None:
-            here = latest.measure == self._number and latest.end == onset
-            across = latest.measure == self._number - 1 and not onset
-            if here or (across and latest.end == self.lengths[-1].whole):
-                self._shorten(latest, spans[0][0])
-        self._graces = []
-
-    def _graces_at_end(self) -> None:
-        """Put grace notes with no note after them at the end of the note that was read last."""
-        spans = heads.graces(len(self._graces))
-        if spans and self._latest:
-            latest = list(self._latest.values())[-1]
-            length = Fraction(latest.end - latest.start, self._resolution)
-            for group, (begin, end) in zip(self._graces, spans):
-                for head in group:
-                    head = head._replace(
-                        start=latest.start, end=latest.start, grace=(begin - length, end - length)
-                    )
-                    self.notes.append((latest.measure, head))
-            self._shorten(latest, spans[0][0])
-        self._graces = []
-
-    def _shorten(self, chord: _Chord, quarters: Fraction) -> None:
-        for place in chord.places:
-            number, head = self.notes[place]
-            self.notes[place] = number, head._replace(taken=quarters)
-
-    def _pedal(self, direction: ET.Element, position: int) -> None:
-        for pedal in direction.iterfind("direction-type/pedal"):
+    def _direction(self, item: ET.Element) -> None:
+        """What a ``<direction>`` or a ``<sound>`` says."""
+        self._tempo(item)
+        self._programs(item)
+        self.signs += signs.of_direction(item, self._number, self._at)
+        for loudness in dynamics.marks_of(item):
+            self._mark("dynamics", self._at, loudness)
+        for pedal in item.iterfind("direction-type/pedal"):
             kind = pedal.get("type")
             if kind in ("stop", "change", "discontinue"):
-                self._mark("pedal", position, False)
+                self._mark("pedal", self._at, False)
             if kind in ("start", "change", "resume"):
-                self._mark("pedal", position, True)
+                self._mark("pedal", self._at, True)
 
     def _head(
         self, note: ET.Element, children: dict[str, ET.Element], start: int, duration: int
@@ -297,9 +270,12 @@ class XmlPart:
         share, louder = heads.articulated(note) if "notations" in children else (1.0, 0)
         velocity = dynamics.percent_of(note.get("dynamics", "")) or 0
         end = start + duration
-        return NoteHead(start, end, pitch, instrument, tie_in, tie_out, velocity, louder, share)
+        voice = note.findtext("voice", "")
+        return NoteHead(
+            start, end, pitch, instrument, voice, tie_in, tie_out, velocity, louder, share
+        )
 
-    def _attributes(self, item: ET.Element, position: int) -> None:
+    def _attributes(self, item: ET.Element) -> None:
         text = item.findtext("divisions")
         if text is not None:
             self._ticks_of_division = self._division(text)
@@ -311,14 +287,16 @@ class XmlPart:
         time = item.find("time")
         meter = None if time is None else _meter(time)
         if meter is not None:
-            self._mark("meter", position, meter)
+            self._mark("meter", self._at, meter)
+            self._bar = 4 * self._resolution * meter[0] // meter[1]
+            self.bars[self._number + (self._at > 0)] = self._bar
         fifths = (item.findtext("key/fifths") or "").strip()
         if re.fullmatch(r"[+-]?[0-7]", fifths):
             minor = (item.findtext("key/mode") or "").strip() == "minor"
             # Written a tone higher, a key has two more sharps; beyond seven it is spelt anew.
             sounding = int(fifths) + (7 * self._transpose + 5) % 12 - 5
             sounding -= 12 * (sounding > 7) - 12 * (sounding < -7)
-            self._mark("key", position, (sounding, minor))
+            self._mark("key", self._at, (sounding, minor))
 
     def _programs(self, item: ET.Element) -> None:
         """From here on instruments have the programs of the ``<midi-instrument>`` in a sound."""
@@ -328,7 +306,7 @@ class XmlPart:
             for key, instrument in self._instruments.items():
                 self._instruments[key] = new if instrument == old else instrument
 
-    def _tempo(self, item: ET.Element, position: int) -> None:
+    def _tempo(self, item: ET.Element) -> None:
         """``<sound tempo>``, alone or inside a direction, or ``<metronome>``. The offset of a sound
         moves it; that of the direction only the words on the page, unless it says
         ``sound="yes"``."""
@@ -343,7 +321,7 @@ class XmlPart:
         words = " ".join(e.text or "" for e in item.iterfind("direction-type/words"))
         self.plain["gradual changes of tempo left out"] += bool(_GRADUALLY.search(words))
         if bpm > 0:
-            self._mark(kind, max(0, position + self._offset(moved)), bpm)
+            self._mark(kind, max(0, self._at + self._offset(moved)), bpm)
 
 
 def _metronome(direction: ET.Element) -> float:

@@ -10,6 +10,7 @@ or *To Coda*.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 #: Sections that are played, more than a page has, at most: two hours of fast bars.
@@ -82,55 +83,53 @@ def order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
     there are.
     """
     most = len(marks) + MOST_PLAYED if most is None else most
-    steps = 0
     if not any(mark.backward or mark.jump for mark in marks):
         return list(range(len(marks)))
     repeats, endings = _structure(marks)
     played: list[int] = []
-    active: list[tuple[_Repeat, int]] = []  # repeats around here, the innermost last; their passes
+    passes: dict[_Repeat, int] = {}  # of the repeats around here, the innermost last
     taken: set[tuple[int, str]] = set()  # sections whose jump, or way to the coda, was taken
     origin = -1  # the section of the latest jump: up to here everything was played before
     until = None  # None: no jump yet
-    at = 0
+    at = steps = 0
     while at < len(marks):
         steps += 1
-        if steps > most or len(active) > DEEPEST or len(taken) > MOST_JUMPS:
+        if steps > most or len(passes) > DEEPEST or len(taken) > MOST_JUMPS:
             raise NoOrder(f"would make more than {most} bars, or lead back too often")
         for repeat in repeats.get(at, ()):
-            if all(repeat != other for other, _ in active):
-                once = at <= origin and not repeat.again
-                active.append((repeat, repeat.passes if once else 1))
+            once = at <= origin and not repeat.again
+            passes.setdefault(repeat, repeat.passes if once else 1)
         group = endings.get(at)
-        if group is None or _number(group, active, origin) in group.numbers[at]:
+        if group is None or _number(group, passes, origin) in group.numbers[at]:
             played.append(at)
-            back = next(
-                (i for i, (r, n) in enumerate(active) if at in r.backs and n < r.passes), -1
-            )
-            if back >= 0:
-                repeat, number = active[back]
-                active[back:] = [(repeat, number + 1)]
-                at = repeat.start
+            back = next((r for r, n in passes.items() if at in r.backs and n < r.passes), None)
+            if back is not None:
+                outer = takewhile(back.__ne__, passes)
+                passes = {repeat: passes[repeat] for repeat in outer} | {back: passes[back] + 1}
+                at = back.start
                 continue
             mark = marks[at]
             target = None
-            if all(number == repeat.passes for repeat, number in active):
+            if all(number == repeat.passes for repeat, number in passes.items()):
                 if mark.fine and until in ("", "fine"):
                     return played
                 if mark.to_coda and until in ("", "coda") and (at, "coda") not in taken:
-                    target, until = _coda(marks, at), ""
+                    target, until = _sign(marks, at, "coda", mark.to_coda), ""
                     taken.add((at, "coda"))
                 elif mark.jump is not None and (at, "jump") not in taken:
-                    target, until, origin = _segno(marks, at, mark.jump), mark.jump.until, at
+                    segno, until = mark.jump
+                    target = 0 if segno is None else _sign(marks, at, "segno", (segno,))
+                    origin = at
                     taken.add((at, "jump"))
             if target is not None:
                 around = (r for several in repeats.values() for r in several)
-                active = [(r, r.passes) for r in around if r.start < target <= r.end]
+                passes = {r: r.passes for r in around if r.start < target <= r.end}
                 at = target
                 continue
         at += 1
-        if any(number < repeat.passes for repeat, number in active if repeat.end < at):
+        if any(number < repeat.passes for repeat, number in passes.items() if repeat.end < at):
             raise NoOrder("have endings that do not lead back")
-        active = [(repeat, number) for repeat, number in active if repeat.end >= at]
+        passes = {repeat: number for repeat, number in passes.items() if repeat.end >= at}
     if until in ("fine", "coda"):
         raise NoOrder(f"lead on to a {until.capitalize()} that is not there")
     if any(mark.jump and (i, "jump") not in taken for i, mark in enumerate(marks)):
@@ -138,14 +137,28 @@ def order(marks: Sequence[Marks], most: int | None = None) -> list[int]:
     return played
 
 
-def _number(group: _Endings, active: list[tuple[_Repeat, int]], origin: int) -> int:
+def _number(group: _Endings, passes: dict[_Repeat, int], origin: int) -> int:
     """The pass in which endings are reached. Those that no repeat closes but a jump are reached for
     the last time once there was a jump from ``origin``, among them or behind them."""
-    if group.repeat is None:
-        first = next(iter(group.numbers))
-        brackets = group.numbers.values()
-        return max(next(reversed(brackets))) if origin >= first else min(next(iter(brackets)))
-    return next((number for repeat, number in active if repeat == group.repeat), 1)
+    if group.repeat is not None:
+        return passes.get(group.repeat, 1)
+    first, *_, last = (*group.numbers.items(), *group.numbers.items())
+    return max(last[1]) if origin >= first[0] else min(first[1])
+
+
+def _sign(marks: Sequence[Marks], at: int, kind: str, names: tuple[str, ...]) -> int:
+    """Where a jump from section ``at`` goes: to the sign of one of ``names``, else to the last
+    segno before it, or the next coda after it."""
+    signs = [i for i, mark in enumerate(marks) if getattr(mark, kind)]
+    chosen = [i for i in signs if {*getattr(marks[i], kind)} & {*names} - {""}]
+    chosen = chosen or [i for i in signs if (i <= at if kind == "segno" else i > at)]
+    if not chosen:
+        raise NoOrder(
+            "have a D.S. without a segno before it"
+            if kind == "segno"
+            else "lead to a coda that is not there"
+        )
+    return chosen[-1] if kind == "segno" else chosen[0]
 
 
 def _structure(
@@ -210,25 +223,3 @@ def _brackets(marks: Sequence[Marks]) -> list[dict[int, tuple[int, ...]]]:
                 brackets[before[-1]] += (number,)
         group.update((at, brackets[numbers]) for at, numbers in group.items())
     return groups
-
-
-def _segno(marks: Sequence[Marks], at: int, jump: Jump) -> int:
-    """Where a jump goes: to the segno of its name, else to the last one before it."""
-    if jump.segno is None:
-        return 0
-    signs = [i for i, mark in enumerate(marks) if mark.segno]
-    named = [i for i in signs if jump.segno and jump.segno in marks[i].segno]
-    before = [i for i in signs if i <= at]
-    if not (named or before):
-        raise NoOrder("have a D.S. without a segno before it")
-    return (named or before)[-1]
-
-
-def _coda(marks: Sequence[Marks], at: int) -> int:
-    """Where *To Coda* goes: to the coda of its name, else to the next one."""
-    signs = [i for i, mark in enumerate(marks) if mark.coda]
-    named = [i for i in signs if {*marks[i].coda} & {*marks[at].to_coda} - {""}]
-    after = [i for i in signs if i > at]
-    if not (named or after):
-        raise NoOrder("lead to a coda that is not there")
-    return (named or after)[0]

@@ -6,20 +6,18 @@ import math
 import xml.etree.ElementTree as ET
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from musictx.config.limits import Limits
 from musictx.musicxml.document import Fault, over, parse_number
-from musictx.musicxml.dynamics import Loudness
 from musictx.musicxml.harmony import heads_of_chords
-from musictx.musicxml.heads import span, tied
+from musictx.musicxml.heads import spans, tied
 from musictx.musicxml.instruments import Instrument, read_instruments
 from musictx.musicxml.part import Length, XmlPart
 from musictx.musicxml.repeats import NoOrder, order
@@ -41,88 +39,79 @@ def to_score(
     played as it is written."""
     instruments = read_instruments(root)
     resolution = _resolution(root, limits)
-    default = {"": Instrument()}
     silent_heads = heads_of_chords(root)
     parts: list[XmlPart] = []
+    lengths: list[Length] = []
     for element in root.iterfind("part"):
         if len(parts) == limits.tracks:
             raise over(limits, "tracks", "parts")
-        listed = instruments.get(element.get("id", ""), default)
-        parts.append(XmlPart(resolution, listed, element, silent_heads))
+        listed = instruments.get(element.get("id", ""), {"": Instrument()})
+        parts.append(XmlPart(resolution, listed, element, silent_heads, lengths))
     if not parts:
         raise Fault("has no parts")
-    if sum(len(part.notes) for part in parts) > limits.notes:
-        raise over(limits, "notes", "notes")
-    page = sections([part.signs for part in parts], _starts(parts, resolution))
-    score = partial(_score, root, parts, page.starts, bpm, resolution, limits, remarks)
+    starts = _starts(parts, lengths)
     for part in parts:
+        part.place(starts)
         remarks.update(+part.plain)
-    as_it_stands = Played(page, range(len(page.marks)))
-    if not repeats:
-        return score(as_it_stands)
-    try:
-        played = Played(page, order(page.marks))
-        _check_limits(parts, page.starts, played, limits)
-    except NoOrder as error:
-        remarks[f"repeats that are not taken, for their marks {error}"] += 1
-        return score(as_it_stands)
-    try:
-        return score(played)
-    except Fault as fault:  # too long: so may the page be
-        music = score(as_it_stands)
-        remarks[f"repeats that are not taken, for with them the music {fault}"] += 1
-        return music
-
-
-def _check_limits(
-    parts: list[XmlPart], starts: Sequence[int], played: Played, limits: Limits
-) -> None:
-    """Raise ``NoOrder`` where repeats make more music than ``limits`` allow."""
-    notes = [starts[measure] + head.start for part in parts for measure, head in part.notes]
-    if played.count(notes) > limits.notes:
-        raise NoOrder(f"would make more than limits.notes={limits.notes} notes")
-    marks = [at for kind in parts[0].marks for at, _ in _placed(parts, kind, starts)]
-    if played.count(notes) + 10 * played.count(marks) > limits.events:
-        raise NoOrder(f"would make more than limits.events={limits.events} events")
+    page = sections([part.signs for part in parts], starts)
+    score = partial(_score, root, parts, bpm, resolution, limits, remarks)
+    why = ""
+    if repeats:
+        try:
+            return score(Played(page, order(page.marks)))
+        except NoOrder as error:
+            why = f"for their marks {error}"
+        except Fault as fault:  # so may the page be
+            why = f"for with them the music {fault}"
+    music = score(Played(page, range(len(page.marks))))
+    if why:
+        remarks[f"repeats that are not taken, {why}"] += 1
+    return music
 
 
 def _score(
     root: ET.Element,
     parts: list[XmlPart],
-    starts: Sequence[int],
     bpm: float | None,
     resolution: int,
     limits: Limits,
     remarks: Counter[str],
     played: Played,
 ) -> Score:
-    """The music of ``parts``, whose measures begin at ``starts`` on the page, as it is played."""
+    """The music of ``parts`` as it is played."""
+    notes = played.count(head.start for part in parts for head in part.notes)
+    marks = played.count(at for part in parts for kind in part.marks.values() for at, _ in kind)
+    if notes > limits.notes:
+        raise over(limits, "notes", "notes")
+    if notes + 10 * marks > limits.events:
+        raise over(limits, "events", "events")
     # Of marks at one moment the first part's count, and of those the last.
     tempos, meters, keys, lyrics = (
-        dict(_placed(parts[::-1], kind, starts)) for kind in ("tempo", "meter", "key", "lyrics")
+        dict(mark for part in parts[::-1] for mark in part.marks[kind])
+        for kind in ("tempo", "meter", "key", "lyrics")
     )
-    meters, keys = played.in_force(meters), played.in_force(keys)
+    chords, fermatas = (
+        dict(mark for part in parts for mark in part.marks[kind]) for kind in ("chord", "fermata")
+    )
+    tempos = {0: DEFAULT_BPM} | played.in_force(tempos, DEFAULT_BPM) if bpm is None else {0: bpm}
+    meters, keys, chords = map(played.in_force, (meters, keys, chords))
     _mark_bars(meters, played.lines, resolution)
-    fermatas = {*_placed(parts, "fermata", starts)}
-    chords = played.in_force(dict(_placed(parts, "chord", starts)))
-    tempos = {0: bpm} if bpm is not None else played.in_force(tempos, DEFAULT_BPM)
     clock = _Clock(tempos, resolution)
+
+    def timed(events: Iterable[tuple]) -> list[tuple]:
+        """(seconds, ...) of (tick, ...), without marks whose offsets are damaged."""
+        rows = ((clock.seconds(at), *rest) for at, *rest in events)
+        return [row for row in rows if row[0] <= limits.seconds]
 
     rows = []
     pedals: list[tuple[float, int, int]] = []
     for track, part in enumerate(parts):
-        loudness = Loudness(_placed([part], "dynamics", starts), near=resolution)
-        page = []
-        for measure, head in part.notes:
-            start = starts[measure] + head.start
-            velocity = min(127, (head.velocity or loudness(start)) + head.louder)
-            page.append((start, head._replace(velocity=velocity)))
+        page = [(head.start, head) for head in part.notes]
         heads = [
             head._replace(start=at, end=at + head.end - head.start)
             for at, head, _ in played.events(page)
         ]
-        for head in tied(heads):
-            begin, end = span(head, resolution)
+        for head, begin, end in spans(tied(heads), resolution):
             if begin > end:
                 remarks["grace notes before the beginning left out"] += 1
                 continue
@@ -130,10 +119,9 @@ def _score(
             drum = head.instrument.drum_pitch is not None
             program = head.instrument.program
             rows.append((*times, head.pitch, head.velocity, program, drum, track))
-        for at, down, _ in played.events(_placed([part], "pedal", starts)):
+        for at, down, _ in played.events(part.marks["pedal"]):
             # What goes up and down at one moment would stay up: down is a little later.
-            time = clock.seconds(at + resolution / PEDAL_LATE * down)
-            pedals.append((time, 127 * down, track))
+            pedals.append((at + resolution / PEDAL_LATE * down, 127 * down, track))
     if max((row[1] for row in rows), default=0.0) > limits.seconds:
         raise Fault(
             f"lasts longer than limits.seconds={limits.seconds}, so its times are damaged",
@@ -142,29 +130,26 @@ def _score(
     if not rows and len(played.lines) > 1 and max(chords, default=inf) < played.lines[-2]:
         chords[played.lines[-1]] = "N"  # so that the last chord of a chart has its bars
     rows.sort(key=lambda row: (row[0], row[2], row[6]))
-    names = root.iterfind("part-list/score-part")
-    named = {part.get("id", ""): (part.findtext("part-name") or "").strip() for part in names}
-    titles = [named.get(part.get("id", ""), "") for part in root.iterfind("part")]
+    names = {
+        part.get("id", ""): (part.findtext("part-name") or "").strip()[:100]
+        for part in root.iterfind("part-list/score-part")
+    }
+    titles = [names.get(part.get("id", ""), "") for part in root.iterfind("part")]
     words = [(at, _verse(verses, times)) for at, verses, times in played.events(lyrics.items())]
     return Score(
         notes=np.array(rows, NOTE),
-        pedals=np.array([row for row in pedals if row[0] <= limits.seconds], PEDAL),
-        tempos=np.array(clock.marks(limits.seconds), TEMPO),
-        meters=np.array(_in_time(meters, clock, limits), METER),
-        keys=np.array(_in_time(keys, clock, limits), KEY),
-        names={track: title[:100] for track, title in enumerate(titles) if title},
+        pedals=np.array(timed(pedals), PEDAL),
+        tempos=np.array(timed(sorted(tempos.items())), TEMPO),
+        meters=np.array(timed((at, *meter) for at, meter in sorted(meters.items())), METER),
+        keys=np.array(timed((at, *key) for at, key in sorted(keys.items())), KEY),
+        names={track: title for track, title in enumerate(titles) if title},
         ticks_per_quarter=_grid(resolution),
-        fermatas=tuple(clock.seconds(at) for at, _, _ in played.events(fermatas)),
-        markers=tuple((clock.seconds(at), text) for at, text in sorted(chords.items())),
+        fermatas=tuple(at for at, *_ in timed(played.events(fermatas.items()))),
+        markers=tuple(timed(sorted(chords.items()))),
         title=_heading(root, "work/work-title") or _heading(root, "movement-title"),
         composer=_heading(root, "identification/creator[@type='composer']"),
-        lyrics=tuple((clock.seconds(at), text) for at, text in words),
+        lyrics=tuple(timed(words)),
     )
-
-
-def _placed(parts: list[XmlPart], kind: str, starts: Sequence[int]) -> list[tuple[int, Any]]:
-    """The tick on the page, and what it says, of each mark of a kind, part after part."""
-    return [(starts[m] + at, value) for part in parts for m, at, value in part.marks[kind]]
 
 
 def _verse(verses: tuple[tuple[int, str], ...], times: int) -> str:
@@ -196,29 +181,21 @@ def _resolution(root: ET.Element, limits: Limits) -> int:
     return resolution
 
 
-def _starts(parts: list[XmlPart], resolution: int) -> list[int]:
-    """Tick at which each measure begins, from the lengths of the measures of each part.
+def _starts(parts: list[XmlPart], lengths: list[Length]) -> list[int]:
+    """Tick at which each measure begins, and the end of the last one.
 
     A measure begins together in every part, so the longest one gives its length: a part that leaves
     a measure empty does not run ahead of the others. Rests do not reach beyond the meter, though
     some programs write them so; notes may.
     """
-    meters = {  # measure -> ticks of a bar from there on
-        measure + (at > 0): 4 * resolution * beats // kind
-        for part in reversed(parts)
-        for measure, at, (beats, kind) in part.marks["meter"]
-    }
-    longest: list[Length] = []
-    for part in parts:
-        longest += [Length(0, 0)] * (len(part.lengths) - len(longest))
-        for measure, length in enumerate(part.lengths):
-            longest[measure] = Length(*map(max, longest[measure], length))
-    starts, bar = [0], 0
-    for measure, length in enumerate(longest):
-        bar = meters.get(measure, bar)
-        rests = length.whole or length.rest
-        rests = min(rests, bar) if bar else rests
-        starts.append(starts[-1] + max(rests, length.notes))
+    bars: dict[int, int] = {}  # measure -> ticks of a bar from there on
+    for part in reversed(parts):
+        bars |= part.bars
+    starts, bar = [0], inf
+    for measure, length in enumerate(lengths):
+        bar = bars.get(measure, bar)
+        rests = min(length.whole or length.rest, bar)
+        starts.append(starts[-1] + max(int(rests), length.notes))
     return starts
 
 
@@ -232,11 +209,6 @@ def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution:
             meters.setdefault(end, meter)
 
 
-def _in_time(marks: dict[int, tuple], clock: _Clock, limits: Limits) -> list[tuple]:
-    rows = [(clock.seconds(at), *mark) for at, mark in sorted(marks.items())]
-    return [row for row in rows if row[0] <= limits.seconds]
-
-
 def _grid(resolution: int) -> int:
     """Ticks of a quarter note in which the score can be written as MIDI: those of its divisions,
     or a multiple of at least 480, which sequencers are used to."""
@@ -247,24 +219,18 @@ def _grid(resolution: int) -> int:
 
 
 class _Clock:
-    """Ticks -> seconds through the tempo marks."""
+    """Ticks -> seconds through the tempo marks, of which the first is at 0."""
 
-    def __init__(self, marks: dict[int, float], resolution: int) -> None:
+    def __init__(self, tempos: dict[int, float], resolution: int) -> None:
         self._resolution = resolution
-        self._bpm = [DEFAULT_BPM]
-        self._ticks = [0]
-        self._seconds = [0.0]
-        for at, bpm in sorted(marks.items()):
-            if at == 0:
-                self._bpm[0] = bpm
-                continue
-            self._seconds.append(self.seconds(at))
+        self._ticks: list[int] = []
+        self._seconds: list[float] = []
+        self._bpm: list[float] = []
+        for at, bpm in sorted(tempos.items()):
+            self._seconds.append(self.seconds(at) if at else 0.0)
             self._ticks.append(at)
             self._bpm.append(bpm)
 
     def seconds(self, ticks: float) -> float:
         i = bisect_right(self._ticks, ticks) - 1
         return self._seconds[i] + (ticks - self._ticks[i]) / self._resolution * 60.0 / self._bpm[i]
-
-    def marks(self, last: float) -> list[tuple[float, float]]:
-        return [mark for mark in zip(self._seconds, self._bpm) if mark[0] <= last]

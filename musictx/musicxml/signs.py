@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -95,13 +95,11 @@ def of_direction(item: ET.Element, measure: int, position: int) -> Iterator[Sign
 class Sections(NamedTuple):
     """The sections into which signs divide a score.
 
-    starts    ticks at which measures begin, and the end of the last one
     bounds    ticks at which sections begin, and the end of the last one
     measures  for each section, the number of its measure
     marks     for each section, its marks
     """
 
-    starts: Sequence[int]
     bounds: list[int]
     measures: list[int]
     marks: list[Marks]
@@ -111,9 +109,10 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
     """The sections of a score, from the signs of all its ``parts``. ``starts`` are the ticks at
     which measures begin, and the end of the last one. Endings are taken from the first part that
     has any."""
+    every = [sign for signs in parts for sign in signs]
     bounds, measures = [], []
     cuts: dict[int, set[int]] = {}
-    for sign in (sign for signs in parts for sign in signs):
+    for sign in every:
         if sign.barline and sign.position and sign.kind in ("forward", "backward"):
             cuts.setdefault(sign.measure, set()).add(starts[sign.measure] + sign.position)
     for measure, (begin, end) in enumerate(pairwise(starts)):
@@ -134,37 +133,37 @@ def sections(parts: Sequence[Sequence[Sign]], starts: Sequence[int]) -> Sections
             return first - 1
         return max(bisect_left(bounds, at, first, stop) - 1, first) if at < end else stop - 1
 
+    def placed(signs: Iterable[Sign]) -> list[tuple[int, Sign]]:
+        pairs = ((section(sign), sign) for sign in signs)
+        return [(at, sign) for at, sign in pairs if 0 <= at < len(measures)]
+
     marks = [Marks()] * len(measures)
-    kinds = {sign.kind for signs in parts for sign in signs}
-    codas = [sign.measure for signs in parts for sign in signs if sign.kind == "sign"]
-    placed = []
-    for signs in parts:
-        pairs = [(section(sign), sign) for sign in (_coda(one, kinds, codas) for one in signs)]
-        placed.append([(at, sign) for at, sign in pairs if 0 <= at < len(marks)])
-    for at, sign in (pair for pairs in placed for pair in pairs):
-        if sign.kind in ("segno", "coda", "to_coda"):
-            sign = sign._replace(value=(*getattr(marks[at], sign.kind), sign.value))
-        elif sign.kind == "backward":
-            sign = sign._replace(value=max(marks[at].backward, sign.value))
-        elif sign.kind == "jump" and marks[at].jump is not None:
-            continue
+    for at, sign in placed(_codas_named(every)):
         if sign.kind in Marks._fields:
-            marks[at] = marks[at]._replace(**{sign.kind: sign.value})
-    for pairs in placed:
-        if any(sign.kind == "bracket" for _, sign in pairs):
-            _put_brackets(marks, pairs)
-            break
-    return Sections(starts, [*bounds, starts[-1]], measures, marks)
+            old, new = getattr(marks[at], sign.kind), sign.value
+            if sign.kind in ("segno", "coda", "to_coda"):
+                new = (*old, new)
+            elif sign.kind == "backward":
+                new = max(old, new)
+            elif sign.kind == "jump":
+                new = old or new
+            marks[at] = marks[at]._replace(**{sign.kind: new})
+    first = (
+        pairs for pairs in map(placed, parts) if any(sign.kind == "bracket" for _, sign in pairs)
+    )
+    _put_brackets(marks, next(first, []))
+    return Sections([*bounds, starts[-1]], measures, marks)
 
 
-def _coda(sign: Sign, kinds: set[str], codas: Sequence[int]) -> Sign:
-    """A coda symbol without words as either *Coda* or *To Coda*. It is *Coda* if other signs of the
-    score say *To Coda*, and *To Coda* if another one says *Coda*. If there are only symbols, the
-    last one is *Coda*; ``codas`` are the measures of the symbols."""
-    if sign.kind != "sign":
-        return sign
-    target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == max(codas))
-    return sign._replace(kind="coda" if target else "to_coda")
+def _codas_named(signs: Sequence[Sign]) -> Iterator[Sign]:
+    """``signs`` with each coda symbol without words as either *Coda* or *To Coda*. It is *Coda* if
+    other signs say *To Coda*, and *To Coda* if another one says *Coda*. If there are only symbols,
+    the last one is *Coda*."""
+    kinds = {sign.kind for sign in signs}
+    last = max((sign.measure for sign in signs if sign.kind == "sign"), default=0)
+    for sign in signs:
+        target = "to_coda" in kinds or ("coda" not in kinds and sign.measure == last)
+        yield sign._replace(kind="coda" if target else "to_coda") if sign.kind == "sign" else sign
 
 
 def _put_brackets(marks: list[Marks], pairs: Sequence[tuple[int, Sign]]) -> None:

@@ -10,29 +10,28 @@ pedals and names of instruments are not written.
 from __future__ import annotations
 
 import io
+import xml.etree.ElementTree as ET
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from musictx.beats import Beats
-from musictx.chords import is_chart, marked
+from musictx.chords import changes, is_chart
 from musictx.errors import UserError
-from musictx.musicxml.harmony import element_of
+from musictx.musicxml.document import add
+from musictx.musicxml.harmony import add_chord
 from musictx.musicxml.lengths import DIVISIONS, ticks, written
-from musictx.musicxml.text import empty, leaf, nested, tag
 from musictx.notes import Score
 
 #: Lines of a quarter note on which music may stand to be written: closely on the grid, or about as
 #: well as players do on sixteenths or triplets (:meth:`musictx.beats.Beats.keep_to`).
 _LINES = (DIVISIONS, 4, 3)
-#: The most bars, of all voices together: enough for two hours of an orchestra, too few for a file
-#: in whose tempo marks a bar lasts a microsecond. A bar longer than a whole note counts as several.
-MOST_BARS = 200_000
-#: The most notes, after they are divided at bar lines, and marks of all parts: 5 s and 250 MB.
-MOST_NOTES = 500_000
+#: The most notes, after they are divided at bar lines, rests and marks of all parts.
+MOST = 500_000
 #: The longest note value, ticks.
 LONGEST_VALUE = 96
 #: Length in ticks -> (type, dots, whether it stands in a triplet).
@@ -43,17 +42,31 @@ _VALUES = {
     8: ("eighth", 0, True), 6: ("16th", 0, False), 4: ("16th", 0, True),
     3: ("32nd", 0, False), 2: ("32nd", 0, True), 1: ("64th", 0, True),
 }  # fmt: skip
-_SHARP = ("C0", "C1", "D0", "D1", "E0", "F0", "F1", "G0", "G1", "A0", "A1", "B0")
-_FLAT = ("C0", "D-1", "D0", "E-1", "E0", "F0", "G-1", "G0", "A-1", "A0", "B-1", "B0")
+_SHARP = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+_FLAT = ("C", "Db", "D", "Eb", "E", "F", "Gb", "G", "Ab", "A", "Bb", "B")
+_HEAD = b"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE score-partwise PUBLIC "-//Recordare//DTD MusicXML 4.0 Partwise//EN" \
+"http://www.musicxml.org/dtds/partwise.dtd">
+"""
+
+#: Ticks and what stands there, ascending: (seconds, ...).
+Placed = list[tuple[int, tuple]]
+
+
+class _Head(NamedTuple):
+    """A note head; ``instrument``: the id that the list of parts has for it."""
+
+    pitch: int
+    drum: bool
+    instrument: str
 
 
 class _Chord(NamedTuple):
-    """Notes of one part that begin and end together, in ticks; ``heads`` are (pitch, or below 0 for
-    a drum; instrument)."""
+    """Notes of one part that begin and end together, in ticks; for a rest the head is ``None``."""
 
     start: int
     end: int
-    heads: list[tuple[int, str]]
+    heads: Sequence[_Head | None] = (None,)
 
 
 def to_bytes(score: Score) -> bytes:
@@ -63,64 +76,40 @@ def to_bytes(score: Score) -> bytes:
     off, and let go early or late, is written as notation has it (``lengths.py``). Fermatas, lyrics
     (under the first note that begins there), a title and a composer are written, and a pick-up is
     measure 0. Raises ``UserError`` for music without tempo marks or off that grid
-    (:data:`_LINES`), as a performance has no notation, and for music of more than 200,000 bars,
-    those of each voice counted, or of more than 500,000 notes, each counted in every bar in which
-    it sounds.
+    (:data:`_LINES`), as a performance has no notation, and for music of more than 500,000 notes and
+    rests, each counted in every bar in which it sounds.
     """
-    clock = score.beats
-    notes = score.notes
-    start, end = written(clock, notes)
     if not has_notation(score):
         raise UserError(
             "musicxml: this music is on no grid of beats, so it has no notation; quantise=16 puts "
             "a continuation on that of its primer"
         )
-    last = float(clock.quarters(score.markers[-1][0])) * DIVISIONS if is_chart(score) else 0
-    bars = _bars(clock, max(int(end.max(initial=1)), int(last) + 1))
-    tempos = clock.tempos if len(score.tempos) else score.tempos
-    meters = clock.meters if len(score.meters) else score.meters
-    keys, meters_at, tempos_at = (_placed(clock, one) for one in (score.keys, meters, tempos))
-    marks = _Marks(keys, meters_at, tempos_at, _chord_symbols(clock, score))
-    fermatas = frozenset(int(ticks(clock, np.array(time))) for time in score.fermatas)
-    words = {int(ticks(clock, np.array(time))): _plain(text) for time, text in score.lyrics}
-    tracks, firsts = np.unique(np.sort(notes["track"]), return_index=True)
-    groups = np.split(np.argsort(notes["track"], kind="stable"), firsts[1:])
-    repeated = (len(marks.keys[0]) + len(marks.meters[0])) * len(groups)
-    _check_notes(start, end, bars, repeated + len(marks.chords[0]))
-    flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
-    listed: list[list[str]] = []
-    body = io.BytesIO()
-    several = 0
-    for number, (track, indices) in enumerate(zip(tracks.tolist() or [0], groups), 1):
-        entry, names = _list_part(f"P{number}", score.names.get(track, ""), notes[indices])
-        listed.append(entry)
-        voices = _voices(_chords(start[indices], end[indices], notes[indices], names))
-        places = [0] * len(voices)  # the first chord of each voice that has not ended
-        several += len(voices) * max(len(bars), bars[-1][1] // LONGEST_VALUE)
-        _check_bars(several)
-        body.write(f"  {tag('part', id=f'P{number}')}\n".encode())
-        for index, (begin, stop, implicit) in enumerate(bars):
-            lines = marks.lines(begin, stop, first=index == 0, opening=number == 1)
-            for voice, content in enumerate(voices):
-                if voice:
-                    lines += nested("backup", leaf("duration", stop - begin))
-                style = _Style(str(voice + 1), flats, fermatas, words)
-                places[voice] = _fill(lines, content, places[voice], (begin, stop), style)
-            cut = {"implicit": "yes"} if implicit or (clock.pickup and not index) else {}
-            measure = nested("measure", lines, number=index + 1 - clock.pickup, **cut)
-            body.write("".join(f"    {line}\n" for line in measure).encode())
-        body.write(b"  </part>\n")
-    head = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE score-partwise PUBLIC '
-        '"-//Recordare//DTD MusicXML 4.0 Partwise//EN" '
-        '"http://www.musicxml.org/dtds/partwise.dtd">\n<score-partwise version="4.0">\n'
-    )
-    above = nested("work", leaf("work-title", _plain(score.title))) if score.title else []
+    root = ET.Element("score-partwise", version="4.0")
+    if score.title:
+        add(add(root, "work"), "work-title", _plain(score.title))
     if score.composer:
-        creator = leaf("creator", _plain(score.composer), type="composer")
-        above += nested("identification", creator)
-    parts = "".join(f"  {line}\n" for line in [*above, *nested("part-list", *listed)])
-    return b"".join((head.encode(), parts.encode(), body.getbuffer(), b"</score-partwise>\n"))
+        add(add(root, "identification"), "creator", _plain(score.composer), type="composer")
+    listed = add(root, "part-list")
+    start, end = written(score.beats, score.notes)
+    page = _Page(score, int(end.max(initial=1)))
+    parts = []
+    for number, track in enumerate(np.unique(score.notes["track"]).tolist() or [0], 1):
+        rows = score.notes["track"] == track
+        heads = _list_part(listed, f"P{number}", score.names.get(track, ""), score.notes[rows])
+        parts.append(_voices(_chords(start[rows], end[rows], heads), page.bars[-1][1]))
+    page.check(start, end, len(parts), sum(map(len, parts)))
+    # Written measure by measure: a tree of all notes would take ten times the memory.
+    body = io.BytesIO()
+    for number, voices in enumerate(parts, 1):
+        body.write(f'  <part id="P{number}">\n'.encode())
+        for index in range(len(page.bars)):
+            measure = page.measure(index, voices, opening=number == 1)
+            ET.indent(measure, level=2)
+            body.write(f"    {ET.tostring(measure, 'unicode')}\n".encode())
+        body.write(b"  </part>\n")
+    ET.indent(root)
+    head, close, _ = ET.tostring(root, "utf-8").partition(b"</score-partwise>")
+    return b"".join((_HEAD, head, body.getbuffer(), close, b"\n"))
 
 
 def has_notation(score: Score) -> bool:
@@ -133,70 +122,25 @@ def has_notation(score: Score) -> bool:
     )
 
 
-def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
-    """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
-    lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int)
-    meters = list(zip(ticks(clock, clock.meters["time"]).tolist(), lengths.tolist()))
-    bars: list[tuple[int, int, bool]] = []
-    for (begin, length), (stop, _) in zip(meters, [*meters[1:], (-1, 0)]):
-        while begin < (last if stop < 0 else stop):
-            _check_bars(len(bars))
-            end = begin + length if stop < 0 else min(begin + length, stop)
-            bars.append((begin, end, end - begin < length))
-            begin = end
-    return bars
-
-
-def _check_bars(count: int) -> None:
-    if count > MOST_BARS:
-        raise UserError(
-            f"musicxml: more than {MOST_BARS} bars; its tempo marks are too fast for notation, or "
-            "it has too many voices"
-        )
-
-
-def _check_notes(start: np.ndarray, end: np.ndarray, bars: list, marks: int) -> None:
-    """Refuse music that has too many notes once they are divided at bar lines, and too many marks
-    once they are repeated in every part."""
-    lines = np.array([begin for begin, *_ in bars])
-    crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
-    pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
-    if int(pieces.sum()) + marks > MOST_NOTES:
-        raise UserError(
-            f"musicxml: more than {MOST_NOTES} notes, each counted in every bar in which it sounds"
-        )
-
-
-def _placed(clock: Beats, marks: np.ndarray) -> tuple[list[int], list[tuple]]:
-    """Ticks of marks, ascending, and what they say; of marks at one moment the last counts."""
-    at = dict(zip(ticks(clock, marks["time"]).tolist(), marks.tolist()))
-    return list(at), list(at.values())
-
-
-def _chord_symbols(clock: Beats, score: Score) -> tuple[list[int], list[tuple]]:
-    """Ticks of chords, ascending, and their elements; of chords at one moment the last counts."""
-    chords = marked(score)
-    changes = [one for one in score.markers if one[1] in chords]
-    before = ["", *(text for _, text in changes)]
-    changes = [one for one, text in zip(changes, before) if one[1] != text]
-    at = {int(ticks(clock, np.array(time))): element_of(text) for time, text in changes}
-    return list(at), [(lines,) for lines in at.values()]
-
-
-def _list_part(part: str, name: str, notes: np.ndarray) -> tuple[list[str], dict[tuple, str]]:
-    """The part's entry in the list; (program, drum's pitch or -1) -> id of its instrument."""
+def _list_part(parts: ET.Element, part: str, name: str, notes: np.ndarray) -> list[_Head]:
+    """Adds a part and its instruments, one for each program and drum, to the list of parts; returns
+    the heads of its notes."""
     drums = np.where(notes["drum"], notes["pitch"].astype(int), -1)
-    keys = sorted({*zip(notes["program"].tolist(), drums.tolist())})
-    names = {key: f"{part}-I{i + 1}" for i, key in enumerate(keys)}
-    children: list[str | list[str]] = [leaf("part-name", _plain(name))]
+    keys = list(zip(notes["program"].tolist(), drums.tolist()))
+    names = {key: f"{part}-I{i + 1}" for i, key in enumerate(sorted({*keys}))}
+    entry = add(parts, "score-part", id=part)
+    add(entry, "part-name", _plain(name))
     for identity in names.values():
-        children.append(nested("score-instrument", leaf("instrument-name", identity), id=identity))
+        add(add(entry, "score-instrument", id=identity), "instrument-name", identity)
     for (program, drum), identity in names.items():
-        midi = [leaf("midi-channel", 10)] if drum >= 0 else []
-        midi.append(leaf("midi-program", program + 1))
-        midi += [leaf("midi-unpitched", drum + 1)] if drum >= 0 else []
-        children.append(nested("midi-instrument", midi, id=identity))
-    return nested("score-part", *children, id=part), names
+        midi = add(entry, "midi-instrument", id=identity)
+        if drum >= 0:
+            add(midi, "midi-channel", 10)
+        add(midi, "midi-program", program + 1)
+        if drum >= 0:
+            add(midi, "midi-unpitched", drum + 1)
+    pitches = notes["pitch"].tolist()
+    return [_Head(pitch, key[1] >= 0, names[key]) for pitch, key in zip(pitches, keys)]
 
 
 def _plain(text: str) -> str:
@@ -205,176 +149,198 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
-def _chords(
-    start: np.ndarray, end: np.ndarray, notes: np.ndarray, names: dict[tuple, str]
-) -> list[_Chord]:
-    heads_at: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    columns = (notes[name].tolist() for name in ("pitch", "program", "drum"))
-    for a, b, pitch, program, drum in zip(start.tolist(), end.tolist(), *columns):
-        name = names[program, pitch if drum else -1]
-        heads_at.setdefault((a, b), []).append((-pitch - 1 if drum else pitch, name))
-    return [_Chord(*span, sorted(heads)) for span, heads in sorted(heads_at.items())]
+def _chords(start: np.ndarray, end: np.ndarray, heads: list[_Head]) -> list[_Chord]:
+    together: dict[tuple[int, int], list[_Head]] = {}
+    for *span, head in zip(start.tolist(), end.tolist(), heads):
+        together.setdefault((span[0], span[1]), []).append(head)
+    return [_Chord(*span, sorted(heads)) for span, heads in sorted(together.items())]
 
 
-def _voices(chords: list[_Chord]) -> list[list[_Chord]]:
-    """Chords shared out so that in each voice one follows the other: to the first that is free."""
-    voices: list[list[_Chord]] = [[]]
-    free = [0]  # numbers of voices, a heap
+def _voices(chords: list[_Chord], end: int) -> list[deque[_Chord]]:
+    """Chords shared out so that in each voice one follows the other, to the first that is free,
+    with rests between them and up to ``end``."""
+    voices: list[deque[_Chord]] = []
+    free: list[int] = []  # numbers of voices, a heap
     sounding: list[tuple[int, int]] = []  # (end, number of the voice), a heap
     for chord in chords:
         while sounding and sounding[0][0] <= chord.start:
             heappush(free, heappop(sounding)[1])
-        if not free:
-            free.append(len(voices))
-            voices.append([])
-        voice = heappop(free)
+        voice = heappop(free) if free else len(voices)
+        if voice == len(voices):
+            voices.append(deque())
+        _rest(voices[voice], chord.start)
         voices[voice].append(chord)
         heappush(sounding, (chord.end, voice))
+    voices = voices or [deque()]
+    for each in voices:
+        _rest(each, end)
     return voices
 
 
-class _Marks(NamedTuple):
-    """Keys, meters, tempos and chords of the piece: their ticks, ascending, and what they say."""
-
-    keys: tuple[list[int], list[tuple]]
-    meters: tuple[list[int], list[tuple]]
-    tempos: tuple[list[int], list[tuple]]
-    chords: tuple[list[int], list[tuple]]
-
-    def lines(self, begin: int, stop: int, *, first: bool, opening: bool) -> list[str]:
-        """Divisions, keys, meters and (in the opening part) tempos and chords in a measure."""
-        at: dict[int, list[list[str]]] = {}
-        if first:
-            at[0] = [[leaf("divisions", DIVISIONS)]]
-        for tick, (_, sharps, minor) in _between(self.keys, begin, stop):
-            mode = leaf("mode", "minor" if minor else "major")
-            at.setdefault(tick - begin, []).append(nested("key", leaf("fifths", sharps), mode))
-        for tick, (_, numerator, denominator) in _between(self.meters, begin, stop):
-            beats = leaf("beats", numerator), leaf("beat-type", denominator)
-            at.setdefault(tick - begin, []).append(nested("time", *beats))
-        lines: list[str] = []
-        for offset, children in sorted(at.items()):
-            there, back = (
-                nested(step, leaf("duration", offset)) if offset else []
-                for step in ("forward", "backup")
-            )
-            lines += [*there, *nested("attributes", *children), *back]
-        for tick, (_, bpm) in _between(self.tempos, begin, stop) if opening else ():
-            metronome = nested(
-                "metronome", leaf("beat-unit", "quarter"), leaf("per-minute", round(bpm, 2))
-            )
-            lines += nested(
-                "direction",
-                nested("direction-type", metronome),
-                leaf("offset", tick - begin, sound="yes"),
-                empty("sound", tempo=repr(bpm)),
-                placement="above",
-            )
-        for tick, symbol in _between(self.chords, begin, stop) if opening else ():
-            lines += nested("harmony", *symbol, leaf("offset", tick - begin))
-        return lines
+def _rest(voice: deque[_Chord], until: int) -> None:
+    begin = voice[-1].end if voice else 0
+    if begin < until:
+        voice.append(_Chord(begin, until))
 
 
-def _between(
-    marks: tuple[list[int], list[tuple]], begin: int, stop: int
-) -> Iterator[tuple[int, tuple]]:
-    ticks, values = marks
-    span = slice(bisect_left(ticks, begin), bisect_left(ticks, stop))
-    return zip(ticks[span], values[span])
+class _Page:
+    """The bars of the piece, what stands at their places in all parts, and their measures.
+
+    bars    (begin, end, whether cut short by the next meter) of each, ticks
+    marks   keys, times (meters), tempos and chords
+    words   syllables that are not yet written under a note
+    """
+
+    def __init__(self, score: Score, last: int) -> None:
+        """``last``: the tick at which the last note ends."""
+        clock = score.beats
+        if is_chart(score):
+            last = int(float(clock.quarters(score.markers[-1][0])) * DIVISIONS) + 1
+        self.bars = _bars(clock, last)
+        self.marks = {
+            "key": _placed(clock, score.keys.tolist()),
+            "time": _placed(clock, clock.meters.tolist() if len(score.meters) else []),
+            "tempo": _placed(clock, clock.tempos.tolist() if len(score.tempos) else []),
+            "chord": _placed(clock, changes(score)),
+        }
+        self.fermatas = dict(_placed(clock, [(time,) for time in score.fermatas]))
+        self.words = {at: _plain(text) for at, (_, text) in _placed(clock, score.lyrics)}
+        self.flats = bool(len(score.keys)) and int(score.keys["sharps"][0]) < 0
+        self.pickup = clock.pickup
+
+    def check(self, start: np.ndarray, end: np.ndarray, parts: int, voices: int) -> None:
+        """Raises ``UserError`` for more than :data:`MOST` notes, rests and marks."""
+        lines = np.array([begin for begin, *_ in self.bars])
+        crossed = np.searchsorted(lines, end - 1, "right") - np.searchsorted(lines, start, "right")
+        pieces = np.maximum(crossed + 1, (end - start) // LONGEST_VALUE)
+        rests = voices * max(len(self.bars), self.bars[-1][1] // LONGEST_VALUE)
+        if int(pieces.sum()) + rests + parts * sum(map(len, self.marks.values())) > MOST:
+            raise _too_long()
+
+    def measure(self, index: int, voices: list[deque[_Chord]], *, opening: bool) -> ET.Element:
+        """One measure of a part, whose ``voices`` lose the chords that end in it; tempos and chord
+        symbols stand in the opening part."""
+        begin, stop, short = self.bars[index]
+        cut = {"implicit": "yes"} if short or (self.pickup and not index) else {}
+        measure = ET.Element("measure", number=str(index + 1 - self.pickup), **cut)
+        self._attributes(measure, begin, stop)
+        for tick, (_, bpm) in _between(self.marks["tempo"], begin, stop) if opening else ():
+            direction = add(measure, "direction", placement="above")
+            metronome = add(add(direction, "direction-type"), "metronome")
+            add(metronome, "beat-unit", "quarter")
+            add(metronome, "per-minute", round(bpm, 2))
+            add(direction, "offset", tick - begin, sound="yes")
+            add(direction, "sound", tempo=repr(bpm))
+        for tick, (_, name) in _between(self.marks["chord"], begin, stop) if opening else ():
+            add(add_chord(measure, name), "offset", tick - begin)
+        for number, voice in enumerate(voices, 1):
+            if number > 1:
+                add(add(measure, "backup"), "duration", stop - begin)
+            while voice and voice[0].start < stop:
+                chord = voice[0]
+                self._notes(measure, number, chord, max(chord.start, begin), min(chord.end, stop))
+                if chord.end > stop:
+                    break
+                voice.popleft()
+        return measure
+
+    def _attributes(self, measure: ET.Element, begin: int, stop: int) -> None:
+        """Divisions, keys and meters."""
+        at: dict[int, ET.Element] = {}
+        if begin == 0:
+            add(at.setdefault(0, ET.Element("attributes")), "divisions", DIVISIONS)
+        for tick, (_, sharps, minor) in _between(self.marks["key"], begin, stop):
+            key = add(at.setdefault(tick - begin, ET.Element("attributes")), "key")
+            add(key, "fifths", sharps)
+            add(key, "mode", "minor" if minor else "major")
+        for tick, (_, numerator, denominator) in _between(self.marks["time"], begin, stop):
+            time = add(at.setdefault(tick - begin, ET.Element("attributes")), "time")
+            add(time, "beats", numerator)
+            add(time, "beat-type", denominator)
+        for offset in sorted(at):
+            if offset:
+                add(add(measure, "forward"), "duration", offset)
+            measure.append(at[offset])
+            if offset:
+                add(add(measure, "backup"), "duration", offset)
+
+    def _notes(self, measure: ET.Element, voice: int, chord: _Chord, begin: int, end: int) -> None:
+        """What lies between two ticks of ``chord``, tied; the longest note values first. The order
+        of children is that of the schema."""
+        while begin < end:
+            length = next(value for value in _VALUES if value <= end - begin)
+            value, dots, triplet = _VALUES[length]
+            ties = ["stop"] * (chord.start < begin) + ["start"] * (begin + length < chord.end)
+            for place, head in enumerate(chord.heads):
+                note = add(measure, "note")
+                if place:
+                    add(note, "chord")
+                self._head(note, head)
+                add(note, "duration", length)
+                for kind in ties if head else ():
+                    add(note, "tie", type=kind)
+                if head:
+                    add(note, "instrument", id=head.instrument)
+                add(note, "voice", voice)
+                add(note, "type", value)
+                for _ in range(dots):
+                    add(note, "dot")
+                if triplet:
+                    ratio = add(note, "time-modification")
+                    add(ratio, "actual-notes", 3)
+                    add(ratio, "normal-notes", 2)
+                held = begin in self.fermatas and not place
+                if head and (ties or held):
+                    notations = add(note, "notations")
+                    for kind in ties:
+                        add(notations, "tied", type=kind)
+                    if held:
+                        add(notations, "fermata")
+                if head and not place and begin == chord.start in self.words:
+                    add(add(note, "lyric"), "text", self.words.pop(begin))
+            begin += length
+
+    def _head(self, note: ET.Element, head: _Head | None) -> None:
+        if head is None:
+            add(note, "rest")
+        elif head.drum:
+            add(note, "unpitched")
+        else:
+            name = (_FLAT if self.flats else _SHARP)[head.pitch % 12]
+            pitch = add(note, "pitch")
+            add(pitch, "step", name[0])
+            if name[1:]:
+                add(pitch, "alter", 1 if name[1:] == "#" else -1)
+            add(pitch, "octave", head.pitch // 12 - 1)
 
 
-class _Style(NamedTuple):
-    """How the notes of one voice are written. Fermatas are ticks; ``words`` are the syllables that
-    are not yet written under a note, by their ticks."""
-
-    voice: str
-    flats: bool
-    fermatas: frozenset[int]
-    words: dict[int, str]
-
-
-def _fill(
-    lines: list[str], voice: list[_Chord], place: int, span: tuple[int, int], style: _Style
-) -> int:
-    """The notes of one voice, from the one at ``place`` on, in one measure, with rests between
-    them; returns the place of the first that sounds beyond it."""
-    at, stop = span
-    while place < len(voice) and voice[place].start < stop:
-        chord = voice[place]
-        start, end = max(chord.start, at), min(chord.end, stop)
-        _rests(lines, at, start, style)
-        for length in _split(end - start):
-            ties = (start > chord.start, start + length < chord.end)
-            held = start in style.fermatas
-            word = style.words.pop(start, "") if start == chord.start else ""
-            for index, head in enumerate(chord.heads):
-                lines += _note(head, length, style, ties=ties, in_chord=index > 0, held=held)
-                if word and not index:
-                    lines[-1:] = [f"  {line}" for line in nested("lyric", leaf("text", word))]
-                    lines.append("</note>")
-            start += length
-        at = end
-        if chord.end > stop:
-            break
-        place += 1
-    _rests(lines, at, stop, style)
-    return place
+def _bars(clock: Beats, last: int) -> list[tuple[int, int, bool]]:
+    """(begin, end, whether cut short by the next meter) of each bar, in ticks, up to ``last``."""
+    lengths = np.maximum(np.round(clock.bar_quarters * DIVISIONS), 1).astype(int).tolist()
+    begins = ticks(clock, clock.meters["time"]).tolist()
+    bars: list[tuple[int, int, bool]] = []
+    for begin, length, stop in zip(begins, lengths, [*begins[1:], None]):
+        while begin < (last if stop is None else stop):
+            end = begin + length if stop is None else min(begin + length, stop)
+            bars.append((begin, end, end - begin < length))
+            begin = end
+            if len(bars) > MOST:
+                raise _too_long()
+    return bars
 
 
-def _rests(lines: list[str], begin: int, stop: int, style: _Style) -> None:
-    for length in _split(stop - begin):
-        lines += _note(None, length, style)
+def _too_long() -> UserError:
+    return UserError(
+        f"musicxml: more than {MOST} notes and rests, each counted in every bar in which it "
+        "sounds; its tempo marks are too fast for notation, or it has too many voices"
+    )
 
 
-def _split(length: int) -> list[int]:
-    """``length`` as note values, the longest first."""
-    values = []
-    for value in _VALUES:
-        values += [value] * (length // value)
-        length %= value
-    return values
+def _placed(clock: Beats, rows: Sequence[tuple]) -> Placed:
+    """``rows`` (seconds, ...) by their ticks; of those at one tick the last counts."""
+    at = ticks(clock, np.array([row[0] for row in rows]))
+    return sorted(dict(zip(at.tolist(), rows)).items())
 
 
-def _note(
-    head: tuple[int, str] | None,
-    length: int,
-    style: _Style,
-    *,
-    ties: tuple[bool, bool] = (False, False),
-    in_chord: bool = False,
-    held: bool = False,
-) -> list[str]:
-    """A note, or a rest without ``head``; the order of children is that of the schema."""
-    lines = ["  <chord />"] if in_chord else []
-    if head is None:
-        lines.append("  <rest />")
-    elif head[0] < 0:
-        lines.append("  <unpitched />")
-    else:
-        name = (_FLAT if style.flats else _SHARP)[head[0] % 12]
-        step, alter = name[0], name[1:]
-        altered = [f"    <alter>{alter}</alter>"] if alter != "0" else []
-        octave = f"    <octave>{head[0] // 12 - 1}</octave>"
-        lines += ["  <pitch>", f"    <step>{step}</step>", *altered, octave, "  </pitch>"]
-    lines.append(f"  <duration>{length}</duration>")
-    kinds = [kind for kind, there in zip(("stop", "start"), ties) if there]
-    lines += [f'  <tie type="{kind}" />' for kind in kinds]
-    if head is not None:
-        lines.append(f'  <instrument id="{head[1]}" />')
-    value, dots, triplet = _VALUES[length]
-    lines += [f"  <voice>{style.voice}</voice>", f"  <type>{value}</type>", *["  <dot />"] * dots]
-    if triplet:
-        lines += _TRIPLET
-    notations = [f'    <tied type="{kind}" />' for kind in kinds]
-    notations += ["    <fermata />"] * (held and not in_chord)
-    if notations:
-        lines += ["  <notations>", *notations, "  </notations>"]
-    return ["<note>", *lines, "</note>"]
-
-
-_TRIPLET = [
-    "  <time-modification>",
-    "    <actual-notes>3</actual-notes>",
-    "    <normal-notes>2</normal-notes>",
-    "  </time-modification>",
-]
+def _between(marks: Placed, begin: int, stop: int) -> Placed:
+    return marks[bisect_left(marks, (begin,)) : bisect_left(marks, (stop,))]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from musictx import shipped
 from musictx.chords import is_chart
-from musictx.config import Limits
 from musictx.errors import UserError, shown
 from musictx.files import check_ending, check_writable, has_ending
 from musictx.formats import SUFFIXES, find, not_played, read
@@ -32,9 +31,9 @@ def run(config: RenderConfig) -> list[Path]:
     return written
 
 
-def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iterator[Path]:
-    """What is written of ``config.files``, and of all music in those that are folders.
-    ``notice`` gets a line on what of MusicXML is not played as it is written.
+def results(config: RenderConfig) -> Iterator[Path]:
+    """What is written of ``config.files``, and of all music in those that are folders. What of
+    MusicXML is not played as it is written is printed.
 
     Results are named after their files and are written to the same folders, or to ``config.out``,
     which is made if need be; the sound or picture alone of one file may be a file, ``out=x.wav``. A
@@ -45,22 +44,9 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
     if not config.files:
         raise UserError("files: missing, give a MIDI file such as `musictx render song.mid`")
     sources = [file for name in config.files for file in _music(Path(name).expanduser())]
-    folder = None if config.out is None else Path(config.out).expanduser()
-    wanted = [f".{name}" for name in ("wav", "png") if getattr(config, name)]
-    if config.out is not None:
-        check_ending(config.out, wanted)
-    file = folder if folder is not None and has_ending(folder, wanted) else None
-    if file is not None:
-        if len(sources) > 1:
-            raise UserError(f"out={config.out}: expected a folder for {len(sources)} files")
-        wanted = [file.suffix.lower()]
-    stems: dict[Path, Path] = {}
-    for source in sources:
-        stem = file.with_suffix("") if file else (folder or source.parent) / source.stem
-        if stems.setdefault(stem, source) != source:
-            raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
-    for place in {stem.parent for stem in stems}:
-        check_writable(place, "out")
+    stems, endings = _places(config, sources)
+    for folder in {stem.parent for stem in stems}:
+        check_writable(folder, "out")
     if config.soundfont is not None:
         SoundFont(Path(config.soundfont).expanduser(), config.limits)
     failed = []
@@ -69,21 +55,14 @@ def results(config: RenderConfig, notice: Callable[[str], None] = print) -> Iter
             repairs: Counter[str] = Counter()
             score = read(source, limits=config.limits, repairs=repairs)
             if line := not_played(source, repairs):
-                notice(line)
+                print(line)
             if is_chart(score):
                 from musictx.songs.chord_sheet import voiced  # which reads charts
 
                 score = voiced(score)
             if not len(score):
                 raise UserError(f"{source}: nothing to render, the file has no notes")
-            paths = render_score(
-                score,
-                stem,
-                wav=".wav" in wanted,
-                png=".png" in wanted,
-                soundfont=config.soundfont,
-                limits=config.limits,
-            )
+            paths = _write(score, stem, endings, stem.name, config)
         except UserError as error:
             if len(sources) == 1:
                 raise
@@ -106,6 +85,25 @@ def _music(source: Path) -> list[Path]:
     return files
 
 
+def _places(config: RenderConfig, sources: list[Path]) -> tuple[dict[Path, Path], list[str]]:
+    """Path of a result without its ending -> its source; and the endings of the results."""
+    endings = [f".{name}" for name in ("wav", "png") if getattr(config, name)]
+    folder = None
+    if config.out is not None:
+        folder = Path(config.out).expanduser()
+        check_ending(config.out, endings)
+        if has_ending(folder, endings):
+            if len(sources) > 1:
+                raise UserError(f"out={config.out}: expected a folder for {len(sources)} files")
+            return {folder.with_suffix(""): sources[0]}, [folder.suffix.lower()]
+    stems: dict[Path, Path] = {}
+    for source in sources:
+        stem = (folder or source.parent) / source.stem
+        if stems.setdefault(stem, source) != source:
+            raise UserError(f"files: {stems[stem]} and {source} would both become {stem}")
+    return stems, endings
+
+
 def render(
     music: object,
     path: str | Path,
@@ -118,8 +116,9 @@ def render(
     """Write the sound and the piano roll of ``music`` as ``path``.wav and ``path``.png.
 
     ``music`` is a Score, a Sample, an example by name or whatever :func:`musictx.read` reads; an
-    ending .wav or .png of ``path`` is removed. Returns the files written. Raises
-    :class:`UserError` as :func:`render_score`. ::
+    ending .wav or .png of ``path`` is removed; ``title`` stands above the picture, by default the
+    name of the file. Returns the files written. Raises :class:`UserError` for what is no music or
+    cannot be written. ::
 
         musictx.render("mozart_k545", "sonata", wav=False)
     """
@@ -134,37 +133,19 @@ def render(
     if isinstance(music, str) and not os.path.exists(os.path.expanduser(music)):
         music = shipped.examples().get(music, music)
     score = read(getattr(music, "score", music))
-    font = options.soundfont
-    return render_score(score, stem, wav=options.wav, png=options.png, title=title, soundfont=font)
+    endings = [".wav"] * options.wav + [".png"] * options.png
+    return _write(score, stem, endings, stem.name if title is None else title, options)
 
 
-def render_score(
-    score: Score,
-    stem: str | Path,
-    *,
-    wav: bool = True,
-    png: bool = True,
-    title: str | None = None,
-    seam: float | None = None,
-    soundfont: str | None = None,
-    limits: Limits | None = None,
+def _write(
+    score: Score, stem: Path, endings: list[str], title: str, config: RenderConfig
 ) -> list[Path]:
-    """Write ``stem``.wav and ``stem``.png, those that are wanted; returns their paths.
-
-    ``seam`` marks in the picture the second at which a primer ends and its continuation begins;
-    ``title`` stands above it, by default the name of the file. Raises as
-    :func:`musictx.render.audio.write` and :func:`musictx.render.pianoroll.draw` do.
-    """
-    stem = Path(stem)
-    paths = []
-    if wav:
-        path = stem.with_name(stem.name + ".wav")
-        if soundfont is not None:
-            soundfont = str(Path(soundfont).expanduser())
-        audio.write(score, path, sample_rate=RATE, soundfont=soundfont, limits=limits)
-        paths.append(path)
-    if png:
-        path = stem.with_name(stem.name + ".png")
-        shown = stem.name if title is None else title
-        paths.append(pianoroll.draw(score, path, title=shown, seam=seam))
+    """Write ``stem`` with each of the ``endings``; returns the paths."""
+    paths = [stem.with_name(stem.name + ending) for ending in endings]
+    for path in paths:
+        if path.suffix == ".wav":
+            font = None if config.soundfont is None else Path(config.soundfont).expanduser()
+            audio.write(score, path, sample_rate=RATE, soundfont=font, limits=config.limits)
+        else:
+            pianoroll.draw(score, path, title=title)
     return paths

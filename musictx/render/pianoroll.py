@@ -199,10 +199,9 @@ class _Canvas:
 def _part_colours(score: Score) -> dict[Part, Colour]:
     """A colour for each part, in the order of tracks, drums last."""
     table = np.unique(score.notes[["track", "program", "drum"]]).tolist()
-    parts = {(int(t), int(p) * (not d), bool(d)) for t, p, d in table}
-    pitched = sorted(part for part in parts if not part[2])
-    colours = {part: PALETTE[i % len(PALETTE)] for i, part in enumerate(pitched)}
-    return colours | dict.fromkeys(sorted(parts - set(pitched)), DRUM)
+    parts = {(track, program * (not drum), drum) for track, program, drum in table}
+    ordered = sorted(parts, key=lambda part: (part[2], part))
+    return {p: DRUM if p[2] else PALETTE[i % len(PALETTE)] for i, p in enumerate(ordered)}
 
 
 def _mix(one: Colour, other: Colour, share: float) -> Colour:
@@ -215,10 +214,8 @@ def _clock(seconds: float, duration: float) -> str:
     """A moment of a piece: 2.5 s; in pieces of a minute and more 0:02, of an hour 1:00:02."""
     if duration < 60:
         return f"{round(seconds, 1):g} s"
-    whole = round(seconds)
-    if round(duration) < 3600:
-        return f"{whole // 60}:{whole % 60:02}"
-    return str(timedelta(seconds=whole))
+    text = str(timedelta(seconds=round(seconds)))
+    return text if round(duration) >= 3600 else text.removeprefix("0:").removeprefix("0")
 
 
 def _header(score: Score, title: str, colours: dict[Part, Colour]) -> Image.Image:

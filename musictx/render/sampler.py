@@ -86,15 +86,12 @@ class Sampler:
         release = max(zone.volume.release, MIN_RELEASE_SECONDS)
         frames = np.arange(math.ceil(release * RELEASE_PART * self.rate), dtype=np.float32)
         fade = _fall(frames / np.float32(release * self.rate))
-        envelope = self._envelope(zone.volume, held + len(fade))
-        tone = self._tone(zone, key, velocity, len(envelope))
-        length = min(len(envelope), len(tone))
-        loudness = np.empty(length, np.float32)
-        held = min(held, length)
-        loudness[:held] = envelope[:held]
-        if held < length:
-            np.multiply(fade[: length - held], envelope[held], out=loudness[held:])
-        loudness *= tone[:length]
+        loudness = self._envelope(zone.volume, held + len(fade))
+        tone = self._tone(zone, key, velocity, len(loudness))
+        loudness = loudness[: len(tone)]
+        if held < len(loudness):
+            loudness[held:] = fade[: len(loudness) - held] * loudness[held]
+        loudness *= tone[: len(loudness)]
         loudness *= np.float32(zone.gain * (velocity / 127) ** 2)
         return loudness
 

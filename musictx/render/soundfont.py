@@ -122,7 +122,6 @@ class SoundFont:
     """
 
     def __init__(self, path: str | Path, limits: Limits | None = None) -> None:
-        self.path = Path(path)
         most = (limits or Limits()).font_mb
         try:
             data = read_bytes(path, most, "limits.font_mb")
@@ -143,14 +142,11 @@ class SoundFont:
         first preset.
         """
         wanted = ((DRUM_BANK, program), (DRUM_BANK, 0)) if drum else ((0, program),)
-        for key in (*wanted, (0, 0), min(self._presets)):
-            if key in self._presets:
-                if key not in self._zones:
-                    self._zones[key] = tuple(
-                        islice(self._resolved(*self._presets[key]), MOST_ZONES)
-                    )
-                return self._zones[key]
-        raise AssertionError("unreachable")
+        first = min(self._presets)
+        key = next(key for key in (*wanted, (0, 0), first) if key in self._presets)
+        if key not in self._zones:
+            self._zones[key] = tuple(islice(self._resolved(*self._presets[key]), MOST_ZONES))
+        return self._zones[key]
 
     def sounding(self, program: int, drum: bool, key: int, velocity: int) -> list[Zone]:
         """The zones that one stroke of a key sets off."""

@@ -65,7 +65,7 @@ class CadencePlanner:
         first = LOWEST_BASS_PITCH if low is None else low
         self.bass = max(first, int(self.pitch_of[self.pitch_of >= 0].min(initial=127)))
         if events is not None:
-            self.events, self.waits = events, events.wait * events.longest_wait
+            self.events, self.waits = events, events.wait
             #: Ids that strike, drums too, or lead to a strike.
             self.strikes = (events.release < 0) & (events.wait == 0)
             self.strikes[: len(SPECIALS)] = False
@@ -150,5 +150,5 @@ class CadencePlanner:
         if not sounding.struck:
             # The chord is held: only waits of the longest kind, which another wait may follow, or
             # waits until the notes are released.
-            longest = (self.events.wait < 1) & ~self._waits_to(RELEASED_FROM, state)
+            longest = (self.waits < self.waits.max()) & ~self._waits_to(RELEASED_FROM, state)
             nats[waits & (longest | released)] = np.inf

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from musictx.bundle import Bundle
-from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig
+from musictx.config import GenerateConfig
 from musictx.sampling import idiom
 from musictx.sampling.continuation import Continuation
 from musictx.sampling.events import OnEvent, Placed, emit_all
@@ -26,7 +25,6 @@ from musictx.sampling.strengths import (
     LONGEST_SECONDS,
     MOST_ALIKE,
     ROWS_AT_ONCE,
-    STUCK,
     TRIES,
     USUAL_SECONDS,
 )
@@ -34,7 +32,6 @@ from musictx.tokens.tokenizer import Penalty, Tokenizer
 
 #: Called after each step: (tokens just drawn, seconds that the slowest row has now written)
 Progress = Callable[[int, float], None]
-R = TypeVar("R", bound=Infill)
 
 
 def continue_each(
@@ -83,27 +80,26 @@ def continuations(
         raise ValueError(f"seeds: expected one for each of {len(primers)} primers, at least one")
     request = with_defaults(request, bundle.tokenizer, primers[0])
     its, stats = idiom.of(bundle.tokenizer), bundle.stats
-    sampling = its.sampling(request.sampling, primers)
-    primers = [its.cast(one, stats, sampling, seed) for one, seed in zip(primers, seeds)]
+    request = replace(request, sampling=its.sampling(request.sampling, primers))
+    primers = [its.cast(one, stats, request.sampling, seed) for one, seed in zip(primers, seeds)]
+    fixed = {"stats": stats, "penalties": constraints}
     every = [
-        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer)
+        Continuation(bundle.model, bundle.tokenizer, primer, request, seed, steer, **fixed)
         for primer, seed, steer in zip(primers, seeds, steering or [Steering()] * len(primers))
     ]
     for first in range(0, len(every), ROWS_AT_ONCE):
-        regions = dict(enumerate(every[first : first + ROWS_AT_ONCE], first))
+        regions = every[first : first + ROWS_AT_ONCE]
+        left = dict(enumerate(regions, first))
         if on_event is not None:
-            for number, region in regions.items():
+            for number, region in left.items():
                 region.emit(partial(on_event, number))
         interrupt: KeyboardInterrupt | None = None
-        more: dict[str, Any] = {"penalties": constraints, "processors": processors}
-        steps = write([*regions.values()], sampling, stats, **more)
-        numbers, left = [*regions], dict(regions)
-        with closing(steps):
+        with closing(write(regions, processors)) as steps:
             try:
                 for count, done in steps:
                     if progress is not None:
-                        progress(count, min(one.seconds for one in regions.values()))
-                    for number, over in zip(numbers, done):
+                        progress(count, min(one.seconds for one in regions))
+                    for number, over in enumerate(done, first):
                         if over and number in left:
                             yield number, left.pop(number).sample()
             except KeyboardInterrupt as stop:
@@ -133,15 +129,13 @@ def with_defaults(request: GenerateConfig, tokenizer: Tokenizer, primer: Primer)
 
 
 def versions(
-    region: R,
+    region: Infill,
     seeds: Sequence[Sequence[int]],
     *,
-    sampling: SamplingConfig,
-    stats: CorpusStats,
     placed: Placed | None = None,
     progress: Callable[[float], None] | None = None,
     on_event: OnEvent | None = None,
-) -> Iterator[R]:
+) -> Iterator[Infill]:
     """Yields ``region`` composed once for each of ``seeds``; its attribute ``new`` has the notes.
 
     The first segments of all versions are composed at once, as rows of one batch; further segments
@@ -150,8 +144,6 @@ def versions(
     :data:`MOST_ALIKE` of its notes with an earlier one, or with the notes that it varies, is
     composed anew, with a penalty on half of its notes that grows with each try.
 
-    stats     statistics of the corpus, the targets of options of ``sampling`` without a value;
-              their density is that of all notes, including given ones
     placed    a function that is applied to new notes before they are reported as events, such as
               quantising
     progress  called after each step with the seconds of music composed so far, of all versions
@@ -162,28 +154,20 @@ def versions(
     earlier = [] if region.varied is None else [_keys(region.varied)]
     for first in range(0, len(seeds), ROWS_AT_ONCE):
         some = [region.again(seed) for seed in seeds[first : first + ROWS_AT_ONCE]]
-        before = region.length * first
-
-        def segment(regions: Sequence[R], some: list[R] = some, before: float = before) -> None:
-            for _ in write(regions, sampling, stats):
-                if progress is not None:
-                    progress(before + sum(one.seconds for one in some))
-            for one in regions:
-                one.end_segment()
-
+        report = some, region.length * first, progress
         for number, one in enumerate(some, first):
             # If versions may be composed anew, only one that is compared with none is final.
             if on_event is not None and not (region.anew and (earlier or number)):
                 one.emit(partial(on_event, number), placed)
         if not region.done:
-            segment(some)
+            _segment(some, *report)
         for number, one in enumerate(some, first):
             for times in range(TRIES + 1 if region.anew else 1):
                 if times:
                     one, other = region.again([*one.seed[:2], times]), one
                     one.unlike = other, float(times)
-                while not one.done and one.stalled < STUCK:
-                    segment([one])
+                while not one.done and one.stalled < TRIES:
+                    _segment([one], *report)
                 keys = _keys(one.new)
                 if all(_likeness(keys, other) <= MOST_ALIKE for other in earlier):
                     break
@@ -194,6 +178,21 @@ def versions(
             elif on_event is not None:
                 emit_all(new, partial(on_event, number))
             yield one
+
+
+def _segment(
+    regions: Sequence[Infill],
+    some: Sequence[Infill],
+    before: float,
+    progress: Callable[[float], None] | None,
+) -> None:
+    """Compose the next segment of ``regions``. ``progress`` is called with the seconds of ``some``
+    and those ``before`` them."""
+    for _ in write(regions):
+        if progress is not None:
+            progress(before + sum(one.seconds for one in some))
+    for one in regions:
+        one.end_segment()
 
 
 def _keys(notes: np.ndarray) -> set[tuple[float, ...]]:

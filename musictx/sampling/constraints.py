@@ -8,14 +8,17 @@ the rest. Ids that are only unwelcome cost nats instead: :mod:`musictx.sampling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import zip_longest
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from musictx.errors import UserError, shown
 from musictx.tokens.grammar import Change
-from musictx.tokens.tokenizer import GrammarState
+from musictx.tokens.tokenizer import GrammarState, Penalty
 from musictx.tokens.vocab import EOS, PAD
 
 
@@ -44,6 +47,11 @@ class Constraint(Protocol):
         that of drawing them one by one. ``None`` where there is a choice."""
         return None
 
+    def groups(self) -> np.ndarray | None:
+        """(V,) or (B, V) whole numbers from 0, such as the kind of each id: what is taken from a
+        forbidden id goes to others of its group (:func:`.engine.forbid`). ``None``: to all."""
+        return None
+
 
 class GrammarConstraint(Constraint):
     """Only what the tokenizer's grammar accepts, within limits of length.
@@ -51,6 +59,7 @@ class GrammarConstraint(Constraint):
     states    one a row, already past the prompt; they are advanced in place. Several rows that
               begin alike: ``[state.copy() for _ in range(rows)]``.
     may_end   whether ``eos`` can be drawn; if so, only after a new note
+    kinds     (V,) what :meth:`groups` returns
     until     for each row a function that returns the time at which the row is done, in seconds
               from the start of the piece, or ``None`` for never; by default never
 
@@ -63,11 +72,12 @@ class GrammarConstraint(Constraint):
         states: Sequence[GrammarState],
         *,
         may_end: bool = True,
+        kinds: np.ndarray | None = None,
         until: Sequence[Callable[[], float | None]] = (),
     ) -> None:
         self.states: Sequence[GrammarState] = list(states)
         self.changes: list[Sequence[Change] | None] = [()] * len(states)
-        self.may_end = may_end
+        self.may_end, self.kinds = may_end, kinds
         self.until = until
         self._began = [state.notes for state in self.states]
         self._done = np.array([self._reached(row) for row in range(len(self.states))], dtype=bool)
@@ -96,6 +106,9 @@ class GrammarConstraint(Constraint):
 
     def done(self) -> Tensor:
         return torch.from_numpy(self._done.copy())
+
+    def groups(self) -> np.ndarray | None:
+        return self.kinds
 
     def _reached(self, row: int) -> bool:
         # Times are sums of steps: a millionth of a second keeps rounding from adding an event.
@@ -155,3 +168,27 @@ class EachRow:
         if some is None:
             return None
         return np.array([np.zeros(len(some)) if nats is None else nats for nats in costs])
+
+
+def by_row(rows: Sequence[Sequence[RowPenalty]]) -> list[Penalty]:
+    """The penalties of a batch, from those of each row in their order."""
+    return [EachRow(some) for some in zip_longest(*rows)]
+
+
+def checked(given: Sequence[Penalty]) -> list[Penalty]:
+    """Penalties of a caller, each of which raises ``UserError`` where it returns no nats for each
+    id: the error names the function."""
+    return [partial(_checked, f"constraints[{n}]", one) for n, one in enumerate(given)]
+
+
+def _checked(
+    name: str, penalty: Penalty, states: Sequence[GrammarState], past: np.ndarray
+) -> np.ndarray | None:
+    result = penalty(states, past)
+    nats, size = np.asarray(result, float), len(states[0].allowed())
+    right = nats.shape in ((size,), (len(states), size)) and not np.isnan(nats).any()
+    if right or result is None:
+        return result
+    shapes = f"({size},) or ({len(states)}, {size})"
+    came = shown(getattr(result, "shape", result))
+    raise UserError(f"{name}: expected nats of shape {shapes}, not NaN, not {came}")

@@ -14,16 +14,16 @@ from typing import Self
 import numpy as np
 
 from musictx.card import CorpusStats
-from musictx.config import GenerateConfig, SamplingConfig, scales
+from musictx.config import GenerateConfig, scales
 from musictx.config.checks import DAY
 from musictx.errors import UserError
 from musictx.grid import grid_of
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
 from musictx.sampling import cadence, idiom, timeline
-from musictx.sampling.constraints import EachRow, GrammarConstraint
+from musictx.sampling.constraints import GrammarConstraint, RowPenalty, by_row
 from musictx.sampling.events import Event, Placed
-from musictx.sampling.penalties import build, combined
+from musictx.sampling.penalties import build, combined, rules
 from musictx.sampling.primer import Primer
 from musictx.sampling.region import Region, Setup
 from musictx.sampling.sample import Ended, Sample
@@ -72,16 +72,17 @@ def to_bar_line(tokenizer: Tokenizer, primer: Primer) -> Primer:
     last, end = (float(clock.beats.quarters(score.notes[c].max())) for c in ("start", "end"))
     stop = max(clock.beats.bar_line(last + LAPS / 4), clock.beats.bar_line(end - LAPS))
     seconds = clock.time(float(clock.beats.seconds(stop)))
-    state, ids = primer.state(tokenizer), primer.ids.tolist()
+    state, ids = tokenizer.grammar(primer.ids), primer.ids.tolist()
     for token_id in idiom.of(tokenizer).silence(primer.ids, state, seconds):
         state.advance(token_id)
         ids.append(token_id)
-    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score, state)
+    return Primer(np.array(ids, primer.ids.dtype), state.seconds, score)
 
 
 class Continuation(Region):
     """The continuation of ``primer`` that ``request`` asks for.
 
+    penalties  further ones, which come before those of ``request.sampling``
     clock   maps seconds of the tokens to seconds of the piece
     seam    when the new music begins, in seconds of the piece
     state   the state of the grammar after the ids so far
@@ -99,9 +100,12 @@ class Continuation(Region):
         request: GenerateConfig,
         seed: Sequence[int],
         steering: Steering | None = None,
+        stats: CorpusStats | None = None,
+        penalties: Sequence[Penalty] = (),
     ) -> None:
-        super().__init__(model, tokenizer, steering or Steering(), seed)
-        self.primer, self.request = primer, request
+        stats, steering = stats or CorpusStats(), steering or Steering()
+        super().__init__(model, tokenizer, request.sampling, stats, steering, seed)
+        self.primer, self.request, self.penalties = primer, request, penalties
         self.clock = primer.clock(self.tokenizer)
         self.seam = float(self.clock.seconds(primer.seconds))
         self._planned = end_of(request, self.tokenizer, primer)
@@ -122,35 +126,35 @@ class Continuation(Region):
 
     # ------------------------------------------------------------------------------- composing
 
-    def setup(
-        self,
-        regions: Sequence[Self],
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        penalties: Sequence[Penalty] = (),
-    ) -> Setup:
+    def setup(self, regions: Sequence[Self]) -> Setup:
         tokenizer, primers = self.tokenizer, [one.primer for one in regions]
-        states = [primer.state(tokenizer) for primer in primers]
+        states = [tokenizer.grammar(primer.ids) for primer in primers]
         for region, state in zip(regions[::-1], states[::-1]):
             region.state, region.before = state, state.notes
         constraint = GrammarConstraint(
             states,
             may_end=self.request.end != "cut",
+            kinds=tokenizer.kind_of,
             until=[partial(getattr, one, "until") for one in regions],
         )
-        targets = [one.steering.values for one in regions]
-        more, its = [*_endings(regions, sampling), *penalties], idiom.of(tokenizer)
-        every = [
-            *its.penalties(primers, states, sampling, stats, targets, more),
-            *build(tokenizer, sampling, stats, primers, self.steering.density),
+        its, density = idiom.of(tokenizer), self.steering.density
+        options = self.sampling, self.stats
+        before = [[*its.pitches(one.primer, self.sampling), *one._ending()] for one in regions]
+        after = [
+            [
+                *its.penalties(one.primer, state, *options, one.steering.values),
+                *build(tokenizer, *options, one.primer, density),
+            ]
+            for one, state in zip(regions, states)
         ]
+        every = [*by_row(before), *self.penalties, *by_row(after)]
+        every += rules(tokenizer, self.sampling)
         fronts, marks = _around(regions)
         most = [one._most() for one in regions]
         return Setup(
             prompts([one.ids for one in primers], self.context, tokenizer.align, fronts, marks),
             constraint,
             combined(tokenizer, every),
-            tokenizer.kind_of,
             None if None in most else max(n for n in most if n is not None),
             head=len(fronts[0]),
         )
@@ -160,6 +164,23 @@ class Continuation(Region):
         length = 0.0 if self.until is None else self.until - self.primer.seconds
         enough = int(length * TOKENS_PER_SECOND) + 1000 if length else None
         return min((n for n in (enough, self.request.tokens) if n is not None), default=None)
+
+    def _ending(self) -> list[RowPenalty]:
+        """The penalty that brings the music to a close, if its end is "natural"."""
+        if self.request.end != "natural":
+            return []
+        sampling, end = self.sampling, -np.inf if self.until is None else self.until
+        length = end - self.primer.seconds
+        if length < SHORTEST_SECONDS - 1e-6:
+            raise UserError(
+                "end=natural: expected a length of at least "
+                f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
+            )
+        named = sampling.key not in (None, "auto")
+        key = scales.key(str(sampling.key), "sampling.key") if named else None
+        low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+        begins = end - cadence.closing(length)
+        return [cadence.CadencePlanner(self.tokenizer, begins, end, key, low)]
 
     def take(self, token: int, changes: Sequence[Change] | None) -> None:
         self.drawn.append(token)
@@ -183,12 +204,6 @@ class Continuation(Region):
         since = 0.0 if self.request.include_primer else self.begins
         super().emit(lambda one: on_event(one._replace(seconds=one.seconds - since)), placed)
 
-    def _in_piece(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
-
     def _in_tempo(self, decoded: Score) -> Score:
         """The decoded piece in the tempo that the request asks for."""
         plan = self.primer.plan.score
@@ -203,7 +218,7 @@ class Continuation(Region):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        given, notes = self.primer.score, self._in_piece(notes)
+        given, notes = self.primer.score, self.clock.placed(notes)
         if given is not None:
             notes = timeline.quantised(notes, given, self.request.quantise)
             notes = timeline.on_tracks(notes, given, self.tokenizer)
@@ -227,7 +242,7 @@ class Continuation(Region):
             ended = "tokens"
         ids = np.asarray(drawn, dtype=np.uint16)
         decoded = self.tokenizer.decode(np.concatenate([self.primer.ids, ids]))
-        old = self._in_piece(decoded.notes[: self.before])
+        old = self.clock.placed(decoded.notes[: self.before])
         new = self.placed(decoded.notes[self.before :])
         stop = float(self.clock.seconds(written))
         if until is not None and self.request.end != "natural":
@@ -243,28 +258,6 @@ class Continuation(Region):
             score = self._in_tempo(decoded).with_notes(np.concatenate([old, new]))
         seam = self.seam if include and len(self.primer.ids) else 0.0
         return Sample(score, seam, ids, len(new), max(stop - self.seam, 0.0), ended)
-
-
-def _endings(regions: Sequence[Continuation], sampling: SamplingConfig) -> list[Penalty]:
-    """The penalty that brings regions to a close, where their end is "natural"."""
-    if regions[0].request.end != "natural":
-        return []
-    until = [-np.inf if one.until is None else one.until for one in regions]
-    lengths = [end - one.primer.seconds for end, one in zip(until, regions)]
-    if min(lengths) < SHORTEST_SECONDS - 1e-6:
-        raise UserError(
-            "end=natural: expected a length of at least "
-            f"{SHORTEST_SECONDS:g} seconds; give seconds or bars"
-        )
-    begins = [end - cadence.closing(length) for end, length in zip(until, lengths)]
-    named = sampling.key not in (None, "auto")
-    key = scales.key(str(sampling.key), "sampling.key") if named else None
-    low = None if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
-    rows = [
-        cadence.CadencePlanner(regions[0].tokenizer, begin, end, key, low)
-        for begin, end in zip(begins, until)
-    ]
-    return [EachRow(rows)]
 
 
 def _around(regions: Sequence[Continuation]) -> tuple[list[np.ndarray], list[int]]:
@@ -295,11 +288,7 @@ def prompts(
     of the shortest past, or what the context holds after the first id; a multiple of ``align``
     where a past is cut, so that pasts of whole groups are cut between groups. ``fronts``, all
     equally long, stand after the first id of each, ``marks`` at the end."""
-    if fronts is None:
-        fronts = [np.empty(0, np.int64)] * len(pasts)
-    same = all(past is pasts[0] for past in pasts)
-    if same and all(np.array_equal(one, fronts[0]) for one in fronts):
-        pasts = pasts[:1]
+    fronts = fronts or [np.empty(0, np.int64)] * len(pasts)
     around = 1 + len(fronts[0]) + len(marks)
     if context <= around:
         raise UserError(
@@ -309,7 +298,6 @@ def prompts(
     if n < max(map(len, pasts)):
         n -= (n - len(pasts[0])) % align
     rows = np.empty((len(pasts), around + n), np.int64)
-    for row, past, given in zip(rows, pasts, fronts):
-        first = BOS if len(past) == n else CUT
-        row[:] = [first, *given, *past[len(past) - n :], *marks]
-    return rows
+    for row, past, front in zip(rows, pasts, fronts):
+        row[:] = [BOS if len(past) == n else CUT, *front, *past[len(past) - n :], *marks]
+    return rows[:1] if (rows == rows[0]).all() else rows

@@ -7,7 +7,7 @@ logits, in this order, before one softmax.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -67,11 +67,11 @@ class Decoder:
     capacity  ids the model looks back on
     longest   ids a row can have at most, those read included; ``None`` = without end, and of those
               beyond the reach of the model only some are kept
-    align     a window that is read again begins at a multiple of so many events
-    head      ids after the first one that stay in sight: a full window is read again with them
     cache     one of :data:`CACHES`: the name of a :class:`Step`; ``growing``, ordinary passes
               through the model; ``auto``, the first step that suits the model, or else growing.
               A full window slides by one id with a step; growing drops an eighth
+
+    ``align`` and ``head`` are those of :func:`generate`.
     """
 
     def __init__(
@@ -93,7 +93,10 @@ class Decoder:
         self.length = read.shape[1]
         self._ids = read.expand(rows, -1).clone()  # with room at the end, which grows
         self._stepped = (kind := chosen(cache, model)) != "growing"
-        self._rereads = head > 0 or reread(model)
+        # A full window is read again from its first position, a prefill for each eighth of the
+        # context: for a head, for models that know how far from the start a token stands, since
+        # they have never met positions beyond their windows, and where groups of ids are a step.
+        self._rereads = head > 0 or model.position.absolute or model.cascade is not None
         if self._rereads and self.length >= self.capacity:
             read = self._window(read)  # with room, or the first step would read it all again
         self._cache, last = self._read(read[:, -capacity:])
@@ -149,14 +152,8 @@ class Decoder:
         (self._step or self._cache).select(rows)
 
     def step(self, count: int = 1) -> None:
-        """Read the last ``count`` ids that were appended: ``logits`` are those after them. With a
-        :class:`Step` they are read one by one."""
-        if self._step is not None and count > 1:
-            length = self.length
-            for back in range(count - 1, -1, -1):
-                self.length = length - back
-                self.step()
-            return
+        """Read the last ``count`` ids that were appended: ``logits`` are those after them."""
+        ids = self._ids[:, self.length - count : self.length]
         self._filled += count
         if self._filled > self.capacity and self._rereads:
             cache, self._next = self._read(self._window(self.past))
@@ -165,9 +162,9 @@ class Decoder:
             else:
                 self._step.load(cache)
         elif self._step is not None:
-            self._next = self._step(self._ids[:, self.length - 1])
+            for column in ids.T:
+                self._next = self._step(column)
         else:
-            ids = self._ids[:, self.length - count : self.length]
             if isinstance(self._cache, KVCache) and self._cache.length + count > self.capacity:
                 self._cache.slide(max(self.capacity // SLIDE, count))
             self._next = self.model(ids.to(self.device), cache=self._cache)[:, -1]
@@ -203,7 +200,6 @@ def generate(
     processors: Sequence[Processor] = (),
     constraint: Constraint | None = None,
     penalties: Sequence[Penalty] = (),
-    groups: Tensor | np.ndarray | Callable[[], Tensor] | None = None,
     seeds: Sequence[int | Sequence[int]],
     context: int | None = None,
     align: int = 1,
@@ -217,8 +213,6 @@ def generate(
     max_tokens  ids to draw for each row at most; ``None`` = without end, in bounded memory.
     constraint  which ids may be drawn; without one, anything but ``pad``, ``bos`` and ``cut``.
     penalties   what single ids cost, given the constraint's ``states``; the first come first.
-    groups      (V,) whole numbers, such as the kind of each token; see :func:`forbid`. Or what
-                gives them before each draw, (V,) or (rows, V).
     seeds       one for each row that is written, whole numbers or tuples of them (numpy's
                 ``default_rng``). A row draws from its own generator, so it is the same alone and in
                 a batch, and on any device up to the rounding of the logits.
@@ -237,8 +231,6 @@ def generate(
     """
     rows = len(seeds)
     read, capacity = read_prompt(model, prompt, rows, context)
-    if groups is not None and not callable(groups):
-        groups = torch.tensor(np.asarray(groups), dtype=torch.int64)
     generators = [np.random.default_rng(seed) for seed in seeds]
     ended = np.zeros(rows, bool)
     if constraint is not None:
@@ -259,37 +251,28 @@ def generate(
         )
         drawn = 0
         while True:
-            sure = constraint.due() if constraint is not None else None
-            if sure is not None and constraint is not None:
-                for ids in sure.T:
-                    music.append(ids)
-                    constraint.advance(ids)
-                    ended |= constraint.done().numpy()
-                    yield ids
+            ids = None if constraint is None else constraint.due()
+            if ids is None:
+                past = music.past
+                nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
+                choice = forbid(music.logits, constraint, nats)
+                for process in processors:
+                    choice = process(past, choice)
+                ids = draw(choice, generators, ended)[:, None]
+                ended |= ids[:, 0].numpy() == EOS
+            else:
                 for generator in generators:
-                    generator.random(sure.shape[1])  # as so many draws take
-                drawn += sure.shape[1]
-                if (max_tokens is not None and drawn >= max_tokens) or ended.all():
-                    return
-                music.step(sure.shape[1])
-                continue
-            past = music.past
-            nats = [one(constraint.states, past.numpy()) for one in penalties if constraint]
-            now = groups() if callable(groups) else groups
-            choice = forbid(music.logits, constraint, now, nats)
-            for process in processors:
-                choice = process(past, choice)
-            ids = draw(choice, generators, ended)
-            music.append(ids)
-            ended |= ids.numpy() == EOS
-            if constraint is not None:
-                constraint.advance(ids)
-                ended |= constraint.done().numpy()
-            yield ids
-            drawn += 1
+                    generator.random(ids.shape[1])  # as so many draws take
+            for column in ids.T:
+                music.append(column)
+                if constraint is not None:
+                    constraint.advance(column)
+                    ended |= constraint.done().numpy()
+                yield column
+            drawn += ids.shape[1]
             if (max_tokens is not None and drawn >= max_tokens) or ended.all():
                 return
-            music.step()
+            music.step(ids.shape[1])
 
 
 def read_prompt(
@@ -312,29 +295,21 @@ def read_prompt(
     return read, capacity
 
 
-def reread(model: MusicTransformer) -> bool:
-    """Whether a full window is read again from its first position, at the cost of a prefill for
-    each eighth of the context: where embeddings know how far from the start a token stands, since
-    such a model has never met positions beyond its windows, and where groups of ids are a step."""
-    return model.position.absolute or model.cascade is not None
-
-
 def forbid(
     logits: Tensor,
     constraint: Constraint | None,
-    groups: Tensor | None = None,
     penalties: Sequence[np.ndarray | None] = (),
 ) -> Tensor:
     """``-inf`` where the constraint forbids; ``pad``, ``bos`` and ``cut`` where there is none.
 
-    logits  (B, V);  groups  (V,) or (B, V) int64 from 0, or ``None``
-    penalties  (B, V) or (V,) nats each, or ``None`` for nothing
+    logits  (B, V);  penalties  (B, V) or (V,) nats each, or ``None`` for nothing
 
     Penalties are taken off; infinite ones forbid as in :func:`apply_penalties`.
 
-    What a forbidden id would have had goes to the allowed ids of its group, in proportion, as long
-    as there are any. A model that knows *that* a note ends now, but not yet which, so does not end
-    notes too rarely; where nothing likely is forbidden, nothing changes.
+    What a forbidden id would have had goes to the allowed ids of its group
+    (:meth:`.Constraint.groups`), in proportion, as long as there are any. A model that knows *that*
+    a note ends now, but not yet which, so does not end notes too rarely; where nothing likely is
+    forbidden, nothing changes.
     """
     if constraint is None:
         logits = logits.clone()
@@ -344,10 +319,10 @@ def forbid(
     values, allowed = logits.numpy(), constraint.allowed().numpy()
     allowed, less = apply_penalties(allowed, penalties)
     masked = np.where(allowed, values - less, -np.inf)
-    if groups is not None:
+    if (groups := constraint.groups()) is not None:
         likely = np.exp(values - values.max(-1, keepdims=True))
-        of_row = groups.numpy() if groups.dim() > 1 else [groups.numpy()] * len(values)
-        for row, before, after, group in zip(masked, likely, likely * allowed, of_row):
+        of_rows = np.broadcast_to(groups, values.shape)
+        for row, before, after, group in zip(masked, likely, likely * allowed, of_rows):
             whole, kept = np.bincount(group, before), np.bincount(group, after)
             nothing = kept == 0  # where rounding leaves nothing of a group, it gets nothing more
             whole[nothing] = kept[nothing] = 1.0

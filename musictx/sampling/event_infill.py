@@ -1,5 +1,4 @@
-"""Given notes around new ones, among strikes and releases: see :mod:`.infill` and
-:mod:`.infill_constraint`.
+"""Given notes around new ones, among strikes and releases: see :mod:`.infill`.
 
 The model reads given notes in the layout of ``tokens/layout.py``: those ahead as K, those before as
 the stream up to ``here``. Given events are written at their steps, with their program and velocity:
@@ -9,19 +8,18 @@ velocity, since it cannot predict the right one; that velocity does not begin a 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from musictx.card import WINDOW_SECONDS
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import DRUMS, Score
-from musictx.sampling import note_limits
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, Infill, NewNotes
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE, SEGMENT_SECONDS
 from musictx.tokens import events as ev
 from musictx.tokens import layout
@@ -34,14 +32,24 @@ from musictx.tokens.vocab import BOS, CUT
 LEADS = ("program", "velocity")
 
 
+class Item(NamedTuple):
+    """A given event (:data:`musictx.tokens.events.EVENT`)."""
+
+    step: int
+    what: int
+    program: int
+    pitch: int
+    bin: int
+
+
 class EventRow(GivenRow):
     """The constraint on one row.
 
     step_seconds  of one step of time
-    given    the events (:data:`musictx.tokens.events.EVENT`) that are still to be written, in
-             order, their steps counted on the clock of ``state``
-    past     the events that are written already
-    held     (program, pitch) of the notes among them that the model may end
+    given    the events that are still to be written, in order, their steps counted on the clock of
+             ``state``;  next  the number of those that are written already;  now  those of the
+             others that are due at this step
+    held     (program, pitch) of the new notes that sound, which the model may end
     until    the row is done at this step at the latest; if ``new`` has an ``end``, as soon as this
              end is reached and no new note sounds
     """
@@ -55,119 +63,102 @@ class EventRow(GivenRow):
         *,
         step_seconds: float,
         given: np.ndarray,
-        past: np.ndarray,
         held: Collection[tuple[int, int]] = (),
         until: int,
     ) -> None:
         super().__init__(new, state)
-        self.step_seconds, self.given, self.until = step_seconds, given, until
-        self.held = Counter(held)
-        self.next = 0  # of the given events
-        self._steps = given["step"].tolist()
-        self._last = ""  # kind of the last id
-        self._velocity = ev.loudness(past)
+        self.step_seconds, self.until, self.held = step_seconds, until, Counter(held)
+        self.given, self.next = [Item(*one) for one in given[[*Item._fields]].tolist()], 0
         self._has_programs = "program" in new.ids
-        self._program = ev.program(past) if self._has_programs else 0
         parts = range(128) if new.parts is None else new.parts
         self._parts = {part for part in parts if new.tones(part).any()}
         self._foreign = np.zeros(self.table.size, bool)  # programs and drums not for new notes
         if self._has_programs:
             self._foreign[new.ids["program"]] = ~np.isin(new.values("program"), [*self._parts])
             self._foreign[new.ids["drum"]] = new.parts is not None or not self._parts
-        self._end()
+        self._settle()
 
     @property
     def step(self) -> int:
         return round(self.state.seconds / self.step_seconds)
 
-    def _now(self) -> np.ndarray:
-        """The given events that are to be written at this step and are not yet."""
-        stop, step = self.next, self.step
-        while stop < len(self._steps) and self._steps[stop] <= step:
-            stop += 1
-        return self.given[self.next : stop]
+    def _settle(self) -> None:
+        """After an id: what is due now, and whether the row is done."""
+        step, end = self.step, self.new.end
+        stop = bisect_right(self.given, step, self.next, key=lambda one: one.step)
+        self.now = self.given[self.next : stop]
+        if self.state.last not in LEADS and not self.now:
+            over = end is not None and step >= end and not any(self.held.values())
+            self.done = over or step >= self.until
 
-    def _token(self, event: np.ndarray) -> int:
+    def _token(self, item: Item) -> int:
         """The next id on the way to a given event."""
-        what = int(event["what"])
-        in_force = event["program"] in (self._program, ev.UNKNOWN)
-        if self._has_programs and what != ev.DRUM and not in_force:
-            return self.table.id("program", int(event["program"]))
-        if what != ev.OFF and event["bin"] not in (self._velocity, ev.UNKNOWN):
-            return self.table.id("velocity", int(event["bin"]))
-        return self.table.id(ev.KINDS[what], int(event["pitch"]))
-
-    def _leads_to(self, event: np.ndarray) -> bool:
-        """Whether the last id, a program or a velocity, is that of ``event``."""
-        drum = event["what"] == ev.DRUM
-        if self._last == "program":
-            return not drum and bool(event["program"] == self._program)
-        right = drum or event["program"] in (self._program, ev.UNKNOWN)
-        return bool(event["what"] != ev.OFF and event["bin"] == self._velocity and right)
+        if item.what != ev.DRUM and item.program != self.state.program:
+            return self.table.id("program", item.program)
+        if item.what != ev.OFF and item.bin != self.state.velocity:
+            return self.table.id("velocity", item.bin)
+        return self.table.id(ev.KINDS[item.what], item.pitch)
 
     def forced(self) -> list[int]:
-        now = self._now()
-        if not len(now):
+        if not self.now:
             return []
-        if self._last in LEADS:
-            token = self._token(now[0])  # a velocity after a program is for no drum
-            return [token] if self._leads_to(now[0]) and self.state.allowed()[token] else []
-        if now[0]["what"] == ev.OFF:
-            return [self._token(now[0])]
+        item, token = self.now[0], self._token(self.now[0])
+        if self.state.last in LEADS:  # forced if it led to this event; programs lead to no drum
+            kind = self.table.token(token)[0]
+            velocity = kind == "velocity" and self.state.last == "program" and item.what != ev.DRUM
+            leads = kind not in LEADS or velocity
+            return [token] if leads and self.state.allowed()[token] else []
+        if item.what == ev.OFF:
+            return [token]
         if not self.state.sounding.struck:
-            for event in now[now["what"] == ev.ON]:  # new notes of a pitch that is struck now
-                if self.held[int(event["program"]), int(event["pitch"])]:
-                    release = event.copy()
-                    release["what"] = ev.OFF
-                    return [self._token(release)]
+            for one in self.now:  # new notes of a pitch that is struck now
+                if one.what == ev.ON and self.held[one.program, one.pitch]:
+                    return [self._token(one._replace(what=ev.OFF))]
         return []
 
     def onward(self) -> int | None:
-        now = self._now()
         if forced := self.forced():
             return forced[0]
-        return None if self._last in LEADS or not len(now) else self._token(now[0])
+        return None if self.state.last in LEADS or not self.now else self._token(self.now[0])
 
     def _strike(self) -> int | None:
         """The id that strikes the next given note now, at the velocity that is in force."""
-        now, sounding = self._now()[:1], self.state.sounding
-        if not len(now) or now["what"][0] != ev.ON or self._last == "program":
+        if not self.now or self.now[0].what != ev.ON or self.state.last == "program":
             return None
-        program, pitch = int(now["program"][0]), int(now["pitch"][0])
-        sounds = (sounding.program, pitch) in sounding.notes
-        wrong = sounds or program not in (self._program, ev.UNKNOWN)
-        return None if wrong else self.table.id("note_on", pitch)
+        _, _, program, pitch, _ = self.now[0]
+        sounds = (program, pitch) in self.state.sounding.notes
+        return None if sounds or program != self.state.program else self.table.id("note_on", pitch)
 
     def due(self) -> list[int]:
         return [token for token in (self.onward(), self._strike()) if token is not None]
 
     def restrict(self, mask: np.ndarray) -> None:
         mask &= ~self._foreign
-        now, strike = self._now(), self._strike()
+        strike = self._strike()
         may_strike = strike is not None and mask[strike]
-        self._restrict_new(mask, now)
+        self._restrict_new(mask)
         if may_strike:
             mask[strike] = True
         if self.new.end is not None and self.step >= self.new.end:
             self._only_end(mask)
         shifts = self.new.ids["time_shift"]
-        if len(now):
+        if self.now:
             mask[shifts] = False
             if (token := self.onward()) is not None:
                 mask[token] = True
-        elif self.next < len(self._steps):
-            gap = self._steps[self.next] - self.step
+        elif self.next < len(self.given):
+            gap = self.given[self.next].step - self.step
             mask[shifts.start + gap : shifts.stop] = False
 
-    def _restrict_new(self, mask: np.ndarray, now: np.ndarray) -> None:
+    def _restrict_new(self, mask: np.ndarray) -> None:
         """Allow strikes only of pitches that new notes may have, and releases only of new notes."""
         ids, sounding = self.new.ids, self.state.sounding
-        tones = self._tones(sounding.program, now)
+        tones = self._tones(sounding.program)
         mask[ids["note_on"]] &= tones[self.new.values("note_on")]
         if self._has_programs:  # a full program may be chosen only to release a note
             busy = {*self.new.habits, *(program for program, _ in sounding.notes)} & self._parts
             ends = set() if sounding.struck else {key[0] for key, n in self.held.items() if n}
-            full = [p for p in busy - ends if not self._tones(p, now).any()]
+            full = [p for p in busy - ends if not self._tones(p).any()]
             mask[[ids["program"].start + program for program in full]] = False
         if not tones.any() and not mask[ids.get("drum", slice(0))].any():
             mask[ids["velocity"]] = False  # no event could follow it
@@ -175,13 +166,14 @@ class EventRow(GivenRow):
             if not self.held[sounding.program, pitch]:
                 mask[self.table.id("note_off", pitch)] = False
 
-    def _tones(self, program: int, now: np.ndarray) -> np.ndarray:
+    def _tones(self, program: int) -> np.ndarray:
         """(128,) bool: the pitches of which a new note may begin on ``program``."""
         if program not in self._parts:
             return np.zeros(128, bool)
         tones = self.new.tones(program).copy()
         tones[[pitch for of, pitch in self.state.sounding.notes if of == program]] = False
-        tones[now["pitch"][(now["what"] == ev.ON) & (now["program"] == program)]] = False
+        of_program = (one for one in self.now if one.what == ev.ON and one.program == program)
+        tones[[one.pitch for one in of_program]] = False
         if program in self.new.habits:
             held = sum(n for (of, _), n in self.held.items() if of == program)
             tones &= held < self.new.habits[program].voices
@@ -193,18 +185,17 @@ class EventRow(GivenRow):
         for kind in ("note_on", "velocity", "drum", "program"):
             if kind in ids:
                 mask[ids[kind]] = False
-        if self._has_programs and not self.state.sounding.struck and self._last != "program":
+        if self._has_programs and not self.state.sounding.struck and self.state.last != "program":
             for (program, _), count in self.held.items():
-                if count and program != self._program:
+                if count and program != self.state.program:
                     mask[ids["program"].start + program] = True
 
     def advance(self, token: int) -> None:
         kind, value = self.table.token(token)
-        now, key = self._now(), (self.state.sounding.program, value)
+        key = self.state.sounding.program, value
         # A given release comes first; at its step no new note of its pitch sounds.
-        is_given = len(now) > 0 and token in (self._token(now[0]), self._strike())
+        is_given = bool(self.now) and token in (self._token(self.now[0]), self._strike())
         if kind == "note_off":
-            is_given = is_given and bool(now["what"][0] == ev.OFF)
             self.held[key] -= not is_given
         elif kind in ("note_on", "drum"):
             self.is_new.append(not is_given)
@@ -212,19 +203,7 @@ class EventRow(GivenRow):
         self.next += is_given and kind in ev.KINDS
         self.changes = self.state.advance(token)
         self.piece.append(token)
-        self._last = kind
-        if kind == "velocity":
-            self._velocity = value
-        elif kind == "program":
-            self._program = value
-        self._end()
-
-    def _end(self) -> None:
-        if self._last in LEADS or len(self._now()):
-            return
-        end = self.new.end
-        over = end is not None and self.step >= end and not any(self.held.values())
-        self.done = over or self.step >= self.until
+        self._settle()
 
 
 class EventInfill(Infill):
@@ -277,8 +256,12 @@ class EventInfill(Infill):
         """The step at which the last new note ends."""
         return self.stop + (self._step(WINDOW_SECONDS) if self.closes else 0)
 
-    def written(self) -> np.ndarray:
-        return ev.write(self.past, self.vocabulary, self.here)
+    def written(self, first: int = 0) -> np.ndarray:
+        """The ids so far, from the event number ``first`` on."""
+        past = self.past[first:].copy()
+        begin = int(np.append(past["step"], self.here)[0]) if first else 0
+        past["step"] -= begin
+        return ev.write(past, self.vocabulary, self.here - begin)
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
         notes = notes.copy()
@@ -287,36 +270,30 @@ class EventInfill(Infill):
             notes[name] += self.origin * self.step_seconds
         return notes
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[EventRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[EventRow]:  # type: ignore[override]
         new = NewNotes(
             self.vocabulary,
             end=self.stop if self.closes else None,
             parts=self.parts,
             habits=self.habits,
-            pitches=note_limits.pitch_sets(sampling, [self.around])[0],
+            pitches=pitch_set(self.sampling, self.around),
         )
         mark = [self.vocabulary.id(HERE)]  # time may be shifted after it, at the beginning too
         state = self.tokenizer.grammar(np.concatenate([mark, self.written(), mark]))
         segment = np.inf if self.closes else max(1, self._step(SEGMENT_SECONDS))
-        return [
-            EventRow(
-                new,
-                state.copy(),
-                step_seconds=self.step_seconds,
-                given=self.given,
-                past=self.past,
-                held=self.held,
-                until=int(min(self._until, self.here + segment)),
-            )
-            for _ in range(count)
-        ]
+        options: dict[str, Any] = {
+            "step_seconds": self.step_seconds,
+            "given": self.given,
+            "held": self.held,
+            "until": int(min(self._until, self.here + segment)),
+        }
+        return [EventRow(new, state.copy(), **options) for _ in range(count)]
 
     def absorb(self) -> None:
         ids = list(self.row.piece)
         while ids and self.vocabulary.token(ids[-1])[0] in LEADS:
             ids.pop()  # it waited for a note
-        both = np.concatenate([self.written().astype(np.int64), np.array(ids, np.int64)])
-        self.past, self.here = ev.read(both, self.vocabulary)
+        self.past, self.here = ev.read(np.append(self.written(), ids).astype(int), self.vocabulary)
         struck = np.flatnonzero(ev.struck(self.past))[len(self.is_new) :]
         given = self.given[: self.row.next]
         of_given = struck[~np.array(self.row.is_new, bool)]
@@ -325,34 +302,18 @@ class EventInfill(Infill):
         self.held = list(self.row.held.elements())
 
     def prompt(self, levels: Sequence[int]) -> np.ndarray:
-        first = self._first_of_past(int(PAST_SHARE * self.context))
-        base = int(np.append(self.past["step"], self.here)[first]) if first else 0
-        past, given = self.past[first:].copy(), self.given.copy()
-        for events in (past, given):
-            events["step"] -= base
-        here = self.here - base
-        given["step"] -= here
-        written, none = ev.write(past, self.vocabulary, here), np.empty(0, np.int64)
-        room = layout.IDS_AROUND + int(AHEAD_SHARE * self.context)
+        room = int(PAST_SHARE * self.context)
+        first = bisect_left(
+            range(len(self.past)), True, key=lambda number: len(self.written(number)) <= room
+        )
+        written, given = self.written(first), self.given.copy()
+        given["step"] -= self.here
         made = layout.build_window(
             self.vocabulary,
             levels,
             written,
-            none,
+            np.empty(0, np.int64),
             ev.write(given, self.vocabulary),
-            budget=room + len(written) + 1,
+            budget=len(written) + 1 + layout.IDS_AROUND + int(AHEAD_SHARE * self.context),
         )
-        return np.concatenate([[BOS if first == 0 else CUT], made.prefix, made.past])
-
-    def _first_of_past(self, room: int) -> int:
-        """The first event of the past from which on it has ``room``."""
-        low, high = 0, len(self.past)
-        while low < high:
-            middle = (low + high) // 2
-            kept = self.past[middle:].copy()
-            if middle:
-                kept["step"] -= kept["step"][0]
-            end = self.here - (int(self.past["step"][middle]) if middle else 0)
-            fits = len(ev.write(kept, self.vocabulary, end)) <= room
-            low, high = (low, middle) if fits else (middle + 1, high)
-        return low
+        return np.concatenate([[CUT if first else BOS], made.prefix, made.past])

@@ -43,8 +43,9 @@ class Emitter:
 
     def __init__(self, placed: Placed, on_event: Callable[[Event], None]) -> None:
         self._placed, self._emit = placed, on_event
-        self._open: dict[tuple[int, int], np.ndarray] = {}  # part and pitch of what sounds
-        self._long: list[np.ndarray] = []  # notes of which the finished piece knows the end
+        #: The notes of which the end is still to come, by part and pitch; those whose end only the
+        #: finished piece has, by their beginning, too.
+        self._open: dict[tuple[float, ...], np.ndarray] = {}
         self._ends: list[Event] = []  # a heap of what is still to come
         self._whole = True
 
@@ -62,7 +63,7 @@ class Emitter:
         """The piece is done, ``notes`` are its new ones: they say where ends what still sounds."""
         if not self._whole:
             return emit_all(notes, self._emit)
-        for note in [*(self._open[key] for key in sorted(self._open)), *self._long]:
+        for note in self._open.values():
             for start, _, pitch, *_, track in self._placed(note).tolist():
                 same = (notes["pitch"] == pitch) & (np.abs(notes["start"] - start) < 1e-3)
                 end = float(notes["end"][same].max(initial=start))
@@ -85,7 +86,7 @@ class Emitter:
             self._open[change.part, change.pitch] = note
         elif np.isinf(end):
             note["end"] = note["start"]
-            self._long.append(note)
+            self._open[change.part, change.pitch, change.seconds] = note
         for start, end, pitch, velocity, _, _, track in self._placed(note).tolist():
             self._until(start)
             self._emit(Event(start, True, pitch, velocity, track))
@@ -93,7 +94,7 @@ class Emitter:
                 heapq.heappush(self._ends, Event(end, False, pitch, 0, track))
                 self._until(start)
 
-    def _end(self, key: tuple[int, int], seconds: float) -> None:
+    def _end(self, key: tuple[float, ...], seconds: float) -> None:
         if (note := self._open.pop(key, None)) is not None:
             note["end"] = max(seconds, float(note["start"][0]))
             for _, end, pitch, *_, track in self._placed(note).tolist():

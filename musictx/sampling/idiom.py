@@ -6,7 +6,7 @@ possible with any. ``registry.IDIOMS`` names the subclasses of other tokenizers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,22 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
-from musictx.sampling import note_limits
-from musictx.sampling.constraints import EachRow, never
-from musictx.sampling.feedback import EventFeedback
+from musictx.sampling.cadence import CHORD_NOTES
+from musictx.sampling.constraints import RowPenalty, never
+from musictx.sampling.penalties import (
+    EventFeedback,
+    Opening,
+    asks_pitches,
+    instruments,
+    pitch_set,
+)
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.repetition import MelodyRepetition, Reprise
 from musictx.sampling.steer import counts_no_bars
-from musictx.sampling.strengths import FULL_PART
+from musictx.tokens import events as ev
 from musictx.tokens import layout
 from musictx.tokens.controls import HERE
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.tokens.tokenizer import GrammarState, Tokenizer
 
 
 class Idiom:
@@ -67,83 +73,78 @@ class Idiom:
         """The ids between written music and what is composed after it, in steered pieces."""
         return [self.tokenizer.vocabulary.id(HERE)]
 
-    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterator[int]:
+    def silence(self, ids: np.ndarray, state: GrammarState, until: float) -> Iterable[int]:
         """Ids that follow ``ids`` and let time pass up to ``until``, seconds of the tokens, or a
         little more; ``state`` is after the ids that came out so far."""
-        events = self.tokenizer.note_events
-        if events is None:
-            return
-        table = self.tokenizer.vocabulary
-        longest = int(table.values("time_shift").max())
-        steps = int(np.ceil((until - state.seconds) / events.longest_wait * longest - 1e-6))
-        while steps > 0:
-            yield table.id("time_shift", min(steps, longest))
-            steps -= longest
+        if (events := self.tokenizer.note_events) is None:
+            return ()
+        steps = int(np.ceil((until - state.seconds) / events.step_seconds - 1e-6))
+        return ev.write(np.empty(0, ev.EVENT), self.tokenizer.vocabulary, max(steps, 0)).tolist()
 
     # ----------------------------------------------------------------------------- penalties
 
+    def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+        """No pitches but those that ``sampling`` allows; they come before all other penalties."""
+        if not asks_pitches(sampling):
+            return []
+        of = self.tokenizer.pitch_of
+        return [never((of >= 0) & ~pitch_set(sampling, primer)[of])]
+
     def penalties(
         self,
-        primers: Sequence[Primer],
-        states: Sequence[GrammarState],
+        primer: Primer,
+        state: GrammarState,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        targets: Sequence[Mapping[str, float]],
-        more: Sequence[Penalty],
-    ) -> list[Penalty]:
-        """The penalties of rows that begin a piece or continue one, without those that apply to any
-        music (:func:`.penalties.build`). In their order: the pitches that ``sampling`` allows,
-        ``more``, programs, feedback to the ``targets`` of the controls, repetition. ``states`` are
-        the states after the primers, in which limits may be set, too."""
-        penalties = list(more)
-        if note_limits.asks_pitches(sampling):
-            of = self.tokenizer.pitch_of
-            inside = note_limits.pitch_sets(sampling, primers)
-            penalties.insert(0, EachRow([never((of >= 0) & ~row[of]) for row in inside]))
-        penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
+        target: Mapping[str, float],
+    ) -> list[RowPenalty]:
+        """The penalties of a row that begins a piece or continues one, without those that apply to
+        any music (:func:`.penalties.build`). In their order: programs, feedback to the ``target``
+        of each control, repetition. ``state`` is the one after the primer, in which limits may be
+        set, too."""
+        penalties = [*self.programs(primer, sampling, stats), *self.feedback(target)]
         if sampling.habits and self.tokenizer.note_events is not None:
             # A subject is of one part, and returns at its pitch.
-            if "program" not in self.tokenizer.kinds and not note_limits.asks_pitches(sampling):
-                penalties.append(EachRow([Reprise(self.tokenizer, one.ids) for one in primers]))
-            penalties.append(EachRow([MelodyRepetition(self.tokenizer) for _ in primers]))
+            if "program" not in self.tokenizer.kinds and not asks_pitches(sampling):
+                penalties.append(Reprise(self.tokenizer, primer.ids))
+            penalties.append(MelodyRepetition(self.tokenizer))
         return penalties
 
     def programs(
-        self, primers: Sequence[Primer], sampling: SamplingConfig, stats: CorpusStats
-    ) -> list[Penalty]:
-        """The penalties on programs. Continuations keep to the programs and drums of their primers.
-        New pieces begin with a part of :data:`FULL_PART` notes at once or more, or with any pitched
-        one if the corpus has no such part, so that they are not drums or a melody alone; not where
-        their parts are planned, with ``habits=false``, nor for tokens without programs."""
-        if all(len(primer.ids) for primer in primers):
-            return self.same_programs(primers)
+        self, primer: Primer, sampling: SamplingConfig, stats: CorpusStats
+    ) -> list[RowPenalty]:
+        """The penalties on programs. A continuation keeps to the programs and drums of its primer.
+        A new piece begins with a part that plays chords, or with any pitched one if the corpus has
+        no such part, so that it is not drums or a melody alone; not where its parts are planned,
+        with ``habits=false``, nor for tokens without programs."""
+        if len(primer.ids):
+            return self.same_programs(primer)
         program = self.tokenizer.program_of
-        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= FULL_PART]
+        full = [n for n, habit in stats.parts.items() if n != DRUMS and habit.voices >= CHORD_NOTES]
         may = np.isin(program, full) if full else (program >= 0) & (program != DRUMS)
         is_pitched = stats.instruments is None or stats.instruments - {DRUMS}
-        if not (sampling.habits and is_pitched and (program == DRUMS).any()):
+        if primer.plan.parts or not (sampling.habits and is_pitched and (program == DRUMS).any()):
             return []
-        opening = note_limits.Opening
-        return [EachRow([None if p.plan.parts else opening(program, may) for p in primers])]
+        return [Opening(program, may)]
 
-    def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
-        """No programs but those of the primers."""
+    def same_programs(self, primer: Primer) -> list[RowPenalty]:
+        """No programs but those of the primer."""
         some = (self.tokenizer.program_of >= 0).any()
-        return [note_limits.instruments(self.tokenizer, frozenset(), primers)] if some else []
+        return [instruments(self.tokenizer, frozenset(), primer)] if some else []
 
     def feedback(
         self,
-        targets: Sequence[Mapping[str, float]],
+        target: Mapping[str, float],
         *,
         given: bool = False,
         parts: Collection[int] | None = None,
-    ) -> list[Penalty]:
-        """The penalties that keep each row to its ``targets`` of loudness, register, polyphony (and
+    ) -> list[RowPenalty]:
+        """The penalties that keep a row to its ``target`` of loudness, register, polyphony (and
         density, in bars). ``given``: there are given notes around the new ones; ``parts``: whose
         notes count, by default all."""
-        if self.tokenizer.note_events is None or not any(targets):
+        if self.tokenizer.note_events is None or not target:
             return []
-        return [EachRow([EventFeedback(self.tokenizer, one) for one in targets])]
+        return [EventFeedback(self.tokenizer, target)]
 
 
 def of(tokenizer: Tokenizer) -> Idiom:

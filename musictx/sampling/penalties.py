@@ -1,76 +1,92 @@
-"""Builds the penalties of a batch, in the order in which they are applied.
+"""The penalties of events, and how they are put together in the order in which they are applied.
 
 A penalty (:data:`musictx.tokens.tokenizer.Penalty`) computes the nats that are taken off each
-logit. Most penalties consist of one for each row (:class:`~musictx.sampling.constraints.EachRow`).
-A model after a few hours of training forgets to end notes, strikes the same ones over and over, and
-writes too many; penalties keep its music to the statistics of its corpus (:class:`CorpusStats`).
-The grammar is always kept.
+logit. Most consist of one for each row (:data:`~musictx.sampling.constraints.RowPenalty`). A model
+after a few hours of training forgets to end notes, strikes the same ones over and over, and writes
+too many; penalties keep its music to the statistics of its corpus (:class:`CorpusStats`). Limits
+are infinite: such an id is drawn only if every other id is forbidden too. Feedback measures a
+quantity in the music so far, given notes included, and compares it with a target: the value asked
+for, or the usual one. If the music has too much of it, the ids that would add to it become less
+likely, and if too little, likelier, by ``gain * error`` nats. The grammar is always kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from musictx.card import CorpusStats
-from musictx.config import SamplingConfig
-from musictx.errors import ConfigError
-from musictx.sampling import feedback, note_limits
-from musictx.sampling.constraints import EachRow, apply_penalties
-from musictx.sampling.note_limits import Sustain
+from musictx import keys
+from musictx.card import WINDOW_SECONDS, CorpusStats
+from musictx.config import SamplingConfig, scales
+from musictx.data.statistics import RESTRUCK_SECONDS
+from musictx.errors import ConfigError, UserError
+from musictx.notes import DRUMS, pitched
+from musictx.sampling.constraints import RowPenalty, apply_penalties, never
 from musictx.sampling.primer import Primer
-from musictx.sampling.strengths import ASKED_GAIN, USUAL_GAIN
-from musictx.tokens.tokenizer import GrammarState, Penalty, Tokenizer
+from musictx.sampling.strengths import (
+    ASKED_GAIN,
+    LOUDNESS_GAIN,
+    POLYPHONY_GAIN,
+    REGISTER_GAIN,
+    REPETITION_GAIN,
+    REPETITION_STRIKES,
+    TOKENS_PER_SECOND,
+    USUAL_GAIN,
+)
+from musictx.tokens.stream import Velocities
+from musictx.tokens.tokenizer import GrammarState, NoteEvents, Penalty, Tokenizer
 from musictx.tokens.vocab import SPECIALS
+
+#: The number of last ids in which loudness is measured: the last seconds of the densest music.
+LOUDNESS_IDS = round(WINDOW_SECONDS * TOKENS_PER_SECOND)
 
 
 def build(
     tokenizer: Tokenizer,
     sampling: SamplingConfig,
     stats: CorpusStats,
-    primers: Sequence[Primer],
+    primer: Primer,
     density: float | None = None,
-) -> list[Penalty]:
-    """The penalties for the options ``sampling`` in any kind of region, and those of the tokenizer
-    itself (its ``soft_constraints``).
+) -> list[RowPenalty]:
+    """The penalties of one row for the options ``sampling`` in any kind of region.
 
     stats    statistics of the corpus: the targets of options without a value
-    primers  the music that each row continues; if its density can be measured, it is the target in
+    primer   the music that the row continues; if its density can be measured, it is the target in
              place of that of the corpus
     density  notes a second that the user asks for; 0 for no target, ``None`` for the usual one. It
              comes from :class:`~musictx.sampling.steer.Steering`; ``sampling.density`` is not read
              here
 
-    Raises ``ConfigError`` for an option that has no effect with these tokens.
+    Raises ``ConfigError`` for a density that has no effect with these tokens.
     """
-    penalties: list[Penalty] = []
-    if not tokenizer.has_rules:
-        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
-    penalties += tokenizer.soft_constraints(sampling)
     events = tokenizer.note_events
     if events is None:
-        refuse(
-            replace(sampling, density=density),
-            ["density"],
-            f"on {tokenizer.name} tokens: they have no releases",
-        )
-        return penalties
-    usual, rows = stats if sampling.habits else CorpusStats(), len(primers)
-    penalties.insert(0, EachRow([Sustain(events, usual.most)] * rows))
+        asked = replace(sampling, density=density)
+        refuse(asked, ["density"], f"on {tokenizer.name} tokens: they have no releases")
+        return []
+    penalties: list[RowPenalty] = []
     if stats.instruments is not None and (events.program >= 0).any():
-        penalties.insert(0, note_limits.instruments(tokenizer, stats.instruments, primers))
+        penalties.append(instruments(tokenizer, stats.instruments, primer))
+    penalties.append(Sustain(events, stats.most if sampling.habits else None))
     if sampling.habits:
-        again = [feedback.Repetition(events, stats.repetition_rate) for _ in primers]
-        penalties += [EachRow([note_limits.Silence(events)] * rows), EachRow(again)]
+        penalties += [Silence(events), Repetition(events, stats.repetition_rate)]
     if density or (density is None and sampling.habits):
-        targets = [density or one.density or stats.density for one in primers]
-        gain = ASKED_GAIN if density else USUAL_GAIN
-        of_target = partial(feedback.Density, events, gain=gain, releases=bool(density))
-        penalties.append(EachRow([None if one is None else of_target(one) for one in targets]))
+        target = density or primer.density or stats.density
+        if target is not None:
+            gain = ASKED_GAIN if density else USUAL_GAIN
+            penalties.append(Density(events, target, gain, bool(density)))
     return penalties
+
+
+def rules(tokenizer: Tokenizer, sampling: SamplingConfig) -> Sequence[Penalty]:
+    """The penalties of the tokenizer itself (its ``soft_constraints``). Raises ``ConfigError`` if
+    rules are asked for and it has none."""
+    if not tokenizer.has_rules:
+        refuse(sampling, ["rules"], f"on {tokenizer.name} tokens: they have no rules")
+    return tokenizer.soft_constraints(sampling)
 
 
 def refuse(sampling: SamplingConfig, names: Sequence[str], where: str) -> None:
@@ -110,3 +126,222 @@ def combined(
         return np.where(allowed, total, np.inf)
 
     return [all_of_them]
+
+
+# ------------------------------------------------------------------------------- limits on notes
+
+
+def pitch_set(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
+    """(128,) bool: the pitches that ``sampling.key``, ``scale``, ``low`` and ``high`` allow in the
+    continuation of ``primer``.
+
+    ``key=auto`` without a scale means the scale that contains most of the primer's notes.
+    """
+    pitches = np.arange(128)
+    low = 0 if sampling.low is None else scales.pitch(sampling.low, "sampling.low")
+    high = 127 if sampling.high is None else scales.pitch(sampling.high, "sampling.high")
+    inside: np.ndarray = (pitches >= low) & (pitches <= high)
+    if sampling.key is not None or sampling.scale is not None:
+        inside &= _classes(sampling, primer)[pitches % 12]
+    if not inside.any():
+        raise UserError(
+            f"sampling.high={sampling.high}: expected a range from low that holds a pitch of the "
+            "scale"
+        )
+    return inside
+
+
+def _classes(sampling: SamplingConfig, primer: Primer) -> np.ndarray:
+    """(12,) bool."""
+    name, score = sampling.key or "auto", primer.score
+    if score is None and sampling.key == "auto":
+        raise UserError("sampling.key=auto: expected a primer, whose key it is, or a key such as C")
+    if name != "auto":
+        keynote, mode = scales.key(name, "sampling.key")
+    elif score is None:
+        keynote, mode = 0, "major"
+    elif sampling.scale is None:
+        return keys.best_scale(score)
+    else:
+        keynote, mode = keys.estimate(pitched(score)["pitch"].astype(int)[:, None]) or (0, "major")
+    scale = sampling.scale or mode
+    if scale == "pentatonic" and mode == "minor":
+        scale = "minor_pentatonic"
+    classes = np.zeros(12, bool)
+    classes[[(keynote + above) % 12 for above in scales.SCALES[scale]]] = True
+    return classes
+
+
+def asks_pitches(sampling: SamplingConfig) -> bool:
+    """Whether ``sampling`` limits the pitches."""
+    options = sampling.key, sampling.scale, sampling.low, sampling.high
+    return any(one is not None for one in options)
+
+
+def among(values: np.ndarray, some: Sequence[int]) -> np.ndarray:
+    """Which of ``values``, -1 to 128, are among ``some`` (below 256). ``np.isin`` would take longer
+    than a step of the model."""
+    table = np.zeros(257, bool)
+    table[some] = True
+    table[-1] = False
+    return table[values]
+
+
+@dataclass(frozen=True)
+class Sustain:
+    """Notes that sound: not struck again before their end, not too many at once.
+
+    most  notes that may sound at once; ``None`` = any number
+    """
+
+    events: NoteEvents
+    most: int | None
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        events, sounding = self.events, state.sounding
+        if not len(sounding):
+            return None
+        forbidden = among(events.strike, sounding.here())
+        if self.most is not None and len(sounding) >= self.most:
+            others = (events.strike < 0) & ~events.lead
+            if not sounding.struck:  # a program with something to release may be chosen
+                others |= among(events.program, [program for program, _ in sounding])
+            forbidden |= ~others
+        return np.where(forbidden, np.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No silence of more than ``longest`` seconds within the music: of 64 excerpts of performances
+    none has 5 s (docs/results.md)."""
+
+    events: NoteEvents
+    longest: float = WINDOW_SECONDS
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        if len(state.sounding):
+            return None
+        waits = self.events.wait
+        last = np.flatnonzero(waits[ids] == 0)[-1]
+        silence = waits[ids[last:]].sum() + waits
+        return np.where((waits > 0) & (silence > self.longest + 1e-6), np.inf, 0.0)
+
+
+def instruments(tokenizer: Tokenizer, usual: frozenset[int], primer: Primer) -> RowPenalty:
+    """Only programs and drums of the corpus (``usual``) or the primer: a model also gives ids that
+    never occurred in training a little probability."""
+    program, notes = tokenizer.program_of, tokenizer.decode(primer.ids).notes
+    played = usual | set(np.where(notes["drum"], DRUMS, notes["program"]).tolist())
+    return never((program >= 0) & ~np.isin(program, sorted(played)))
+
+
+class Opening:
+    """Only programs whose ids ``may`` (vocab, bool) open a piece.
+
+    ``program`` (vocab,) is :attr:`.Tokenizer.program_of`. Each row needs its own object, which
+    remembers whether the piece is open."""
+
+    def __init__(self, program: np.ndarray, may: np.ndarray) -> None:
+        self.may, self.over = may, False
+        self.nats = np.where(~may & (program >= 0), np.inf, 0.0)
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        self.over = self.over or bool(self.may[ids].any())
+        return None if self.over else self.nats
+
+
+# -------------------------------------------------------------------------------------- feedback
+
+
+class Density:
+    """Keeps the notes a second of the last :data:`WINDOW_SECONDS` near ``target``.
+
+    The error is the measured density minus ``target``. ``gain * error`` nats are taken off the
+    logits of ids that strike a note, and added to those of time shifts, in proportion to their
+    length. With ``releases`` the nats are also taken off note-offs: otherwise notes would become
+    short where strikes are penalised.
+    """
+
+    def __init__(
+        self, events: NoteEvents, target: float, gain: float, releases: bool = False
+    ) -> None:
+        self.target, self.gain = target, gain
+        penalised = (events.strike >= 0) | events.lead | (releases & (events.release >= 0))
+        self.weights = penalised - events.wait / events.wait.max()
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        span = min(max(state.seconds, 1.0), WINDOW_SECONDS)
+        since = state.seconds - span - 1e-6
+        # The strikes after `since`; they are sorted from the last to the first.
+        count = bisect_left(state.sounding.recent(), -since, key=lambda strike: -strike[0])
+        nats: np.ndarray = self.gain * ((count / span - self.target) * self.weights)
+        return nats
+
+
+class Repetition:
+    """Penalises a strike of a pitch that was struck within the last :data:`RESTRUCK_SECONDS`.
+
+    ``target`` is the share of such repetitions among the notes of the corpus. The penalty is
+    :data:`REPETITION_GAIN` nats for each repetition that the last :data:`REPETITION_STRIKES`
+    strikes have beyond that share.
+    """
+
+    def __init__(self, events: NoteEvents, target: float) -> None:
+        self.strike, self.target = events.strike, target
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
+        strikes = state.sounding.recent()[:REPETITION_STRIKES]
+        repeated, last = 0, dict[int, float]()  # pitch -> seconds of its last strike
+        for at, pitch in reversed(strikes):
+            repeated += at - last.get(pitch, -np.inf) < RESTRUCK_SECONDS - 1e-6
+            last[pitch] = at
+        nats = REPETITION_GAIN * (repeated - self.target * len(strikes))
+        recent = [p for p, at in last.items() if state.seconds - at < RESTRUCK_SECONDS - 1e-6]
+        return np.where(among(self.strike, recent), nats, 0.0) if nats > 0 and recent else None
+
+
+class EventFeedback:
+    """``loudness``, ``register`` and ``polyphony`` of events, in the units of the controls. The
+    first two are measured over the notes that began in the last :data:`WINDOW_SECONDS`.
+
+    loudness   the louder a note, the more it costs where the music is too loud, be its velocity
+               written right before it or earlier
+    register   the higher a note, the more it costs where the music is too high
+    polyphony  a release gains where too many notes sound and costs where too few do
+    """
+
+    def __init__(self, tokenizer: Tokenizer, targets: Mapping[str, float]) -> None:
+        assert tokenizer.note_events is not None
+        self.events: NoteEvents = tokenizer.note_events
+        self.targets = targets
+        self.velocity = np.zeros(tokenizer.size)
+        low, high = tokenizer.vocabulary.range("velocity")
+        self.velocity[low:high] = Velocities(high - low).of_bin[1:]
+
+    def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray:
+        nats, strike = np.zeros(len(self.velocity)), self.events.strike
+        since = state.seconds - WINDOW_SECONDS - 1e-6
+        recent = [pitch for seconds, pitch in state.sounding.recent() if seconds > since]
+        if target := self.targets.get("polyphony"):
+            error = np.log2(max(len(state.sounding), 0.5) / target)
+            nats[self.events.release >= 0] -= POLYPHONY_GAIN * error
+        if (target := self.targets.get("register")) and recent:
+            error = REGISTER_GAIN * (np.mean(recent) - target) / 12
+            nats[strike >= 0] += error * (strike[strike >= 0] - target) / 12
+        if target := self.targets.get("loudness"):
+            in_force, played = self._loudness(ids[-LOUDNESS_IDS:], len(recent))
+            if len(played):
+                error = LOUDNESS_GAIN * (played.mean() - target) / 10
+                leads = self.velocity > 0
+                nats[leads] += error * (self.velocity[leads] - target) / 10
+                nats[strike >= 0] += error * (in_force - target) / 10
+        return nats
+
+    def _loudness(self, ids: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+        """The velocity in force after ``ids``, and those of the last ``count`` strikes, as far as
+        ``ids`` name them."""
+        velocity = self.velocity[ids]
+        last = np.maximum.accumulate(np.where(velocity > 0, np.arange(len(ids)), 0))
+        in_force = velocity[last]
+        struck = in_force[(self.events.strike[ids] >= 0) & (in_force > 0)]
+        return float(in_force[-1]), struck[max(len(struck) - count, 0) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling import timeline
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
-from musictx.tokens.tokenizer import Clock, GrammarState, Tokenizer
+from musictx.tokens.tokenizer import Clock, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,11 @@ class Primer:
     ids: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint16))
     seconds: float = 0.0
     score: Score | None = None
-    after: GrammarState | None = field(default=None, repr=False, compare=False)
-    """The grammar's state after the ids, if it has been computed already."""
     plan: Plan = field(default_factory=Plan, repr=False)
 
     def clock(self, tokenizer: Tokenizer) -> Clock:
         """The clock that maps seconds of the ids to seconds of the score."""
         return tokenizer.clock(self.plan.score if self.score is None else self.score)
-
-    def state(self, tokenizer: Tokenizer) -> GrammarState:
-        """The grammar's state after the ids; the caller may change it."""
-        return tokenizer.grammar(self.ids) if self.after is None else self.after.copy()
 
     @property
     def density(self) -> float | None:
@@ -88,25 +83,25 @@ def encode_primer(
             f"{name}: none of its {len(score)} notes can be written in this model's tokens"
             f"{_reasons(left_out)}; give a primer with other notes"
         )
-    state = tokenizer.grammar()
-    kept, moment, notes, passed = 0, 0.0, 0, False
-    for token_id in ids.tolist():
-        state.advance(token_id)
-        if passed := seconds is not None and state.seconds > seconds + 1e-6:
-            break
-        kept, moment, notes = kept + 1, state.seconds, state.notes
     starts = tokenizer.decode(ids).notes["start"]
-    if notes == 0 or not len(starts):
+    if seconds is not None:
+        state, times = tokenizer.grammar(), []
+        for token_id in ids.tolist():
+            state.advance(token_id)
+            times.append(state.seconds)
+        ids = ids[: bisect_right(times, seconds + 1e-6)]
+    after = tokenizer.grammar(ids)
+    if after.notes == 0:
         raise UserError(
             f"{name}: its first {seconds} s (primer_seconds={seconds}) hold no note yet; ask for "
             "more of it"
         )
-    if notes < len(starts):
+    if after.notes < len(starts):
         # The file is cut half-way between the last note that is kept and the first that is not.
-        between = (starts[notes - 1] + starts[notes]) / 2
+        between = (starts[after.notes - 1] + starts[after.notes]) / 2
         end = tokenizer.clock(score).seconds(between)
         score = timeline.cut(score, float(end) + 1e-9)
-    return Primer(ids[:kept], moment, score, tokenizer.grammar(ids[:kept]) if passed else state)
+    return Primer(ids, after.seconds, score)
 
 
 def _reasons(left_out: Mapping[str, int]) -> str:

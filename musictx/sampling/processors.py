@@ -10,15 +10,16 @@ counts as the likelier, so that results do not depend on the sorting of a machin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from musictx.config import SamplingConfig, TokenSampling
-from musictx.errors import ConfigError
+from musictx.errors import ConfigError, UserError, shown
 from musictx.tokens.tokenizer import Tokenizer
 from musictx.tokens.vocab import SPECIALS
 
@@ -86,9 +87,8 @@ class TopP:
 
 def _likeliest(logits: Tensor) -> Tensor:
     """Only the largest of each row, of equal ones that with the smallest id."""
-    first = logits.sort(dim=-1, descending=True, stable=True).indices[..., :1]
-    keep = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, first, True)
-    return logits.masked_fill(~keep, _REMOVED)
+    first = torch.from_numpy(logits.numpy().argmax(-1, keepdims=True))
+    return torch.full_like(logits, _REMOVED).scatter(-1, first, logits.gather(-1, first))
 
 
 def build(config: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
@@ -113,11 +113,24 @@ def build(config: TokenSampling, tokenizer: Tokenizer) -> list[Processor]:
             )
     if config.temperature != 1:
         rules.append(Temperature(config.temperature))
-    top_p = config.top_p
-    if top_p is None:
-        # The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is
-        # drawn from there, and pitches alone are made surer.
-        top_p = tokenizer.top_p if tokenizer.note_events is None else 1.0
+    top_p = tokenizer.top_p if config.top_p is None else config.top_p
     if top_p < 1:
         rules.append(TopP(top_p))
     return rules
+
+
+def checked(given: Sequence[Processor]) -> list[Processor]:
+    """Processors of a caller, each of which raises ``UserError`` where it returns no logits: the
+    error names the function, not the model."""
+    return [partial(_checked, f"processors[{n}]", one) for n, one in enumerate(given)]
+
+
+def _checked(name: str, process: Processor, ids: Tensor, logits: Tensor) -> Tensor:
+    result = process(ids, logits)
+    right = isinstance(result, Tensor) and result.shape == logits.shape
+    right = right and result.is_floating_point() and result.device == logits.device
+    if right and bool((result.amax(-1) > _REMOVED).all()):  # not where it is NaN
+        return result
+    expected = f"logits of shape {tuple(logits.shape)}, not NaN, with an id left in each row"
+    came = shown(getattr(result, "shape", result))
+    raise UserError(f"{name}: expected {expected}, not {came}")

@@ -36,16 +36,18 @@ class Setup:
     prompt: np.ndarray
     constraint: Constraint
     penalties: Sequence[Penalty]
-    groups: np.ndarray | Callable[[], Tensor]
     most: int | None
     head: int = 0
 
 
 class Region:
-    """The given music of a piece and the ids composed so far.
+    """The given music of a piece and the ids composed so far. Regions that are composed side by
+    side are of one model, and have the same ``sampling``, ``stats`` and guidance.
 
+    sampling  the options of drawing
+    stats     statistics of the corpus, the targets of those options that have no value
+    steering  the controls
     seed      whole numbers that seed the drawing of ids
-    steering  the controls; regions that are composed side by side have one guidance
     context   ids that the model looks back on, as in its training
     """
 
@@ -53,22 +55,18 @@ class Region:
         self,
         model: MusicTransformer,
         tokenizer: Tokenizer,
+        sampling: SamplingConfig,
+        stats: CorpusStats,
         steering: Steering,
         seed: Sequence[int] = (),
     ) -> None:
         self.model, self.tokenizer, self.steering = model, tokenizer, steering
+        self.sampling, self.stats = sampling, stats
         self.seed, self.context = list(seed), model.config.context
         self.emitter: Emitter | None = None
 
-    def setup(
-        self,
-        regions: Sequence[Self],
-        sampling: SamplingConfig,
-        stats: CorpusStats,
-        penalties: Sequence[Penalty] = (),
-    ) -> Setup:
-        """The input of the engine that continues ``regions``, of which this is the first;
-        ``penalties`` come before those of ``sampling``."""
+    def setup(self, regions: Sequence[Self]) -> Setup:
+        """The input of the engine that continues ``regions``, of which this is the first."""
         raise NotImplementedError
 
     def seeds(self) -> list[int]:
@@ -95,14 +93,12 @@ class Region:
 
 
 def start(
-    setup: Setup,
-    regions: Sequence[Region],
-    sampling: SamplingConfig,
-    processors: Sequence[Processor] = (),
+    setup: Setup, regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[Tensor, None, None]:
-    """Run the engine: yields the ids of ``regions`` as they are drawn."""
+    """Run the engine: yields the ids of ``regions`` as they are drawn; ``processors`` come before
+    those of their ``sampling``."""
     first = regions[0]
-    rules = [*processors, *reshape.build(sampling, first.tokenizer)]
+    rules = [*processors, *reshape.build(first.sampling, first.tokenizer)]
     if first.steering.guidance != 1:
         rules.insert(0, Guidance(first.steering.guidance))
     return engine.generate(
@@ -112,7 +108,6 @@ def start(
         processors=rules,
         constraint=setup.constraint,
         penalties=setup.penalties,
-        groups=setup.groups,
         seeds=[one.seeds() for one in regions],
         context=first.context,
         align=first.tokenizer.align,
@@ -121,18 +116,13 @@ def start(
 
 
 def write(
-    regions: Sequence[Region],
-    sampling: SamplingConfig,
-    stats: CorpusStats,
-    *,
-    penalties: Sequence[Penalty] = (),
-    processors: Sequence[Processor] = (),
+    regions: Sequence[Region], processors: Sequence[Processor] = ()
 ) -> Generator[tuple[int, list[bool]], None, None]:
     """Continue ``regions`` side by side until they are done or the context is full. Yields, after
     each step, how many of them got an id, and which are done."""
     rows = [*regions] * len(regions[0].steering.rows)  # with guidance each again, unsteered
-    setup = regions[0].setup(rows, sampling, stats, penalties)
-    with closing(start(setup, rows, sampling, processors)) as steps:
+    setup = regions[0].setup(rows)
+    with closing(start(setup, rows, processors)) as steps:
         for ids in steps:
             for region, token, changes in zip(regions, ids.tolist(), setup.constraint.changes):
                 if token != PAD:

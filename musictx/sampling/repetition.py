@@ -14,10 +14,8 @@ from musictx.sampling.strengths import (
     INTERVALS_AGREE,
     INTERVALS_COMPARED,
     MELODY_GAIN,
-    MELODY_REACH,
     ONSET_SECONDS,
     PHRASE_SECONDS,
-    RETURN_SECONDS,
 )
 from musictx.tokens import events as ev
 from musictx.tokens.tokenizer import GrammarState, NoteEvents, Tokenizer
@@ -27,38 +25,31 @@ class MelodyRepetition:
     """A penalty of one row that makes one pitch likelier: the pitch that would continue the top
     line as the same intervals were continued earlier.
 
-    The last intervals are compared with those :data:`RETURN_SECONDS` ago and earlier, at any
-    transposition. The longest run of at least :data:`INTERVALS_AGREE` equal intervals decides; of
-    equally long runs, one at the same pitch, and of these the latest. The top line is the highest
-    pitch of each onset: of the notes struck within :data:`ONSET_SECONDS`. The result is cached
-    until the next strike.
+    The last intervals are compared with those as long ago as the first phrase may last
+    (:data:`PHRASE_SECONDS`) and earlier, at any transposition. The longest run of at least
+    :data:`INTERVALS_AGREE` equal intervals decides; of equally long runs, one at the same pitch,
+    and of these the latest. The top line is the highest pitch of each onset: of the notes struck
+    within :data:`ONSET_SECONDS`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         assert tokenizer.note_events is not None
         self.events: NoteEvents = tokenizer.note_events
-        self._for: tuple[GrammarState, int] | None = None  # state and its number of notes
-        self._nats: list[np.ndarray | None] = [None, None]
+        self._for: tuple[int, bool] | None = None  # number of notes, whether a strike would join
+        self._nats: np.ndarray | None = None
 
     def __call__(self, state: GrammarState, ids: np.ndarray) -> np.ndarray | None:
-        if self._for is None or self._for[0] is not state or self._for[1] != state.notes:
-            self._for = state, state.notes
-            self._nats = self._look(ids[-MELODY_REACH:])
         last = state.sounding.recent()
-        return self._nats[bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6]
-
-    def _look(self, ids: np.ndarray) -> list[np.ndarray | None]:
-        """Nats where a strike would begin an onset, and where it would join the last one."""
-        strike = self.events.strike[ids]
-        struck = np.flatnonzero(strike >= 0)
-        pitch = strike[struck]
-        at = (np.cumsum(self.events.wait[ids]) * self.events.longest_wait)[struck]
-        nats: list[np.ndarray | None] = []
-        for joins in (False, True):
-            following, intervals = _continuation(pitch, at, joins)
+        joins = bool(last) and state.seconds - last[0][0] < ONSET_SECONDS + 1e-6
+        if self._for != (state.notes, joins):
+            self._for = state.notes, joins
+            strike = self.events.strike[ids]
+            struck = strike >= 0
+            at = np.cumsum(self.events.wait[ids])[struck]
+            following, intervals = _continuation(strike[struck], at, joins)
             gain = -MELODY_GAIN * intervals * (self.events.strike == following)
-            nats.append(gain if intervals else None)
-        return nats
+            self._nats = gain if intervals else None
+        return self._nats
 
 
 def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, int]:
@@ -69,7 +60,7 @@ def _continuation(pitch: np.ndarray, at: np.ndarray, joins: bool) -> tuple[int, 
     """
     nothing = -1, 0
     first = np.flatnonzero(np.diff(at, prepend=-np.inf) > ONSET_SECONDS + 1e-6)
-    old = np.searchsorted(at, at[-1] - RETURN_SECONDS, "right") if len(at) else 0
+    old = np.searchsorted(at, at[-1] - PHRASE_SECONDS[1], "right") if len(at) else 0
     onsets = int(np.searchsorted(first, old))
     if onsets <= INTERVALS_COMPARED + 2:  # the first onset may be cut
         return nothing
@@ -113,7 +104,8 @@ def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
         return None
     events["step"] -= struck["step"][0]
     at = struck["step"] - struck["step"][0]
-    step = step_seconds(tokenizer)
+    assert tokenizer.note_events is not None
+    step = tokenizer.note_events.step_seconds
     onsets = at[np.diff(at, prepend=-np.inf) > ONSET_SECONDS / step + 1e-6]
     waits, (earliest, latest) = np.diff(onsets), np.array(PHRASE_SECONDS) / step
     ends = np.flatnonzero((onsets[1:] >= earliest) & (onsets[1:] <= latest))
@@ -126,13 +118,6 @@ def subject_of(ids: np.ndarray, tokenizer: Tokenizer) -> Subject | None:
         frozenset(opening.tolist()),
         float(np.quantile(waits, BREATH_SHARE)),
     )
-
-
-def step_seconds(tokenizer: Tokenizer) -> float:
-    """How long the shortest wait takes."""
-    events = tokenizer.note_events
-    assert events is not None
-    return events.longest_wait * float(events.wait[events.wait > 0].min())
 
 
 class Reprise:
@@ -152,7 +137,7 @@ class Reprise:
         self.tokenizer, self.table = tokenizer, tokenizer.vocabulary
         self.note_events = tokenizer.note_events
         self.subject = subject_of(primer, tokenizer)
-        self.step = step_seconds(tokenizer)
+        self.step = self.note_events.step_seconds
         self.left: float | None = None
         #: Strikes and releases to come: (step, whether it strikes, pitch).
         self.due: deque[tuple[int, bool, int]] = deque()

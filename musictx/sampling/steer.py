@@ -16,7 +16,7 @@ from musictx.config.composing import Steered
 from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.sampling.strengths import FEWEST_NOTES, SHORTEST_SECONDS
-from musictx.shipped import models
+from musictx.shipped import DEFAULT, ON_BEATS
 from musictx.tokens import controls
 from musictx.tokens.tokenizer import Tokenizer
 
@@ -107,27 +107,18 @@ def _span(score: Score) -> float:
 
 def unable(tokenizer: Tokenizer) -> str:
     """The error message for a model without control tokens; it names a model that has them."""
-    able = _such('"controls": true')
-    such = (able or ["those of musictx train experiment=maestro/controls"])[0]
     return (
         f"this model ({tokenizer.name} tokens) has no control tokens; give one trained with "
-        f"tokenizer.controls=true, such as {such}"
+        f"tokenizer.controls=true, such as model={DEFAULT}"
     )
 
 
 def counts_no_bars(tokenizer: Tokenizer) -> str:
     """The error message for a model whose tokens have no bars; it names a model that has them."""
-    such = "".join(f", such as {model}" for model in _such('"name": "notes"'))
-    return f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars{such}"
-
-
-def _such(fact: str) -> list[str]:
-    """The options ``model=`` of the included models whose tokenizer.json has ``fact``."""
-    return [
-        f"model={name}"
-        for name, folder in models().items()
-        if fact in (folder / "tokenizer.json").read_text(encoding="utf-8")
-    ]
+    return (
+        f"this model ({tokenizer.name} tokens) counts no bars; give one of notes in bars, such as "
+        f"model={ON_BEATS}"
+    )
 
 
 @dataclass(frozen=True)

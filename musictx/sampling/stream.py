@@ -52,19 +52,19 @@ class Stream(Iterator[Event]):
         constraints: Sequence[Penalty] = (),
         processors: Sequence[Processor] = (),
     ) -> None:
-        self._sampling, self._processors = sampling or SamplingConfig(), processors
+        self._processors = processors
         self._seed = [seed] if isinstance(seed, int) else list(seed)
-        request = GenerateConfig(seconds=seconds, end="cut", sampling=self._sampling)
-        steering = Steering(density=density_of(self._sampling))
-        self._region = Continuation(model, tokenizer, primer, request, self._seed, steering)
+        request = GenerateConfig(seconds=seconds, end="cut", sampling=sampling or SamplingConfig())
+        steering = Steering(density=density_of(request.sampling))
+        self._region = Continuation(
+            model, tokenizer, primer, request, self._seed, steering, stats, constraints
+        )
         if not tokenizer.voices and tokenizer.note_events is None:
             raise UserError(
                 f"stream: {tokenizer.name} tokens write notes with their length; expected a model "
                 "with tokenizer=performance or ensemble"
             )
-        self._setup = self._region.setup(
-            [self._region], self._sampling, stats or CorpusStats(), constraints
-        )
+        self._setup = self._region.setup([self._region])
         self._align = tokenizer.align
         room = 2 * self._region.context * self._align
         self._ids: deque[int] = deque(primer.ids.tolist(), maxlen=room)
@@ -108,18 +108,15 @@ class Stream(Iterator[Event]):
         self._events.clear()
         self._steps = None
 
-    def _engine(self) -> Iterator[Tensor]:
-        ids = [np.array(self._ids, np.int64)]
-        setup = replace(self._setup, prompt=prompts(ids, self.context, self._align)[0], most=None)
-        self._starts += 1
-        self._region.seed = [*self._seed, self._starts]
-        return start(setup, [self._region], self._sampling, self._processors)
-
     def _advance(self) -> None:
         """Draw one id and read it; at the end of the music, end the notes that sound."""
-        whole = self.drawn % self._align == 0
-        if self._steps is None or (self._stale and whole):
-            self._steps, self._stale = self._engine(), False
+        if self._steps is None or (self._stale and self.drawn % self._align == 0):
+            past = [np.array(self._ids, np.int64)]
+            prompt = prompts(past, self.context, self._align)[0]
+            setup = replace(self._setup, prompt=prompt, most=None)
+            self._starts, self._stale = self._starts + 1, False
+            self._region.seed = [*self._seed, self._starts]
+            self._steps = start(setup, [self._region], self._processors)
         ids = next(self._steps, None)
         state, until = self._region.state, self._region.until
         if ids is not None and int(ids[0]) != EOS:
@@ -133,8 +130,7 @@ class Stream(Iterator[Event]):
 
     def _placed(self, notes: np.ndarray) -> np.ndarray:
         """``notes`` in seconds since the new music began."""
-        notes = notes.copy()
+        notes = self._region.clock.placed(notes)
         for name in ("start", "end"):
-            since = self._region.clock.seconds(notes[name]) - self._region.seam
-            notes[name] = np.maximum(since, 0.0)
+            notes[name] = np.maximum(notes[name] - self._region.seam, 0.0)
         return notes

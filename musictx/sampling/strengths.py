@@ -8,12 +8,7 @@ the code that needs them.
 
 from __future__ import annotations
 
-# ------------------------------------------------------------------------------- note_limits.py
-#: New pieces of several parts begin with a part of so many notes at once. "song goes on, which bars
-#: are pulled back to, what is asked for": of 32 pieces that were drums alone 3, then none.
-FULL_PART = 3
-
-# ---------------------------------------------------------------------------------- feedback.py
+# --------------------------------------------------------------------------------- penalties.py
 #: Nats for each note a second too many or too few, of a density that is asked for and of one that
 #: is only usual. "a density that is asked for": rank correlation .950 with 0.8; "the piano tuned
 #: by preferences" and before: 0.2 instead of 0.1 gains nothing.
@@ -31,15 +26,14 @@ POLYPHONY_GAIN = 5.0
 REPETITION_GAIN, REPETITION_STRIKES = 0.5, 32
 
 # --------------------------------------------------------------------------------- repetition.py
-#: Of the last so many intervals of the top line so many agree with those so many seconds ago, and
-#: the pitch that followed gains so many nats for each. "melodies of the piano that return, rhythms
-#: that stay, notes held into clashes".
-INTERVALS_COMPARED, INTERVALS_AGREE, RETURN_SECONDS, MELODY_GAIN = 8, 2, 6.0, 1.5
-
 #: The first phrase of a piece ends so many seconds after its beginning; it may return so many
 #: seconds after it was left. A phrase begins after a wait that is longer than this share of waits;
 #: what is struck within so many seconds is one onset. "the piano comes back to its subject".
 PHRASE_SECONDS, AWAY_SECONDS, BREATH_SHARE, ONSET_SECONDS = (3.0, 6.0), 8.0, 0.9, 0.02
+#: Of the last so many intervals of the top line so many agree with those a long phrase ago, and the
+#: pitch that followed gains so many nats for each. "melodies of the piano that return, rhythms that
+#: stay, notes held into clashes".
+INTERVALS_COMPARED, INTERVALS_AGREE, MELODY_GAIN = 8, 2, 1.5
 
 # ----------------------------------------------------------------------------------- cadence.py
 #: Notes struck within so many seconds of each other are one chord.
@@ -61,8 +55,9 @@ LOWEST_BASS_PITCH = 33
 FEWEST_NOTES, SHORTEST_SECONDS = 8, 2.0
 
 # ------------------------------------------------------------------- continuation.py, *infill.py
-#: A version that has more than this share of its notes in common with another one is composed anew
-#: so many times at most, in bars. Taste.
+#: A version that has more than this share of its notes in common with another one is composed anew,
+#: in bars; so many times at most. A region is given up after as many segments in which no time has
+#: passed. Taste.
 MOST_ALIKE, TRIES = 0.8, 8
 #: Quarter notes by which the last note may reach over a bar line that new music begins on. Taste.
 LAPS = 1 / 8
@@ -79,12 +74,6 @@ USUAL_SECONDS, LONGEST_SECONDS, SECTION_BARS = 30.0, 120.0, 8
 #: Pieces composed at once; more are composed in turn, so that memory is bounded. "16 rows against
 #: one".
 ROWS_AT_ONCE = 16
-#: Ids in which earlier melodies are looked for, more than a model sees: a first theme stays in
-#: reach for minutes.
-MELODY_REACH = 16384
 #: Without a limit in tokens: so many for each second asked for, then it ends. The densest piano
 #: performances have about 200 a second; more means that time has stopped passing.
 TOKENS_PER_SECOND = 500
-#: A region is given up after so many segments in which no time has passed, each of so many notes at
-#: least, whatever the context leaves.
-STUCK, LEAST_NOTES = 3, 16

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from musictx.beats import NEAR
+from musictx.beats import NEAR, Beats
 from musictx.errors import UserError
 from musictx.notes import PEDAL, Score
 from musictx.tokens.tokenizer import Tokenizer
@@ -46,9 +46,16 @@ def quantised(notes: np.ndarray, score: Score, grid: str) -> np.ndarray:
         return notes
     if grid not in GRIDS:
         raise UserError(f"quantise={grid}: expected one of none, {', '.join(GRIDS)}")
-    lines, clock = GRIDS[grid], score.beats
+    return _on_lines(notes, score.beats, GRIDS[grid])
+
+
+def _on_lines(
+    notes: np.ndarray, clock: Beats, lines: int, first: float = -np.inf, last: float = np.inf
+) -> np.ndarray:
+    """``notes`` that begin and end on the nearest of so many ``lines`` in a quarter note, a line
+    long at least; they begin on the lines ``first`` to ``last``."""
     notes = notes.copy()
-    start = np.round(clock.quarters(notes["start"]) * lines)
+    start = np.clip(np.round(clock.quarters(notes["start"]) * lines), first, last)
     end = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
     notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(end / lines)
     return notes
@@ -78,13 +85,9 @@ def on_ticks(notes: np.ndarray, score: Score, begin: float, end: float) -> np.nd
     lines = score.ticks_per_quarter
     if not lines:
         return notes
-    notes, clock = notes.copy(), dataclasses.replace(score, pulse=None).beats
+    clock = dataclasses.replace(score, pulse=None).beats
     first, last = (np.ceil(clock.quarters(np.array([begin, end])) * lines - 1e-6)).tolist()
-    start = np.round(clock.quarters(notes["start"]) * lines)
-    start = np.clip(start, first, max(first, last - 1))
-    stop = np.maximum(np.round(clock.quarters(notes["end"]) * lines), start + 1)
-    notes["start"], notes["end"] = clock.seconds(start / lines), clock.seconds(stop / lines)
-    return notes
+    return _on_lines(notes, clock, lines, first, max(first, last - 1))
 
 
 def cut(score: Score, until: float) -> Score:
@@ -141,36 +144,39 @@ def on_tracks(
     """
     new = new.copy()
     notes = score.notes
-    following = 1 + max([*score.names, *notes["track"].tolist()], default=-1)
+    following = first_free(score)
     if among is not None:
         notes = notes[np.isin(notes["track"], [*among])]
     if not len(notes) or not len(new):
         return new
     named = {"program", "Program"} & set(tokenizer.kinds)
-    tracks, first = np.unique(notes["track"], return_index=True)
-    mean = np.array([notes["pitch"][notes["track"] == track].mean() for track in tracks])
-    drums = notes["drum"][first]
-    programs = [set(notes["program"][notes["track"] == track].tolist()) for track in tracks]
-    pitched = tracks[~drums]
+    tracks = np.unique(notes["track"])
+    those = [notes[notes["track"] == track] for track in tracks]
+    mean = np.array([one["pitch"].mean() for one in those])
+    drums = np.array([one["drum"][0] for one in those])
+    programs = [set(one["program"].tolist()) for one in those]
     voices = np.unique(new["track"])
-    in_turn = 0 < tokenizer.voices == len(pitched)
-    by_height = pitched[np.argsort(-mean[~drums], kind="stable")]
+    by_height = tracks[~drums][np.argsort(-mean[~drums], kind="stable")]
+    in_turn = 0 < tokenizer.voices == len(by_height)
     for i, note in enumerate(new):
         fits = drums == note["drum"]
         if named and not note["drum"]:
             fits &= np.array([int(note["program"]) in some for some in programs])
         if in_turn:
-            chosen = np.flatnonzero(tracks == by_height[note["track"]])[0]
+            new["track"][i] = by_height[note["track"]]
         elif fits.any():
             far = np.where(fits, np.abs(mean - note["pitch"]), np.inf)
-            chosen = int(np.argmin(far))
+            new["track"][i] = tracks[np.argmin(far)]
         else:
             new["track"][i] = following + int(np.searchsorted(voices, note["track"]))
-            continue
-        new["track"][i] = tracks[chosen]
     if "velocity" not in {kind.lower() for kind in tokenizer.kinds}:
         new["velocity"] = int(np.median(notes["velocity"]))
     return sounding(new, notes)
+
+
+def first_free(score: Score) -> int:
+    """The number after the last track of ``score``."""
+    return 1 + max([*score.names, *score.notes["track"].tolist()], default=-1)
 
 
 def sounding(new: np.ndarray, notes: np.ndarray) -> np.ndarray:

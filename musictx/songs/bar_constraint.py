@@ -1,4 +1,4 @@
-"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill_constraint`.
+"""The constraint that keeps given notes, in bars: see :mod:`musictx.sampling.infill`.
 
 Bar lines, given groups and the groups ahead of a bar (:mod:`musictx.songs.bar_layout`) are forced.
 The model draws the groups between them, and which earlier bar a bar repeats. The next group may be
@@ -18,7 +18,7 @@ import numpy as np
 
 from musictx.card import WINDOW_SECONDS
 from musictx.chords import NONE, Chord
-from musictx.sampling.infill_constraint import GivenRow, NewNotes
+from musictx.sampling.infill import GivenRow, NewNotes
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, part_id, part_of
 from musictx.songs.bar_grammar import BarState
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS

@@ -1,6 +1,6 @@
 """Feedback on music in bars: what the last seconds are too much of makes ids rarer or likelier.
 
-See :mod:`musictx.sampling.feedback`, which has that of events.
+See :mod:`musictx.sampling.penalties`, which has that of events.
 """
 
 from __future__ import annotations

@@ -14,13 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from musictx.chords import annotated
-from musictx.config import SamplingConfig
 from musictx.model.transformer import MusicTransformer
 from musictx.notes import Score
-from musictx.sampling import note_limits
 from musictx.sampling.constraints import EachRow
-from musictx.sampling.infill import Infill
-from musictx.sampling.infill_constraint import NewNotes
+from musictx.sampling.infill import Infill, NewNotes
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.strengths import AHEAD_SHARE, PAST_SHARE
 from musictx.songs import bar_layout, infill_biases
 from musictx.songs.bar_codec import FIELDS_PER_NOTE, REPEAT_FIELD, REPEATS, write
@@ -151,10 +149,7 @@ class BarInfill(Infill):
         )
 
     def placed(self, notes: np.ndarray) -> np.ndarray:
-        notes = notes.copy()
-        for name in ("start", "end"):
-            notes[name] = self.clock.seconds(notes[name])
-        return notes
+        return self.clock.placed(notes)
 
     def written(self) -> np.ndarray:
         return self.piece
@@ -193,7 +188,7 @@ class BarInfill(Infill):
         sections[self._bar_of(self.begin) : last + 1] = bar_layout.VARIED if self.varies else 0
         return Lookahead(self.bar, stop, look, self.ahead, sections, self.parts)
 
-    def rows(self, count: int, sampling: SamplingConfig) -> list[BarRow]:  # type: ignore[override]
+    def rows(self, count: int) -> list[BarRow]:  # type: ignore[override]
         openings = self._bar_lines()
         if not self.varies:
             openings[:, REPEAT_FIELD] = FREE
@@ -206,7 +201,7 @@ class BarInfill(Infill):
             self.stop,
             self.parts,
             self.habits,
-            note_limits.pitch_sets(sampling, [self.around])[0],
+            pitch_set(self.sampling, self.around),
             IN_KIT if self.drummers else None,
         )
         composed = self.tokenizer.decode(self.piece).notes[np.array(self.is_new, bool)]
@@ -221,7 +216,6 @@ class BarInfill(Infill):
         self,
         regions: Sequence[Self],
         rows: Sequence[BarRow],  # type: ignore[override]
-        sampling: SamplingConfig,
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
         with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
@@ -230,12 +224,12 @@ class BarInfill(Infill):
         if self.varies:
             back = self._bar_lines()[:, REPEAT_FIELD] - self.table.id("section") - REPEATS + 1
             bars = {bar: int(bar - back[bar]) for bar in np.flatnonzero(back > 0).tolist()}
-        elif sampling.habits:
+        elif self.sampling.habits:
             bars = infill_biases.repeated_bars(NoteStream(self.bars, self.given))
         every: list[infill_biases.Bias] = [infill_biases.bass_on_root]
         if (part := self._lowest_part()) is not None:
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
-        if sampling.habits:
+        if self.sampling.habits:
             fit = HarmonicFit(given.sounding, given.chords)
             every.append(partial(infill_biases.in_harmony, fit=fit))
         every.append(partial(infill_biases.as_in_repeated_bar, bars=bars))

@@ -185,7 +185,7 @@ def voiced(score: Score) -> Score:
     clock = score.beats
     for begin, end, name in _placed(bars_of(score), clock):
         chord = spelled(name)
-        if chord is None:
+        if chord is None or not chord.step:
             continue
         tones = [36 + chord.bass_class, *(55 + (tone - 55) % 12 for tone in chord.chord.classes)]
         times = float(clock.seconds(begin)), float(clock.seconds(end))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from musictx.apps import parts
-from musictx.apps.habits import ANY, asked
+from musictx.apps.parts import ANY, asked
 from musictx.bundle import Bundle
 from musictx.card import WINDOW_SECONDS, CorpusStats, Habit
 from musictx.config import SamplingConfig
@@ -17,9 +17,9 @@ from musictx.config.generate import meter_of
 from musictx.data.statistics import at_once, densest, habit, parts_of
 from musictx.errors import UserError
 from musictx.notes import DRUMS, METER, TEMPO, Score
-from musictx.sampling import note_limits
-from musictx.sampling.constraints import EachRow, RowPenalty, never
+from musictx.sampling.constraints import RowPenalty, never
 from musictx.sampling.idiom import Idiom
+from musictx.sampling.penalties import pitch_set
 from musictx.sampling.primer import Plan, Primer
 from musictx.sampling.strengths import FEWEST_NOTES
 from musictx.songs import bar_layout
@@ -30,7 +30,7 @@ from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
-from musictx.tokens.tokenizer import GrammarState, Penalty
+from musictx.tokens.tokenizer import GrammarState
 from musictx.tokens.vocab import Vocabulary
 
 #: Steps of a whole note; ticks of a quarter note of a file in a tempo that is asked for.
@@ -60,7 +60,7 @@ class BarIdiom(Idiom):
             blank = replace(blank, tempos=np.array([(0.0, wanted["tempo"])], TEMPO))
         if "instruments" in wanted:
             names = tuple(name.strip().lower() for name in wanted["instruments"].split(","))
-            least = _least(parts.habits(bundle, parts.by_name(bundle, names, "instruments")))
+            least = _least(parts.usual(bundle, parts.by_name(bundle, names, "instruments")))
         return Plan(blank, meter, least)
 
     def cast(
@@ -96,15 +96,18 @@ class BarIdiom(Idiom):
         while state.seconds < until - 1e-6:
             yield from [*group[:-1], place]
 
+    def pitches(self, primer: Primer, sampling: SamplingConfig) -> list[RowPenalty]:
+        return []  # the grammar does it: hold()
+
     def hold(
         self,
-        states: Sequence[GrammarState],
-        primers: Sequence[Primer],
+        state: GrammarState,
+        primer: Primer,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        targets: Sequence[Mapping[str, float]],
+        target: Mapping[str, float],
     ) -> None:
-        """Limit each grammar to the parts of its primer or, for a new piece, of the corpus; to the
+        """Limit the grammar to the parts of its primer or, for a new piece, of the corpus; to the
         pitches that ``sampling`` leaves; and, with habits, to the notes at once and the pitches
         that a part has in the corpus, or in the primer if these are more. In a few seconds no part
         of a primer begins more notes than in its densest seconds, or than is usual in the corpus.
@@ -113,24 +116,23 @@ class BarIdiom(Idiom):
         before its part, and the part before the pitch, so the grammar allows no place and no part
         that would leave no pitch.
         """
-        sets, numbers = note_limits.pitch_sets(sampling, primers), np.arange(128)
-        for state, primer, target, inside in zip(states, primers, targets, sets):
-            assert isinstance(state, BarState)
-            habits = self._habits(primer, stats)
-            if not sampling.habits:
-                habits = dict.fromkeys(habits, ANY)
-            habits = asked(habits, sampling, target)
-            inside &= (numbers >= self.tokenizer.low) & (numbers <= self.tokenizer.high)
-            tones = {
-                part: inside & (numbers >= one.low) & (numbers <= one.high)
-                for part, one in habits.items()
-                if part != DRUMS
-            }
-            if DRUMS in habits:
-                tones[DRUMS] = np.ones(128, bool)
-            voices = {part: one.voices for part, one in habits.items()}
-            struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
-            state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
+        assert isinstance(state, BarState)
+        inside, numbers = pitch_set(sampling, primer), np.arange(128)
+        habits = self._habits(primer, stats)
+        if not sampling.habits:
+            habits = dict.fromkeys(habits, ANY)
+        habits = asked(habits, sampling, target)
+        inside &= (numbers >= self.tokenizer.low) & (numbers <= self.tokenizer.high)
+        tones = {
+            part: inside & (numbers >= one.low) & (numbers <= one.high)
+            for part, one in habits.items()
+            if part != DRUMS
+        }
+        if DRUMS in habits:
+            tones[DRUMS] = np.ones(128, bool)
+        voices = {part: one.voices for part, one in habits.items()}
+        struck = {p: int(one.densest) for p, one in habits.items() if np.isfinite(one.densest)}
+        state.hold(tones, voices, struck, round(WINDOW_SECONDS * PER_SECOND))
 
     def _habits(self, primer: Primer, stats: CorpusStats) -> dict[int, Habit]:
         """Part -> what is usual in it; of parts in the primer at least what they do there."""
@@ -149,64 +151,49 @@ class BarIdiom(Idiom):
 
     def penalties(
         self,
-        primers: Sequence[Primer],
-        states: Sequence[GrammarState],
+        primer: Primer,
+        state: GrammarState,
         sampling: SamplingConfig,
         stats: CorpusStats,
-        targets: Sequence[Mapping[str, float]],
-        more: Sequence[Penalty],
-    ) -> list[Penalty]:
-        """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). New pieces
-        keep to the meters of their plans, and none of the parts of these is silent; with habits
-        they begin on their first beat."""
-        self.hold(states, primers, sampling, stats, targets)
-        of, plans = self.tokenizer, [primer.plan for primer in primers]
-        penalties = list(more)
-        meters = [one_meter(of.vocabulary, plan.meter) if plan.meter else None for plan in plans]
-        if any(meters):
-            penalties.append(EachRow(meters))
-        if any(plan.parts for plan in plans):
-            least = [_within(plan.parts or {}, target) for plan, target in zip(plans, targets)]
-            penalties.append(EachRow([PartDensity(of, one, True) for one in least]))
-        penalties += [*self.programs(primers, sampling, stats), *self.feedback(targets)]
+        target: Mapping[str, float],
+    ) -> list[RowPenalty]:
+        """Pitches and the programs of primers are limits in the grammar (:meth:`hold`). A new piece
+        keeps to the meter of its plan, and none of the parts there is silent; with habits it begins
+        on its first beat."""
+        self.hold(state, primer, sampling, stats, target)
+        of, plan, penalties = self.tokenizer, primer.plan, list[RowPenalty]()
+        if plan.meter:
+            penalties.append(one_meter(of.vocabulary, plan.meter))
+        if plan.parts:
+            penalties.append(PartDensity(of, _within(plan.parts, target), True))
+        penalties += [*self.programs(primer, sampling, stats), *self.feedback(target)]
         if sampling.habits:
-            kinds = (BarRepetitionPrior, BarRepetition, RhythmConsistency)
-            penalties += [EachRow([kind(of) for _ in primers]) for kind in kinds]
-            begin = on_first_beat(of.vocabulary)
-            penalties.append(EachRow([None if len(one.ids) else begin for one in primers]))
-        return [*penalties, *self.parts(sampling, states, targets)]
+            penalties += [BarRepetitionPrior(of), BarRepetition(of), RhythmConsistency(of)]
+            if not len(primer.ids):
+                penalties.append(on_first_beat(of.vocabulary))
+        return [*penalties, *self.parts(sampling, state, target)]
 
-    def same_programs(self, primers: Sequence[Primer]) -> list[Penalty]:
+    def same_programs(self, primer: Primer) -> list[RowPenalty]:
         return []  # the grammar does it: hold()
 
     def feedback(
         self,
-        targets: Sequence[Mapping[str, float]],
+        target: Mapping[str, float],
         *,
         given: bool = False,
         parts: Collection[int] | None = None,
-    ) -> list[Penalty]:
-        if not any(targets):
-            return []
-        of = self.tokenizer
-        return [EachRow([BarFeedback(of, one, given=given, parts=parts) for one in targets])]
+    ) -> list[RowPenalty]:
+        return [BarFeedback(self.tokenizer, target, given=given, parts=parts)] if target else []
 
     def parts(
-        self,
-        sampling: SamplingConfig,
-        states: Sequence[GrammarState],
-        targets: Sequence[Mapping[str, float]],
-    ) -> list[Penalty]:
+        self, sampling: SamplingConfig, state: GrammarState, target: Mapping[str, float]
+    ) -> list[RowPenalty]:
         """The parts that have :data:`FEWEST_NOTES` or more in the last seconds play on; not where
         ``sampling`` leaves habits out, or where a density is asked for."""
-        least: list[dict[int, float]] = []
-        for state, target in zip(states, targets):
-            assert isinstance(state, BarState)
-            count = state.counts(PART_SECONDS) if "density" not in target else {}
-            least.append({part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES})
-        if not sampling.habits or not any(least):
-            return []
-        return [EachRow([PartDensity(self.tokenizer, one) for one in least])]
+        assert isinstance(state, BarState)
+        count = state.counts(PART_SECONDS) if "density" not in target else {}
+        least = {part: PART_SHARE * n for part, n in count.items() if n >= FEWEST_NOTES}
+        return [PartDensity(self.tokenizer, least)] if sampling.habits and least else []
 
 
 def _least(usual: Mapping[int, Habit]) -> dict[int, float]:

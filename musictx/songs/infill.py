@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,9 @@ import numpy as np
 
 from musictx import formats
 from musictx.apps import parts
-from musictx.apps.habits import habits_of
 from musictx.apps.infill import Filler, sample
 from musictx.apps.tasks import Task, added, under_melody
 from musictx.bundle import Bundle
-from musictx.card import Habit
 from musictx.chords import annotated, marked
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
@@ -77,11 +75,6 @@ class BarFiller(Filler):
             options["bass"] = bass.low, bass.high
         return BarInfill(model, tokenizer, given, task.begin, task.end, **options)
 
-    def targets(
-        self, task: Task, values: Mapping[str, float], around: Mapping[str, float]
-    ) -> dict[str, float]:
-        return {**values}
-
     def usual(self, task: Task) -> dict[str, float]:
         """The usual density, loudness and polyphony of a melody with its accompaniment. Without
         these controls the model writes short notes that are as loud as the melody."""
@@ -90,11 +83,6 @@ class BarFiller(Filler):
             levels["loudness"] = QUIETER * float(notes["velocity"].mean())
             levels["polyphony"] = self.bundle.stats.polyphony
         return levels
-
-    def habits(
-        self, task: Task, wanted: Mapping[str, int], score: Score, composed: Collection[int]
-    ) -> dict[int, Habit]:
-        return habits_of(self.bundle, task, wanted, self.request, score, composed, all_tracks=True)
 
 
 def with_chords(task: Task) -> Task:

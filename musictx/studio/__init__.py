@@ -11,7 +11,8 @@ exchange     Score <-> document; uploads: files in; exports: files out; original
 events       messages to the pages (server-sent events)
 composer     the thread that composes, and its queue; models: what each model can do
 request      what a page requests, and its command line; inputs: the file that it is computed from
-performing   the calls of the commands, their notes and progress
-takes        requests with their results, on disk; outcomes: a result as a change of the document
+performing   the calls of the commands, their notes and progress; a result as a change of the
+             document
+takes        requests with their results, on disk
 training     ``musictx train`` in a process, from the page
 """

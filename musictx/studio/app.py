@@ -24,7 +24,6 @@ from musictx.studio import exchange, original, uploads
 from musictx.studio.change import clean_name, parse
 from musictx.studio.composer import Composer
 from musictx.studio.config import StudioConfig
-from musictx.studio.document import Document
 from musictx.studio.errors import Refused, checked
 from musictx.studio.events import Hub, message
 from musictx.studio.exports import TYPES, Export, Exports
@@ -298,7 +297,7 @@ class Studio:
         def export() -> Export:
             score, name = self.training.sample(step)
             of = self.training.json()["command"], step
-            return Export(of, kind, Document(), name, score=score)
+            return Export(of, kind, exchange.document_of(score), name)
 
         return await self._file(request, export, {})
 
@@ -342,7 +341,7 @@ async def application(config: StudioConfig, composers: Composers = Composer) -> 
 
     guard = Guard(config.host, (Path(config.folder).expanduser(), PAGE.parents[1]))
     app = web.Application(
-        middlewares=[guard.middleware()], client_max_size=config.limits.midi_mb * 1_000_000
+        middlewares=[guard.guarded], client_max_size=config.limits.midi_mb * 1_000_000
     )
     app.on_response_prepare.append(guard.sign)
     app[STUDIO] = studio = Studio(config, composers)

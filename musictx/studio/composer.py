@@ -21,7 +21,6 @@ from musictx.studio.errors import Refused, without_paths
 from musictx.studio.exchange import music_of, score_of
 from musictx.studio.inputs import Input, prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.outcomes import Tracks, outcome
 from musictx.studio.request import command_line, label, parse
 from musictx.studio.session import Publish, Session
 from musictx.studio.sessions import Sessions
@@ -30,6 +29,7 @@ from musictx.studio.takes import Proposal, Take, save, save_input, save_result, 
 if TYPE_CHECKING:
     from musictx.bundle import Bundle
     from musictx.sampling.sample import Sample
+    from musictx.studio.performing import Outcome
 
 #: Takes of one session that may wait.
 MOST_WAITING = 8
@@ -220,8 +220,8 @@ class Composer:
         error = "it was not finished"
         try:
             performance = Performance(job.take, job.source, job.session.id, self._publish)
-            for number, sample in performance.samples(self._bundle(job.source.model)):
-                self._finished(job, number, sample, performance.tracks[number])
+            for number, sample, outcome in performance.results(self._bundle(job.source.model)):
+                self._finished(job, job.take.proposals[number], sample, outcome)
         except Cancelled:
             pass
         except UserError as fault:
@@ -238,19 +238,18 @@ class Composer:
                 self._save(job.session, job.take)
             self._publish_places()
 
-    def _finished(self, job: Job, number: int, sample: Sample, tracks: Tracks) -> None:
+    def _finished(self, job: Job, proposal: Proposal, sample: Sample, outcome: Outcome) -> None:
         """A proposal is finished: write its file, then publish it."""
-        take, proposal = job.take, job.take.proposals[number]
-        result = outcome(job.source, sample.score, sample.seam + sample.seconds, tracks)
+        take = job.take
         with self._lock:
             if not take.running:
                 return
             with contextlib.suppress(Refused), job.session.held() as folder:  # else it was deleted
                 save_result(folder, take.id, proposal.number, sample.score)
             done = [one for one in take.proposals if one.state == "done"]
-            same = [one.number for one in done if one.notes and one.notes == result.notes]
+            same = [one.number for one in done if one.notes and one.notes == outcome.notes]
             remark = f"the same notes as proposal {same[-1]}" if same else sample.remark
-            vars(proposal).update(vars(result), state="done", remark=remark, events=())
+            vars(proposal).update(vars(outcome), state="done", remark=remark, events=())
             if len(done) + 1 == len(take.proposals):
                 take.progress = 1.0
                 take.finish("done")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from musictx.midi.document import OFF, ON, Document, controller, of_track
+from musictx.midi.document import OFF, ON, Document, controller, messages
 
 
 def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
@@ -15,10 +15,10 @@ def controllers(data: bytes) -> dict[tuple[int, int], list[tuple[float, int]]]:
     document = Document(data)
     movements: defaultdict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for track, chunk in enumerate(document.chunks):
-        for tick, status, _, stop in of_track(chunk):
-            if status >> 4 == 0xB:
-                number, value = chunk[stop - 2 : stop]
-                for part in document.moved_by(track * 16 + status % 16):
+        for tick, _, body, _ in messages(chunk):
+            if body[0] >> 4 == 0xB:
+                status, number, value = body
+                for part in document.parts.moved_by(track * 16 + status % 16):
                     time = float(document.clock.seconds(tick))
                     movements[part, number].append((time, value))
     return {key: sorted(rows, key=lambda row: row[0]) for key, rows in movements.items()}

@@ -119,8 +119,6 @@ class Document:
         for number in (*change.lock, *change.unlock):
             if number not in (self.notes.keys() | new) - set(change.remove):
                 raise Refused(f"lock: there is no note {number}")
-        if set(change.lock) & set(change.unlock):
-            raise Refused("lock: a note is to be locked and unlocked at once")
         if change.name == "":
             raise Refused("name: expected at least a letter")
         count = len(self.notes) - len(change.remove) + len(change.add)
@@ -179,11 +177,11 @@ class Document:
         another take replaces them, too. A track without notes is removed if the proposal has new
         tracks."""
         earlier = [row for row in self.accepted if row.take == take]
-        of_other_takes = [row for row in self.accepted if row.take != take]
+        others = [row for row in self.accepted if row.take != take]
         earlier_notes = {n for row in earlier for n in range(row.first, row.first + row.amount)}
         replaces = set(proposal["removes"])
         leaving = {n for n in earlier_notes | replaces if n in self.notes and n not in self.locked}
-        absent = replaces | {n for row in of_other_takes for n, *_ in row.notes}
+        absent = replaces | {n for row in others for n, *_ in row.notes}
         played = {row[4] for row in proposal["notes"]}
         tracks, returning = self._returning(earlier, absent, played)
         used = {values[4] for number, values in self.notes.items() if number not in leaving}
@@ -213,15 +211,16 @@ class Document:
             tuple(replaced),
             tuple(track for track in tracks_before if track not in tracks),
         )
-        # A take that replaced notes of the removed proposal must not return these later.
-        changed = [row for row in of_other_takes if {n for n, *_ in row.notes} & earlier_notes]
-        fewer = (tuple(n for n in row.notes if n[0] not in earlier_notes) for row in changed)
+        after = {accepted}
+        for row in others:  # which must not return notes of the removed proposal later
+            notes = tuple(note for note in row.notes if note[0] not in earlier_notes)
+            after.add(row._replace(notes=notes))
         return Change(
             label,
             remove=tuple(sorted(leaving)),
             add=(*returning, *new),
-            accept=(accepted, *(row._replace(notes=notes) for row, notes in zip(changed, fewer))),
-            reject=(*earlier, *changed),
+            accept=tuple(sorted(after - self.accepted)),
+            reject=tuple(sorted(self.accepted - after)),
             tracks=tracks if tracks != self.tracks else None,
         )
 

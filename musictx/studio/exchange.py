@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from musictx import midi, registry
+from musictx import registry
 from musictx.beats import Beats
 from musictx.chords import is_chart, marked, name_of, symbol_of
 from musictx.grid import FEWEST, exactness, grid_of
-from musictx.midi.document import ANY
 from musictx.midi.names import part_names
 from musictx.notes import METER, NOTE, TEMPO, Score
 from musictx.studio.change import MIXER, TEXTS, Change, Track, clean_name
@@ -34,7 +33,7 @@ def document_of(score: Score, name: str = "") -> Document:
     notes = score.notes
     kinds, which = np.unique(notes[["track", "drum", "program"]], return_inverse=True)
     parts = [(int(t), int(p), bool(d)) for t, d, p in kinds.tolist()]
-    set_to: dict[int, dict[str, Any]] = _mixers(score.file) if score.file else {}
+    set_to = _mixers(score) if score.file else {}
     tracks = [
         Track(i, clean_name(score.names.get(part[0], "")), *part[1:], **set_to.get(part[0], {}))
         for i, part in enumerate(parts)
@@ -66,12 +65,11 @@ def document_of(score: Score, name: str = "") -> Document:
     )
 
 
-def _mixers(data: bytes) -> dict[int, dict[str, Any]]:
+def _mixers(score: Score) -> dict[int, dict[str, Any]]:
     """Part of a MIDI file -> what its controllers set before its first note."""
     mixers: dict[int, dict[str, Any]] = {}
-    notes = midi.read(data, limits=ANY).notes
-    for (part, number), rows in controllers(data).items():
-        first = notes["start"][notes["track"] == part].min()
+    for (part, number), rows in controllers(score.file).items():
+        first = score.notes["start"][score.notes["track"] == part].min()
         for name in (name for name, of in MIXER.items() if of == number):
             values = [value for time, value in rows if time <= first]
             mixers.setdefault(part, {}).update({name: values[-1]} if values else {})
@@ -236,31 +234,25 @@ def part_of(score: Score, begin: float, end: float) -> Score:
     inside = (notes["start"] < end) & (notes["end"] > begin)
     inside |= (notes["start"] == notes["end"]) & (notes["start"] == begin)
     chosen = notes[inside].copy()
-    chosen["start"] = np.maximum(chosen["start"], begin) - begin
-    chosen["end"] = np.minimum(chosen["end"], end) - begin
+    chosen["start"] = np.maximum(chosen["start"], begin)
+    chosen["end"] = np.minimum(chosen["end"], end)
     marks: dict[str, Any] = {}
     for name in TEXTS:
-        texts = getattr(score, name)
-        marks[name] = tuple((t - begin, text) for t, text in texts if begin <= t < end)
-    for column in ("tempos", "meters", "keys"):
-        marks[column] = _from(getattr(score, column), begin, end)
-    by_track = [score.pedals[score.pedals["track"] == t] for t in np.unique(score.pedals["track"])]
-    pedals = [_from(rows, begin, end) for rows in by_track]
-    return dataclasses.replace(
-        score,
-        notes=chosen,
-        pedals=np.concatenate(pedals) if pedals else score.pedals,
-        fermatas=tuple(t - begin for t in score.fermatas if begin <= t < end),
-        **marks,
-    )
+        marks[name] = tuple(row for row in getattr(score, name) if begin <= row[0] < end)
+    for name in ("tempos", "meters", "keys"):
+        marks[name] = _held(getattr(score, name), begin, end)
+    pedals = score.pedals
+    of_tracks = [_held(pedals[pedals["track"] == t], begin, end) for t in {*pedals["track"]}]
+    fermatas = tuple(time for time in score.fermatas if begin <= time < end)
+    pedals = np.concatenate([pedals[:0], *of_tracks])
+    part = dataclasses.replace(score, notes=chosen, pedals=pedals, fermatas=fermatas, **marks)
+    return part.shifted(-begin)
 
 
-def _from(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """The last of ``marks`` until ``begin``, put there, and those from there to ``end``."""
+def _held(marks: np.ndarray, begin: float, end: float) -> np.ndarray:
+    """The last of ``marks`` until ``begin``, and those from there to ``end``."""
     before = int(np.searchsorted(marks["time"], begin, side="right"))
-    chosen = marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)].copy()
-    chosen["time"] = np.maximum(chosen["time"] - begin, 0.0)
-    return chosen
+    return marks[max(before - 1, 0) : np.searchsorted(marks["time"], end)]
 
 
 def beats(document: Document) -> list[tuple[float, int, int]]:
@@ -271,11 +263,12 @@ def beats(document: Document) -> list[tuple[float, int, int]]:
     last = clock.bar(float(clock.quarters(end)))[0] + BARS_AFTER
     rows: list[tuple[float, int, int]] = []
     bar = 1 - clock.pickup
-    spans = (clock.meter_at, [*clock.meter_at[1:], math.inf], clock.meters["numerator"])
-    for begin, stop, count, length in zip(*spans, clock.bar_quarters):
+    stops = [*clock.meter_at[1:].tolist(), math.inf]
+    meters = clock.meters["numerator"].tolist(), clock.bar_quarters.tolist()
+    for begin, stop, count, length in zip(clock.meter_at.tolist(), stops, *meters):
         line = begin
         while line < stop - 1e-6 and bar <= last and len(rows) < MOST_BEATS:
-            places = line + np.arange(count) * length / count
+            places = [line + n * length / count for n in range(count)]
             rows += [(at, bar, n) for n, at in enumerate(places, 1) if at < stop - 1e-6]
             bar += 1
             line = begin + round((line - begin) / length + 1) * length

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from musictx import formats, midi
+from musictx import formats
 from musictx.chords import is_chart
 from musictx.errors import UserError
 from musictx.files import write_bytes
@@ -43,7 +43,6 @@ class Export:
     of        the key of the music: equal keys give equal files
     title     the name of the file, which a picture shows
     start     the MIDI file that the document began with, if it did
-    score     its notes, where these are not those of the document
     """
 
     of: tuple[Any, ...]
@@ -53,17 +52,14 @@ class Export:
     begin: float | None = None
     end: float | None = None
     start: bytes = b""
-    score: Score | None = None
 
     def part(self) -> Score:
         """The music of the file: the tracks of the document in their order; of a sound file only
         those that are audible. The chords of a chart sound and are drawn as ``musictx render`` has
         them."""
-        score = self.score
-        if score is None:
-            ordered = exchange.in_order(self.document)
-            numbers = exchange.audible(ordered) if self.kind == "wav" else None
-            score = exchange.score_of(ordered, numbers)
+        ordered = exchange.in_order(self.document)
+        numbers = exchange.audible(ordered) if self.kind == "wav" else None
+        score = exchange.score_of(ordered, numbers)
         if self.begin is not None or self.end is not None:
             begin = self.begin or 0.0
             end = score.duration if self.end is None else self.end
@@ -78,8 +74,6 @@ class Export:
 
     def midi(self) -> Written:
         """The MIDI file: the whole is written into the one that the document began with."""
-        if self.score is not None:
-            return Written(midi.to_bytes(self.part()), [], [])
         if (self.begin, self.end) == (None, None):
             return original.written(self.document, self.start)
         data = original.anew(exchange.in_order(self.document), self.part())

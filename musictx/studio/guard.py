@@ -7,7 +7,6 @@ the web can make a browser send requests to this machine; these are recognised b
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import re
 import sys
@@ -50,33 +49,26 @@ class Guard:
         paths = {path.resolve() for path in hidden}
         self._hidden = sorted(paths, key=lambda path: len(path.parts), reverse=True)
 
-    def middleware(self) -> Any:
-        """To be given to ``web.Application(middlewares=[...])``."""
-
-        @web.middleware
-        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-            try:
-                self.check(request)
-                return await handler(request)
-            except Refused as refused:
-                return self._error(str(refused), refused.http, refused.more)
-            except WriteError as error:
-                return self._error(str(error), 507)
-            except UserError as error:
-                return self._error(str(error), 400)
-            except web.HTTPException as answer:
-                if answer.status < 400:
-                    raise
-                return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
-            except (ConnectionError, asyncio.CancelledError):
+    @web.middleware
+    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The answer to ``request``, or the sentence why there is none."""
+        try:
+            self.check(request)
+            return await handler(request)
+        except Refused as refused:
+            return self._error(str(refused), refused.http, refused.more)
+        except UserError as error:
+            return self._error(str(error), 507 if isinstance(error, WriteError) else 400)
+        except web.HTTPException as answer:
+            if answer.status < 400:
                 raise
-            except Exception as fault:
-                traceback.print_exc(file=sys.stderr)
-                kind = type(fault).__name__
-                sentence = f"a fault of the studio ({kind}); what was saved before is safe"
-                return self._error(sentence, 500)
-
-        return guarded
+            return self._error(_SENTENCES.get(answer.status, answer.reason), answer.status)
+        except ConnectionError:
+            raise
+        except Exception as fault:
+            traceback.print_exc(file=sys.stderr)
+            kind = type(fault).__name__
+            return self._error(f"a fault of the studio ({kind}); what was saved is safe", 500)
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """The headers of every answer; a signal of aiohttp, ``on_response_prepare``."""

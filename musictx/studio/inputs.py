@@ -164,10 +164,6 @@ def _parts(document: Document, request: Request, model: Model) -> Input:
             "instruments apart, such as song"
         )
     request = replace(request, task="accompany")
-    tracks = np.unique(score.notes["track"])
-    named = {track: name for track, name in score.names.items() if track in tracks}
-    pedals = score.pedals[np.isin(score.pedals["track"], tracks)]
-    score = replace(score, names=named, pedals=pedals)
     source = _written(document, request, model, score, {"add": names})
     # The command puts its new parts on the tracks after those of the file, in their order.
     new = enumerate(parts.values(), max(source.tracks, default=-1) + 1)
@@ -190,7 +186,7 @@ def _continued(document: Document, request: Request, model: Model) -> Input:
         _not_too_long(float(clock.seconds(line)) - seam, request.bars)
     notes = score.notes.copy()
     notes["end"] = np.minimum(notes["end"], seam)
-    pedals = score.pedals[(score.pedals["time"] < seam) & np.isin(score.pedals["track"], [*chosen])]
+    pedals = score.pedals[score.pedals["time"] < seam]
     last = max(notes["end"].max(), notes["start"].max())
     lifted = np.array([(last, 0, track) for track in np.unique(pedals["track"])], PEDAL)
     score = replace(score, notes=notes, pedals=np.concatenate([pedals, lifted]))
@@ -262,8 +258,7 @@ def _gap(document: Document, request: Request, model: Model) -> Input:
     options = {"begin": moment(begin), "end": moment(end)}
     if len(places) < len(order):
         options["tracks"] = ",".join(map(str, places))
-    pedals = score.pedals[np.isin(score.pedals["track"], order)]
-    score = replace(score, notes=notes, names=names, pedals=pedals)
+    score = replace(score, notes=notes, names=names)
     if request.task == "vary":
         around = [note for note in score.notes.tolist() if begin <= note[0] < end]
         levels = measured(score.with_notes(around).shifted(-begin).notes, end - begin)
@@ -312,8 +307,6 @@ def _melody(document: Document, request: Request, model: Model) -> Input:
     if len(kept) > LONGEST_MELODY:
         raise Refused(f"{len(kept)} notes are too long a melody; select {LONGEST_MELODY} at most")
     score = score_of(document, kept)
-    pedals = score.pedals[np.isin(score.pedals["track"], score.notes["track"])]
-    score = replace(score, pedals=pedals)
     if request.task == "harmonise":
         score = score.with_notes(score.notes[skyline(score)])
         ends = {"phrase_ends": _phrase_ends(score)}
@@ -336,9 +329,8 @@ def _phrase_ends(score: Score) -> list[int]:
 
 
 def _chosen(document: Document, request: Request) -> set[int]:
-    if request.tracks is None:
-        return {track.id for track in document.tracks}
-    return set(request.tracks)
+    every = {track.id for track in document.tracks}
+    return every if request.tracks is None else set(request.tracks)
 
 
 def _written(
@@ -350,7 +342,7 @@ def _written(
     **more: Any,
 ) -> Input:
     """The input of a request with the file of ``score``, read back, so that the take is computed
-    from what is in it; ``more`` are other fields of the input."""
+    from what is in it: nothing of tracks without notes. ``more`` are other fields of the input."""
     config, data = request.config(model, **options), midi.to_bytes(score)
     back = midi.read(data)
     places = np.unique(back.notes["track"]).tolist()

@@ -39,8 +39,8 @@ TrackRow = Annotated[
 
 @dataclass
 class Proposal:
-    """One version of a take; see :class:`~musictx.studio.outcomes.Outcome`. While it is composed it
-    has no notes yet but their beginnings and ends so far, the ``events``."""
+    """One version of a take; see :class:`~musictx.studio.performing.Outcome`. While it is composed
+    it has no notes yet but their beginnings and ends so far, the ``events``."""
 
     number: Number
     state: State = "waiting"

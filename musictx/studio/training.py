@@ -48,13 +48,9 @@ def summary_of(folder: str) -> dict[str, Any]:
     contents = contents_of([folder])
     (model, why), seconds = nearest_model(contents), max(contents.seconds, 1e-9)
     hours = seconds / max(contents.read, 1) * contents.files / 3600
-    summary: dict[str, Any] = {
-        "files": contents.files,
-        "read": contents.read,
-        "on_beats": contents.on_beats,
-    }
-    summary |= {"density": round(contents.notes / seconds, 1), "hours": round(hours, 2)}
-    return summary | {"model": model, "why": why}
+    counts = {name: getattr(contents, name) for name in ("files", "read", "on_beats")}
+    density = round(contents.notes / seconds, 1)
+    return {**counts, "density": density, "hours": round(hours, 2), "model": model, "why": why}
 
 
 #: The command, by the Python that runs the studio.

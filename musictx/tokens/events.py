@@ -46,7 +46,8 @@ def as_ids(ids: np.ndarray | Sequence[int], vocabulary: Vocabulary) -> np.ndarra
 
 
 def of(stream: NoteStream) -> np.ndarray:
-    """The strikes and releases of a stream, in the order in which they are written."""
+    """The strikes and releases of a stream, in the order in which they are written: by step,
+    releases first, then by program, then as the notes."""
     notes, ends = stream.notes, stream.ends
     strikes = np.zeros(len(notes), EVENT)
     strikes["step"], strikes["order"] = notes["start"], np.arange(len(notes))
@@ -60,15 +61,9 @@ def of(stream: NoteStream) -> np.ndarray:
     older["step"], older["program"], older["pitch"] = ends["stop"], ends["part"], ends["pitch"]
     older["order"] = np.arange(-len(ends), 0)
     older["what"] = releases["what"] = OFF
-    return ordered(np.concatenate([strikes, releases, older]))
-
-
-def ordered(events: np.ndarray) -> np.ndarray:
-    """Events in the order in which they are written: by step, releases first, then program, note.
-
-    Without programs this is the order (step, note index, is-release) of note-seq: a release can
-    only share its step with strikes of later notes, since every note lasts at least one step.
-    """
+    events = np.concatenate([strikes, releases, older])
+    # Without programs this is the order (step, note index, is-release) of note-seq: a release can
+    # only share its step with strikes of later notes, since every note lasts at least one step.
     return events[order(*(events[key] for key in ("step", "what", "program", "order")))]
 
 
@@ -99,31 +94,22 @@ def write(
         raise ValueError("events: expected in order of their steps, from 0 on")
     full, rest = np.divmod(gaps, longest)
 
-    before = np.empty(0, EVENT) if past is None else past
-    has = {
-        "program": _changes(events["program"], events["what"] != DRUM, program(before)),
-        "velocity": _changes(events["bin"], struck(events), loudness(before)),
-        "event": np.ones(len(events), bool),
-    }
-    if "program" not in vocabulary.kinds:
-        has["program"][:] = False
-    has = {name: np.append(mask, False) if tail else mask for name, mask in has.items()}
-
     # Each event ends its own stretch of ids: [full shifts] [rest] [program] [velocity] [event].
-    parts = [rest > 0, has["program"], has["velocity"], has["event"]]
-    stretch_ends = np.cumsum(full + sum(part.astype(np.int64) for part in parts))
-    ids = np.full(int(stretch_ends[-1]), end_shift - 1, np.uint16)
-    place = stretch_ends - 1
-    n = len(events)
-    ids[place[has["event"]]] = event_ids(events, vocabulary)
-    place = place - has["event"]
-    for kind, name in (("velocity", "bin"), ("program", "program")):
-        mask = has[kind]
-        if mask.any():
-            ids[place[mask]] = vocabulary.ids(kind, events[name][mask[:n]])
-        place = place - mask
-    ids[place[rest > 0]] = first_shift - 1 + rest[rest > 0]
-    return ids
+    columns = np.full((len(steps), 4), -1)
+    columns[rest > 0, 0] = first_shift - 1 + rest[rest > 0]
+    before, of_events = np.empty(0, EVENT) if past is None else past, columns[: len(events)]
+    if "program" in vocabulary.kinds:
+        new = _changes(events["program"], events["what"] != DRUM, program(before))
+        of_events[new, 1] = vocabulary.ids("program", events["program"][new])
+    new = _changes(events["bin"], struck(events), loudness(before))
+    of_events[new, 2] = vocabulary.ids("velocity", events["bin"][new])
+    for what, kind in enumerate(KINDS):
+        rows = events["what"] == what
+        if rows.any():
+            of_events[rows, 3] = vocabulary.ids(kind, events["pitch"][rows])
+    written = columns >= 0
+    first = np.cumsum(written.sum(1)) - written.sum(1)
+    return np.insert(columns[written], np.repeat(first, full), end_shift - 1).astype(np.uint16)
 
 
 def struck(events: np.ndarray) -> np.ndarray:
@@ -150,16 +136,6 @@ def _changes(values: np.ndarray, counts: np.ndarray, before: int) -> np.ndarray:
     seen = values[counts]
     changed[counts] = (np.diff(seen, prepend=before) != 0) & (seen != UNKNOWN)
     return changed
-
-
-def event_ids(events: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """(n,) int64: the id that each event ends with."""
-    ids = np.empty(len(events), np.int64)
-    for what, kind in enumerate(KINDS):
-        rows = events["what"] == what
-        if rows.any():
-            ids[rows] = vocabulary.ids(kind, events["pitch"][rows])
-    return ids
 
 
 def read(ids: np.ndarray, vocabulary: Vocabulary) -> tuple[np.ndarray, int]:

@@ -17,8 +17,6 @@ from musictx.tokens.controls import CONTROL_KINDS, HERE
 from musictx.tokens.stream import Velocities
 from musictx.tokens.vocab import BOS, CUT, Vocabulary
 
-#: The pitch of a sounding drum is its number plus this, so that it differs from other pitches.
-DRUM = 128
 #: Strikes that are remembered: more than four seconds of the densest music.
 REMEMBERED = 128
 #: Kinds of id that can follow in some state.
@@ -53,16 +51,11 @@ class Sounding:
         self.notes: dict[tuple[int, int], list[float]] = {}
         self.program = 0
         self.struck = False
-        self._count = 0
         self._recent: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
-        self._listed: list[tuple[float, int]] | None = None  # the same, the last one first
 
     def __len__(self) -> int:
         """How many notes sound."""
-        return self._count
-
-    def __contains__(self, key: tuple[int, int]) -> bool:
-        return key in self.notes
+        return sum(map(len, self.notes.values()))
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """(program, pitch) of every note that sounds."""
@@ -72,36 +65,22 @@ class Sounding:
         """The pitches that sound in the current program."""
         return [pitch for program, pitch in self.notes if program == self.program]
 
+    def recent(self) -> list[tuple[float, int]]:
+        """(seconds, pitch) of the last strikes, the last one first."""
+        return list(self._recent)
+
     def strike(self, pitch: int, seconds: float) -> None:
         """A note of the current program begins."""
         self.notes.setdefault((self.program, pitch), []).append(seconds)
-        if pitch < DRUM:
-            self._recent.append((seconds, pitch))
-            self._listed = None
-        self._count += 1
+        self._recent.appendleft((seconds, pitch))
         self.struck = True
 
-    def recent(self) -> list[tuple[float, int]]:
-        """(seconds, pitch) of the last strikes but for drums, the last one first. The list is
-        shared until the next strike, so it must not be changed."""
-        if self._listed is None:
-            self._listed = list(reversed(self._recent))
-        return self._listed
-
-    def release(self, pitch: int) -> bool:
-        """The oldest such note of the current program ends; False if there is none."""
-        struck = self.notes.get((self.program, pitch))
-        if struck is None:
-            return False
+    def release(self, pitch: int) -> None:
+        """The oldest such note of the current program ends."""
+        struck = self.notes[self.program, pitch]
         struck.pop(0)
         if not struck:
             del self.notes[self.program, pitch]
-        self._count -= 1
-        return True
-
-    def wait(self) -> None:
-        """Time passes."""
-        self.struck = False
 
     def copy(self) -> Sounding:
         other = Sounding()
@@ -153,14 +132,6 @@ class GrammarState:
     def _cut(self) -> None:
         """The prefix begins with ``cut``: it is not the beginning of the piece."""
 
-    def _where(self) -> str:
-        """The place of the next id in words, for error messages."""
-        return "here"
-
-    def _may_come(self, token_id: int) -> bool:
-        """``allowed()[token_id]``; a grammar may compute it for a single id at less cost."""
-        return bool(self.allowed()[token_id])
-
     def allowed(self) -> np.ndarray:
         """(vocab,) bool, read-only: ids that may come next, at least one. ``pad``, ``bos``, ``cut``
         never; ``eos`` where the piece may end."""
@@ -174,10 +145,8 @@ class GrammarState:
         notes are certain only when the piece is complete. Raises ``ValueError`` if the id is not
         allowed."""
         table = self._vocabulary
-        inside = 0 <= token_id < table.size
-        if not inside or not self._may_come(token_id):
-            name = table.describe(token_id) if inside else f"id {token_id} (of {table.size})"
-            raise ValueError(f"{name} is not allowed {self._where()}")
+        if not 0 <= token_id < table.size or not self.allowed()[token_id]:
+            raise ValueError(f"{table.describe(token_id)} is not allowed here")
         self._mask = None
         return self._take(*table.tokens[token_id])
 
@@ -214,6 +183,9 @@ class PerformanceState(GrammarState):
     vocabulary    with note_on, note_off, time_shift, velocity; optionally program and drum
     step_seconds  length of one step of time_shift
 
+    last      the kind of the last id; "" before the first
+    program, velocity  those in force, velocity as its bin; ``None`` before the first
+
     The rules follow the order of writing, ``[shifts] [program] [velocity] event``:
 
     - a release only of what sounds, in the current program, and before the strikes of the same step
@@ -232,82 +204,54 @@ class PerformanceState(GrammarState):
     def __init__(self, vocabulary: Vocabulary, step_seconds: float) -> None:
         super().__init__(vocabulary)
         self._step_seconds = step_seconds
-        self._programs = "program" in vocabulary.kinds
         self._kinds = frozenset(vocabulary.kinds) & WRITTEN
-        first = CONTROL_KINDS[0] if CONTROL_KINDS[0] in self._ids else None
-        #: Control tokens are the last ones.
-        self._controls = range(
-            self._ids[first].start if first else vocabulary.size, vocabulary.size
-        )
+        #: The first control token; all after it are such, too.
+        self._controls = self._ids.get(CONTROL_KINDS[0], slice(vocabulary.size, None)).start
         self._low = int(vocabulary.value_of[self._ids["note_on"].start])
         self._longest = int(vocabulary.value_of[self._ids["time_shift"].stop - 1])
         self._loudness = Velocities(len(range(*vocabulary.range("velocity")))).of_bin
         self._steps = 0
-        self._last = ""  # kind of the last id; "" before the first
+        self.last = ""
         self._after_program = False  # the last ids were a program and a velocity
         self._may_shift = False
-        self._velocity: int | None = None
-        self._program_known = False
-        #: Which kinds may come depends on a few flags: flags -> mask; copies share this cache.
-        self._masks: dict[tuple[str | bool, ...], np.ndarray] = {}
+        self.velocity: int | None = None
+        self.program = None if "program" in self._kinds else 0
 
     @property
     def seconds(self) -> float:
         return self._steps * self._step_seconds
 
-    def _where(self) -> str:
-        return f"after {self._last or 'start'}"
-
     def _passes(self, token_id: int) -> bool:
-        if token_id not in self._controls:
+        if token_id < self._controls:
             return False
         if token_id == self._ids[HERE].start:
             self._may_shift, self._mask = True, None
         return True
 
     def _allowed(self) -> np.ndarray:
-        ids, sounding, loud = self._ids, self.sounding, self._velocity is not None
-        silent, after = len(sounding) == 0, self._after_program
-        on = self._last, after, self._may_shift, loud, self._program_known, sounding.struck, silent
-        if on not in self._masks:
-            self._masks[on] = np.zeros(self._vocabulary.size, dtype=bool)
-            for kind in self._kinds:
-                self._masks[on][ids[kind]] = self._open(kind)
-        mask = self._masks[on].copy()
-        if self._velocity is not None:
-            mask[ids["velocity"].start + self._velocity - 1] = False
-        if self._program_known:
-            mask[ids["program"].start + sounding.program] = False
-        releases = mask[ids["note_off"]]
-        if releases[0]:
-            releases[:] = False
-            for pitch in sounding.here():
-                releases[pitch - self._low] = True
+        ids, mask = self._ids, np.zeros(self._vocabulary.size, bool)
+        for kind in self._kinds:
+            mask[ids[kind]] = self._open(kind)
+        if self.velocity is not None:
+            mask[ids["velocity"].start + self.velocity - 1] = False
+        if "program" in ids and self.program is not None:
+            mask[ids["program"].start + self.program] = False
+        if self._open("note_off"):
+            mask[ids["note_off"]] = False
+            for pitch in self.sounding.here():
+                mask[ids["note_off"].start + pitch - self._low] = True
         return mask
-
-    def _may_come(self, token_id: int) -> bool:
-        """``allowed()[token_id]`` for this id alone: saves time where long prefixes are read."""
-        if self._mask is not None:
-            return bool(self._mask[token_id])
-        kind, value = self._vocabulary.tokens[token_id]
-        if kind not in self._kinds or not self._open(kind):
-            return False
-        if kind == "velocity":
-            return value != self._velocity
-        if kind == "program":
-            return not self._program_known or value != self.sounding.program
-        return kind != "note_off" or (self.sounding.program, value) in self.sounding
 
     def _open(self, kind: str) -> bool:
         """Whether ids of ``kind``, one of ``_kinds``, may come. Of these ids, velocities and
         programs that change nothing and releases of silent notes are excluded elsewhere."""
-        last = self._last
+        last = self.last
         if last == "eos":
             return kind == "eos"
         if kind == "note_on":
-            return self._velocity is not None and (not self._programs or self._program_known)
+            return self.velocity is not None and self.program is not None
         if kind == "drum":
-            return self._velocity is not None and last != "program" and not self._after_program
+            return self.velocity is not None and last != "program" and not self._after_program
         if last == "velocity":
             return False
         if kind == "velocity":
@@ -318,27 +262,28 @@ class PerformanceState(GrammarState):
             return False
         if kind == "time_shift":
             return self._may_shift
-        return kind == "program" or (last in ("note_off", "drum") and len(self.sounding) == 0)
+        return kind == "program" or (last in ("note_off", "drum") and not self.sounding.notes)
 
     def _take(self, kind: str, value: int) -> list[Change]:
-        self._after_program = self._last == "program" and kind == "velocity"
-        self._last = kind
+        self._after_program = self.last == "program" and kind == "velocity"
+        self.last = kind
         self._may_shift = kind != "time_shift" or value == self._longest
+        program = self.sounding.program
         if kind == "time_shift":
             self._steps += value
-            self.sounding.wait()
+            self.sounding.struck = False
         elif kind == "velocity":
-            self._velocity = value
+            self.velocity = value
         elif kind == "program":
-            self.sounding.program, self._program_known = value, True
-        elif kind in ("note_on", "drum"):
-            self.notes += 1
-            part, end = (DRUMS, self.seconds) if kind == "drum" else (self.sounding.program, None)
-            if end is None:
-                self.sounding.strike(value, self.seconds)
-            velocity = int(self._loudness[self._velocity or 0])
-            return [Change(self.seconds, True, value, velocity, part, end)]
+            self.program = self.sounding.program = value
         elif kind == "note_off":
             self.sounding.release(value)
-            return [Change(self.seconds, False, value, 0, self.sounding.program)]
+            return [Change(self.seconds, False, value, 0, program)]
+        elif kind in ("note_on", "drum"):
+            self.notes += 1
+            loudness = int(self._loudness[self.velocity or 0])
+            if kind == "drum":
+                return [Change(self.seconds, True, value, loudness, DRUMS, self.seconds)]
+            self.sounding.strike(value, self.seconds)
+            return [Change(self.seconds, True, value, loudness, program)]
         return []

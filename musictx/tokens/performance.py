@@ -51,6 +51,9 @@ class PerformanceTokenizer(Spelling):
     """
 
     name = "performance"
+    #: The tail of a performance holds the ends of long notes (scripts/LOG.md): all of it is drawn
+    #: from, and pitches alone are made surer.
+    top_p = 1.0
     options = ("tracks", "low", "high", "step_ms", "max_shift_ms", "velocity_bins", "sustain")
 
     def __init__(
@@ -92,8 +95,7 @@ class PerformanceTokenizer(Spelling):
             release=table.values("note_off"),
             program=table.values("program"),
             lead=(table.values("velocity") >= 0) | (table.values("program") >= 0),
-            wait=np.maximum(table.values("time_shift"), 0) / (self.max_shift_ms // self.step_ms),
-            longest_wait=self.max_shift_ms // self.step_ms * self.step_ms / 1000,
+            wait=np.maximum(table.values("time_shift"), 0) * self.step_ms / 1000,
         )
 
     def clock(self, score: Score) -> Clock:
@@ -190,34 +192,32 @@ class PerformanceTokenizer(Spelling):
             if moved is None:
                 return None
             array = moved
-        if stretch == 1.0:
-            return array.astype(np.uint16)
         content = np.flatnonzero(array >= len(SPECIALS))
-        if not len(content):
-            return array.astype(np.uint16)
-        head, tail = array[: content[0]], array[content[-1] + 1 :]
-        body = self._rewritten(array[content[0] : content[-1] + 1], stretch)
-        return np.concatenate([head.astype(np.uint16), body, tail.astype(np.uint16)])
+        if stretch != 1.0 and len(content):
+            first, stop = content[0], content[-1] + 1
+            body = self.write(self._stretched(self.read(array[first:stop]), stretch))
+            array = np.concatenate([array[:first], body, array[stop:]])
+        return array.astype(np.uint16)
 
-    def _rewritten(self, ids: np.ndarray, stretch: float) -> np.ndarray:
-        events, last_step = ev.read(ids, self.vocabulary)
-        partner, astray = ev.pair(events)
-        strikes = np.flatnonzero(partner >= 0)
-        releases = partner[strikes]
-        before = events["step"].copy()
-        step = np.floor(before * stretch + 0.5).astype(np.int64)
-        step[releases] = np.maximum(step[releases], step[strikes] + 1)
-        unsaid = ev.struck(events) & (events["bin"] == UNKNOWN)
-        unsaid |= events["program"] == UNKNOWN
-        if self.tracks == "programs" and unsaid.any():
+    def _stretched(self, window: NoteStream, stretch: float) -> NoteStream:
+        notes, ends = window.notes.copy(), window.ends.copy()
+        before = notes["start"], window.note_ends, ends["stop"]
+        start, stop, older = (np.floor(at * stretch + 0.5).astype(np.int64) for at in before)
+        stop = np.maximum(stop, start + 1)
+        nameless, held = notes["part"] == UNKNOWN, notes["length"] == OPEN
+        unsaid = nameless | (notes["velocity_bin"] == UNKNOWN), nameless & ~held
+        unsaid = *unsaid, ends["part"] == UNKNOWN
+        if self.tracks == "programs" and any(map(np.any, unsaid)):
             # Squeezed into one step with what follows, these could come after it (steps are
             # sorted by program) and be taken for its program or velocity: keep them apart.
-            last = np.flatnonzero(unsaid)[-1]
-            earliest = step[unsaid].max() + (before[last + 1 :] > before[last])
-            step[last + 1 :] = np.maximum(step[last + 1 :], earliest)
-            step[releases] = np.maximum(step[releases], step[strikes] + 1)
-        events["step"] = step
-        events["order"][releases] = events["order"][strikes]
-        events["order"][astray] -= len(ids)  # of notes older than the window
-        last_step = int(np.floor(last_step * stretch + 0.5))
-        return ev.write(ev.ordered(events), self.vocabulary, last_step)
+            after = start, stop, older
+            last = max(at[some].max(initial=0) for at, some in zip(before, unsaid))
+            least = 1 + max(at[some].max(initial=0) for at, some in zip(after, unsaid))
+            start, stop, older = (
+                np.where(old > last, np.maximum(new, least), new) for old, new in zip(before, after)
+            )
+            stop = np.maximum(stop, start + 1)
+        sounds = ~held & (notes["part"] != DRUM_PART)
+        notes["length"][sounds] = (stop - start)[sounds]
+        notes["start"], ends["stop"] = start, older
+        return NoteStream(notes=notes, ends=ends, stop=int(np.floor(window.stop * stretch + 0.5)))

@@ -153,10 +153,8 @@ class Spelling(Tokenizer):
         rows["end"] = self.seconds(notes["start"] + notes["length"])
         rows["drum"] = notes["part"] == DRUMS
         rows["program"] = np.where(rows["drum"], 0, notes["part"])
-        rows["pitch"], rows["velocity"] = (
-            notes["pitch"],
-            self.velocities.of_bin[notes["velocity_bin"]],
-        )
+        rows["pitch"] = notes["pitch"]
+        rows["velocity"] = self.velocities.of_bin[notes["velocity_bin"]]
         rows["track"] = np.unique(notes["part"], return_inverse=True)[1].reshape(-1)
         return rows
 

@@ -29,8 +29,7 @@ class NoteEvents:
     release  the pitch that an id releases, -1 if none
     program  the program that an id makes the current one, -1 if none
     lead     (bool) ids that stand for nothing but the strike that follows, such as a velocity
-    wait     (float) the time by which an id waits, as a share of the longest; 0 for other ids
-    longest_wait  the longest time by which an id waits, seconds
+    wait     (float) the seconds by which an id lets time pass, 0 for other ids
     """
 
     strike: np.ndarray
@@ -38,7 +37,11 @@ class NoteEvents:
     program: np.ndarray
     lead: np.ndarray
     wait: np.ndarray
-    longest_wait: float
+
+    @cached_property
+    def step_seconds(self) -> float:
+        """The shortest wait."""
+        return float(self.wait[self.wait > 0].min())
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,14 @@ class Clock:
         if self.tempo is None:
             return time + self.begins
         return self.beats.seconds(self._first + np.asarray(time) * self.tempo / 60.0)
+
+    def placed(self, notes: np.ndarray) -> np.ndarray:
+        """``notes`` (:data:`musictx.notes.NOTE`) that have times of the ids, in seconds of the
+        score."""
+        notes = notes.copy()
+        for name in ("start", "end"):
+            notes[name] = self.seconds(notes[name])
+        return notes
 
     def time(self, seconds: float) -> float:
         """The inverse of :meth:`seconds`."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -50,8 +51,6 @@ class Vocabulary:
         for f in self.fields:
             if f.high < f.low:
                 raise ValueError(f"vocabulary: {f.kind} runs from {f.low} to {f.high}, nothing")
-        if self.fields[: len(SPECIALS)] != SPECIALS:
-            raise ValueError("vocabulary: the first four kinds must be pad, bos, eos, cut")
         if self.size > 65536:
             raise UserError(
                 f"tokenizer: its options make a vocabulary of {self.size} ids, which do not fit "
@@ -60,11 +59,8 @@ class Vocabulary:
 
     @cached_property
     def _offsets(self) -> dict[str, tuple[int, Field]]:
-        table, offset = {}, 0
-        for f in self.fields:
-            table[f.kind] = (offset, f)
-            offset += f.high - f.low + 1
-        return table
+        widths = (f.high - f.low + 1 for f in self.fields)
+        return {f.kind: (first, f) for first, f in zip(accumulate(widths, initial=0), self.fields)}
 
     @cached_property
     def size(self) -> int:

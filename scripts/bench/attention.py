@@ -3,7 +3,6 @@
     python -m scripts.bench.attention lengths=512,1024,2048 repeats=9
     python -m scripts.bench.attention device=cuda dtype=bfloat16 tokens=32768 \
         lengths=2048,4096,512 distances=0,512 dense_limit=4500 results=FILE.csv     # two minutes
-    python -m scripts.bench.attention rehearse=true            # tiny, within seconds
 
 Candidates (``only=`` chooses):
 
@@ -237,10 +236,7 @@ def main(  # noqa: PLR0913 - the words of the script
     memory: bool = True,
     threads: int = 0,
     results: Path | None = None,
-    rehearse: bool = False,
 ) -> int:
-    if rehearse:
-        lengths, heads, size, repeats, memory = (64, 128), 2, 16, 1, False
     memory = memory and device == "cpu"
     torch.set_num_threads(threads or torch.get_num_threads())
     print("length rows pass              candidate    ms (quartiles)".ljust(74) + "x sdpa     MB")

@@ -3,7 +3,6 @@
     python -m scripts.bench.decode [model=paper] [prompt=1024] [tokens=64] [rows=1,16] [device=cpu]
     python -m scripts.bench.decode model=piano prompt=500 rows=1,16
     python -m scripts.bench.decode device=cuda dtype=bfloat16 rows=1,64,256 results=results.csv
-    python -m scripts.bench.decode rehearse=true
 
 All draw by the same seeds from the same model, by ``sampling.engine``: a file of conf/model,
 untrained, or a model that comes with musictx, whose context the prompt and the tokens must fit.
@@ -120,10 +119,7 @@ def main(
     position: str = "huang",
     caches: Sequence[str] = (),
     results: Path | None = None,
-    rehearse: bool = False,
 ) -> int:
-    if rehearse:
-        model, prompt, tokens, rows, device = "tiny", 40, 8, (1, 3), "cpu"
     place = bundle.choose_device(device)
     net = build_model(model, position).to(device=place, dtype=getattr(torch, dtype))
     shape = net.config

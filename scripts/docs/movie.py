@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import imageio_ffmpeg
+
 import musictx
 from musictx.errors import UserError
 from musictx.files import atomic, check_writable
@@ -24,12 +26,6 @@ KILOBITS = 64  # of sound a second, mono
 
 def movie(score: Score, path: Path) -> Path:
     """Write ``score`` as an MP4 file (H.264, AAC)."""
-    try:
-        import imageio_ffmpeg
-    except ImportError:
-        raise UserError(
-            "no imageio-ffmpeg here: pip install -e .[docs] -c constraints.txt"
-        ) from None
     layout = pianoroll.Layout.of(score)
     page = pianoroll.image(score, title=path.stem)
     with tempfile.TemporaryDirectory() as folder:

@@ -7,9 +7,8 @@ import dataclasses
 from collections import Counter
 from pathlib import Path
 
-from musictx import registry
 from musictx.cli.help import default_text
-from musictx.commands import COMMANDS, conf_dir, groups
+from musictx.commands import COMMANDS, choices, groups
 from musictx.config import SCHEMES, Limits, checks
 from musictx.config.trainer import NOT_OFFERED, PASSED_ON
 
@@ -63,13 +62,10 @@ def configuration() -> str:
     lines = ["# Configuration groups", ""]
     lines += ["`musictx train GROUP=NAME` takes the values of the file `GROUP/NAME.yaml`. Files of"]
     lines += ["your own: `--config-dir DIR`, a folder laid out like this one.", ""]
-    roots = [conf_dir(), *registry.CONF]
-    for group, names in groups("train").items():
+    for group in groups("train"):
         lines += [f"## {group}", ""]
-        rows = []
-        for name in names:
-            places = (root / group / f"{name}.yaml" for root in roots)
-            rows.append((f"`{group}={name}`", comment(next(p for p in places if p.is_file()))))
+        files = sorted(choices(group).items())
+        rows = [(f"`{group}={name}`", comment(file)) for name, file in files]
         lines += _table(("choice", "what it is"), rows)
     return "\n".join(lines)
 

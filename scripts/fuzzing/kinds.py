@@ -195,6 +195,10 @@ def _work(session: Session) -> object:
     return json.dumps(answers, allow_nan=False)
 
 
+def _read_chorales(path: Path) -> object:
+    return corpora.published(str(path))
+
+
 def _nothing(folder: Path) -> None:
     """No examples are needed."""
 
@@ -202,12 +206,11 @@ def _nothing(folder: Path) -> None:
 KINDS = {
     "midi": Kind(music.write_midi, music.make_midi, music.read_and_encode),
     "musicxml": Kind(_nothing, music.make_musicxml, music.read_and_encode),
-    "json": Kind(_nothing, music.make_json, lambda path: corpora.published(str(path))),
+    "json": Kind(_nothing, music.make_json, _read_chorales),
     "fonts": Kind(music.write_font, music.make_font, music.play),
     "models": Kind(_write_model, _make_model, _load_and_generate),
     "shards": Kind(_write_shards, _make_shards, _open_shards),
     "checkpoints": Kind(_write_checkpoint, _make_checkpoint, checkpoint.read),
     "marks": Kind(_nothing, music.make_marks, music.read_and_write),
     "sessions": Kind(_write_sessions, _make_sessions, _ask_sessions),
-    "weights": Kind(_nothing, music.make_weights, music.compose),
 }

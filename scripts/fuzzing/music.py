@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
 
-import musictx
 from musictx import formats, midi
-from musictx.bundle import Bundle
-from musictx.model.transformer import MusicTransformer
 from musictx.notes import NOTE, Score
 from musictx.render import audio
 from musictx.render.soundfont import SoundFont
@@ -137,44 +133,6 @@ def make_json(draw: Draw[Any], folder: Path) -> Path:
     path = put(folder / "x.json", json.dumps(corpus).encode())
     damage(draw, path)
     return path
-
-
-# ------------------------------------------------------------------- music of random weights
-
-#: Kinds of tokens, and pieces of a network.
-TOKENS: dict[str, dict[str, Any]] = {
-    "performance": {"name": "performance"},
-    "with control tokens": {"name": "performance", "controls": True},
-    "ensemble": {"name": "performance", "tracks": "programs"},
-    "chorale": {"name": "chorale"},
-}
-PIECES = 25
-
-
-def make_weights(draw: Draw[Any], folder: Path) -> Path:
-    drawn = [pick(draw, sorted(TOKENS)), draw(st.integers(0, 2**31 - 1))]
-    return put(folder / "x.json", json.dumps(drawn).encode())
-
-
-def compose(path: Path) -> object:
-    """Whatever a model says: pieces of random weights, so large that it wants what makes no sense,
-    are legal, and their files are read again as the notes that were drawn."""
-    kind, seed = json.loads(path.read_text())
-    tokenizer = build(**TOKENS[kind])
-    torch.manual_seed(seed)
-    sizes = {"layers": 1, "width": 16, "heads": 2, "feedforward": 16, "context": 128}
-    model = MusicTransformer(tokenizer.size, **sizes).eval()
-    for parameter in model.parameters():
-        parameter.data.mul_(8)
-    bundle = Bundle(model, tokenizer, {}, path)
-    pieces = musictx.generate(bundle, sampling="wild", samples=PIECES, tokens=64, seed=seed)
-    for piece in pieces:
-        notes, again = piece.score.notes, midi.read(midi.to_bytes(piece.score)).notes
-        if not (again["end"] > again["start"]).all():
-            raise KeyError("a note without length")
-        if not np.array_equal(np.sort(notes["pitch"]), np.sort(again["pitch"])):
-            raise KeyError("other notes are read from the file that was written")
-    return pieces
 
 
 def write_font(folder: Path) -> None:

@@ -81,6 +81,6 @@ def test_the_installed_wheel_composes_and_finds_its_configuration(installed, tmp
 
     words = ["train", "--cfg", "model=tiny", "trainer=laptop", "corpus=bach"]
     assert "name: bach" in printed(installed, *words)
-    where = "import musictx.compose as c; print(c.__file__); print(c.conf_dir())"
+    where = "import musictx.commands as c; print(c.__file__); print(c.conf_dir())"
     for line in printed(installed.parent / "python", "-c", where).splitlines():
         assert line.startswith(str(installed.parent.parent)), "imported from outside the wheel"

@@ -120,6 +120,16 @@ def test_grace_notes_come_before_the_beat_and_take_their_time_from_the_note_befo
     assert spans(played(tied))[0] == (0, one, 60)
 
 
+def test_grace_notes_take_time_only_where_they_follow():
+    """The first time a repeat leads back; after a rest they come before the bar line."""
+    one = round(4 - TWELFTH, 4)
+    back = '<barline><repeat direction="backward"/></barline>'
+    assert spans(played(note(C, 4) + back, grace(D) + note(E, 4))) == [
+        (0, 2, 60), (2, one, 60), (one, 4, 62), (4, 6, 64)
+    ]  # fmt: skip
+    assert spans(played(note(REST, 8) + grace(D), note(E, 4))) == [(one, 4, 62), (4, 6, 64)]
+
+
 @pytest.mark.parametrize(
     ("name", "length"),
     [("staccato", 1), ("staccatissimo", 0.5), ("tenuto", 2), ("staccato/><tenuto", 1.5)],

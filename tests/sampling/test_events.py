@@ -113,10 +113,9 @@ def parts(closes: bool, guidance: float = 1.0, tracks: str = "piano") -> EventIn
 
 
 def composed(part: EventInfill, seeds, **more):
-    limits = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
-    return list(
-        composer.versions(part, seeds, sampling=SamplingConfig(top_p=1.0), stats=limits, **more)
-    )
+    part.stats = CorpusStats.of({"most_notes": 4, "longest_note": [[0, 0.5]]})
+    part.sampling = SamplingConfig(top_p=1.0)
+    return list(composer.versions(part, seeds, **more))
 
 
 @pytest.mark.parametrize(

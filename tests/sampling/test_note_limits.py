@@ -10,9 +10,9 @@ from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.errors import ConfigError, UserError
 from musictx.notes import Score
-from musictx.sampling import engine, idiom, note_limits, penalties
-from musictx.sampling.constraints import EachRow, GrammarConstraint
-from musictx.sampling.note_limits import Silence, Sustain
+from musictx.sampling import engine, idiom, penalties
+from musictx.sampling.constraints import EachRow, GrammarConstraint, by_row
+from musictx.sampling.penalties import Silence, Sustain
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.tokens.build import build
 from musictx.tokens.controls import measured
@@ -41,7 +41,7 @@ def random_walk(tokenizer, steps, seed, *others, most=None):
     written = []
     for _ in range(steps):
         nats = [one(law.states, np.array([[1, *written]])) for one in limits]
-        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, None, nats)
+        logits = engine.forbid(torch.zeros(1, tokenizer.size).double(), law, nats)
         ids = engine.draw(logits, [rng], torch.tensor([False]))
         law.advance(ids)
         written.append(int(ids[0]))
@@ -78,7 +78,8 @@ def test_silence_ends_in_time_but_a_note_may_be_held(held):
 @pytest.mark.parametrize("tokens", [BAND, build("notes", chords=False)])
 def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     limits = CorpusStats.of({"instruments": [0, 128]})
-    (rule,) = idiom.of(tokens).programs([NOTHING, NOTHING], PLAIN, limits)
+    rows = [idiom.of(tokens).programs(NOTHING, PLAIN, limits) for _ in range(2)]
+    (rule,) = by_row(rows)
     played = [
         tokens.encode(Score(notes=[(0, 1, 60, 64, 5, drum, 0)])).astype(np.int64)
         for drum in (False, True)
@@ -90,11 +91,10 @@ def test_new_pieces_are_not_drums_alone_unless_the_corpus_is(tokens):
     assert np.array_equal(np.isinf(drums), strokes)
     assert not drums[~strokes].any()
     planned = Primer(plan=Plan(parts={128: 1.0}))
-    (rule,) = idiom.of(tokens).programs([planned, NOTHING], PLAIN, limits)
-    assert not rule([None] * 2, past)[0].any()
+    assert idiom.of(tokens).programs(planned, PLAIN, limits) == []
     drummed = CorpusStats.of({"instruments": [128]})
-    assert idiom.of(tokens).programs([NOTHING], PLAIN, drummed) == []
-    assert idiom.of(tokens).programs([NOTHING], SamplingConfig(habits=False), limits) == []
+    assert idiom.of(tokens).programs(NOTHING, PLAIN, drummed) == []
+    assert idiom.of(tokens).programs(NOTHING, SamplingConfig(habits=False), limits) == []
 
 
 def test_what_continues_music_keeps_to_its_programs_and_drums():
@@ -103,8 +103,9 @@ def test_what_continues_music_keeps_to_its_programs_and_drums():
     for row in rows:
         notes = [(p, p + 1, 60, 64, p % 128, p == 128, p) for p in sorted(row)]
         primers.append(Primer(BAND.encode(Score(notes=notes))))
-    (rule,) = idiom.of(BAND).programs(primers, PLAIN, CorpusStats())
-    for costs, row in zip(rule([None] * 2, np.empty((2, 0))), rows):
+    for primer, row in zip(primers, rows):
+        (rule,) = idiom.of(BAND).programs(primer, PLAIN, CorpusStats())
+        costs = rule(None, np.empty(0))
         may = {n for n in range(128) if costs[table.id("program", n)] == 0}
         assert may | ({128} if costs[table.range("drum")[0]] == 0 else set()) == row
 
@@ -116,22 +117,22 @@ def test_instruments_that_neither_the_corpus_nor_a_primer_has_are_never_drawn():
 
     assert drawn(400) - {0, 48, 73}  # the walk does find them when it may
     limits = CorpusStats.of({"instruments": [48, 73]})
-    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, [NOTHING])
-    assert drawn(400, rule) <= {0, 48, 73}  # 0 until a program is written
+    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, NOTHING)
+    assert drawn(400, EachRow([rule])) <= {0, 48, 73}  # 0 until a program is written
     played = Score(notes=[(0, 1, 60, 64, 9, False, 0), (1, 2, 60, 64, 0, True, 1)])
-    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, [Primer(BAND.encode(played))])
-    heard = set().union(*(drawn(400, rule, seed=seed) for seed in range(3)))
+    (rule, *_) = penalties.build(BAND, SamplingConfig(), limits, Primer(BAND.encode(played)))
+    heard = set().union(*(drawn(400, EachRow([rule]), seed=seed) for seed in range(3)))
     assert {9, 128} <= heard <= {0, 9, 48, 73, 128}
-    (first, *_) = penalties.build(PIANO, SamplingConfig(), limits, [NOTHING])
-    assert isinstance(first.rows[0], Sustain)  # tokens of one instrument
+    (first, *_) = penalties.build(PIANO, SamplingConfig(), limits, NOTHING)
+    assert isinstance(first, Sustain)  # tokens of one instrument
 
 
 def test_what_has_no_effect_on_tokens_is_said():
-    chorale, asked = build("chorale"), (SamplingConfig(), CorpusStats(), [NOTHING])
+    chorale, asked = build("chorale"), (SamplingConfig(), CorpusStats(), NOTHING)
     with pytest.raises(ConfigError, match=r"density=3.0: has no effect on chorale tokens"):
         penalties.build(chorale, *asked, density=3.0)
     with pytest.raises(ConfigError, match=r"rules=5.*: has no effect on performance"):
-        penalties.build(build(), SamplingConfig(rules=5.0), *asked[1:])
+        penalties.rules(build(), SamplingConfig(rules=5.0))
 
 
 def struck(sample):
@@ -167,12 +168,12 @@ def test_auto_is_the_scale_of_each_primer(piano):
     rows = [primed(0, 2, 4, 5, 7, 9, 11), primed(2, 4, 6, 7, 9, 11, 1)]
     strokes = [(i / 8, i / 8 + 0.1, 37, 90, 0, True, 1) for i in range(100)]  # have no key
     rows.append(Primer(rows[0].ids, 12.0, Score([*rows[0].score.notes.tolist(), *strokes])))
-    found = note_limits.pitch_sets(SamplingConfig(key="auto"), rows)
+    found = [penalties.pitch_set(SamplingConfig(key="auto"), row) for row in rows]
     classes = [set(np.flatnonzero(one) % 12) for one in found]
     white = {0, 2, 4, 5, 7, 9, 11}
     assert classes == [white, {2, 4, 6, 7, 9, 11, 1}, white]
     with pytest.raises(UserError, match="expected a primer"):
-        note_limits.pitch_sets(SamplingConfig(key="auto"), [NOTHING])
+        penalties.pitch_set(SamplingConfig(key="auto"), NOTHING)
     tune = of(*[(i / 4, i / 4 + 0.2, 62 + c) for i, c in enumerate((0, 4, 7, 4, 0, 4, 7, 0))])
     sampling = SamplingConfig(scale="pentatonic")  # of the primer's key, D
     (sample,) = continue_music(

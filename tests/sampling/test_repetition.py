@@ -32,7 +32,7 @@ def test_a_theme_that_the_window_of_the_piano_has_left_is_found():
     notes += [(start + 0.01, end, one - 12) for start, end, one in notes[:20]]  # below the line
     primer = encode_primer(PIANO, of(*sorted(notes)))
     assert len(primer.ids) > 4096 + 200  # as the piano's window is, and its theme before it
-    costs = nats(MelodyRepetition(PIANO), primer.state(PIANO), PIANO.size, primer.ids)
+    costs = nats(MelodyRepetition(PIANO), PIANO.grammar(primer.ids), PIANO.size, primer.ids)
     expected = np.zeros(PIANO.size)
     expected[PIANO.vocabulary.id("note_on", theme[11])] = -MELODY_GAIN * INTERVALS_COMPARED
     np.testing.assert_allclose(costs, expected)

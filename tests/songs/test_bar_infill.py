@@ -9,12 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musictx.card import CorpusStats
 from musictx.config import SamplingConfig
 from musictx.model.features import with_tokens
 from musictx.model.transformer import MusicTransformer
 from musictx.sampling import composer
-from musictx.sampling.infill_constraint import GivenNotes
+from musictx.sampling.infill import GivenNotes
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.songs import infill_biases
 from musictx.songs.bar_infill import BarInfill
@@ -47,10 +46,9 @@ def model(context=2400):
 NETWORK = model()
 
 
-def versions(part, seeds=((0,),), sampling=None):
-    return list(
-        composer.versions(part, seeds, sampling=sampling or SamplingConfig(), stats=CorpusStats())
-    )
+def versions(part, seeds=((0,),), sampling=None, **more):
+    part.sampling = sampling or part.sampling
+    return list(composer.versions(part, seeds, **more))
 
 
 def as_counts(notes):
@@ -107,9 +105,8 @@ def test_versions_differ_where_each_would_come_out_the_same():
             assert 2 * (one & other).total() <= MOST_ALIKE * (one.total() + other.total())
     assert [as_counts(one.new) for one in versions(part, seeds[:2], likeliest)] == made[:2]
     told = [[] for _ in seeds]
-    asked = {"sampling": likeliest, "stats": CorpusStats()}
     tell = lambda number, event: told[number].append(event)  # noqa: E731
-    again = list(composer.versions(part, seeds, on_event=tell, **asked))
+    again = versions(part, seeds, likeliest, on_event=tell)
     assert [as_counts(one.new) for one in again] == made
     for events, one in zip(told, again):
         assert begun_and_ended(events) == listed(one.new, "program")
@@ -126,8 +123,7 @@ def test_a_variation_shares_no_more_with_what_it_varies_than_versions_do(monkeyp
     (first,) = versions(part, sampling=likeliest)
     monkeypatch.setattr(BarInfill, "varied", first.new)
     told: list = []
-    asked = {"sampling": likeliest, "stats": CorpusStats()}
-    (made,) = composer.versions(part, [(0,)], on_event=lambda _, e: told.append(e), **asked)
+    (made,) = versions(part, sampling=likeliest, on_event=lambda _, e: told.append(e))
     one, other = as_counts(first.new), as_counts(made.new)
     assert one
     assert other
@@ -142,8 +138,7 @@ def test_what_does_not_fit_is_composed_in_segments():
     options = {"closes": False, "parts": (0,)}
     part = BarInfill(model(context=600), TOKENS, melody, 0.0, 24 * BAR, **options)
     told: list = []
-    asked = {"sampling": SamplingConfig(), "stats": CorpusStats()}
-    (made,) = composer.versions(part, [(0,)], on_event=lambda _, event: told.append(event), **asked)
+    (made,) = versions(part, on_event=lambda _, event: told.append(event))
     assert made.done
     old = TOKENS.decode(made.piece).notes[~np.array(made.is_new, bool)]
     assert as_counts(made.placed(old)) == as_counts(TOKENS.quantise(melody).notes)

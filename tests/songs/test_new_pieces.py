@@ -15,7 +15,6 @@ from musictx.config import SamplingConfig
 from musictx.errors import UserError
 from musictx.notes import DRUMS
 from musictx.sampling import idiom, processors
-from musictx.sampling.constraints import EachRow
 from musictx.sampling.primer import NOTHING, Plan, Primer, encode_primer
 from musictx.sampling.strengths import MOST_ALIKE
 from musictx.shipped import examples
@@ -283,10 +282,8 @@ def test_an_ensemble_is_drawn_as_often_as_it_occurs(song):
 def test_parts_of_a_new_piece_have_room_in_the_density_that_is_asked_for(song, density):
     its, sampling = idiom.of(song.tokenizer), SamplingConfig()
     primer = its.cast(NOTHING, song.stats, sampling, [2, 0])
-    every = its.penalties(
-        [primer], [song.tokenizer.grammar()], sampling, song.stats, [{"density": density}], []
-    )
-    rows = [one.rows[0] for one in every if isinstance(one, EachRow)]
+    state = song.tokenizer.grammar()
+    rows = its.penalties(primer, state, sampling, song.stats, {"density": density})
     (least,) = [one.least for one in rows if isinstance(one, PartDensity)]
     usual = primer.plan.parts
     assert least.keys() == usual.keys()

@@ -28,14 +28,14 @@ class Held:
 
     def __init__(self, monkeypatch) -> None:
         self.go, self.order = threading.Event(), []
-        real = performing.Performance.samples
+        real = performing.Performance.results
 
-        def samples(take, bundle):
+        def results(take, bundle):
             self.order.append((take._session, take._take.id))
             assert self.go.wait(20)
             yield from real(take, bundle)
 
-        monkeypatch.setattr(performing.Performance, "samples", samples)
+        monkeypatch.setattr(performing.Performance, "results", results)
 
 
 def test_takes_come_in_the_order_of_asking_and_each_is_what_it_is_alone(studio, monkeypatch):
@@ -236,13 +236,13 @@ def test_a_deletion_waits_for_what_is_just_written_and_nothing_is_written_after_
 
 
 def test_a_proposal_with_the_notes_of_another_one_says_so(studio, monkeypatch):
-    real, made = room.outcome, []
+    real, made = performing.outcome, []
 
     def outcome(*arguments):
         made.append(real(*arguments))  # the third to be finished has the notes of the first
         return made[-1] if len(made) < 3 else replace(made[-1], notes=list(made[0].notes))
 
-    monkeypatch.setattr(room, "outcome", outcome)
+    monkeypatch.setattr(performing, "outcome", outcome)
     take = finished(studio, studio[1](), task="continue", seconds=2, samples=3, seed=1)
     same = [one for one in take["proposals"] if one["notes"] == made[0].notes]
     assert len(same) == 2

@@ -77,7 +77,6 @@ TRACK = {"id": 0, "name": "", "program": 0, "drum": False}
         ({"add": [[2, 0, 1, 128, 80, 0]]}, "add.0.3=128: expected less than or equal to 127"),
         ({"add": [[2, 0, 1, 60, 80, 4]]}, "there are notes on track 4, which is missing"),
         ({"remove": [0], "lock": [0]}, "lock: there is no note 0"),
-        ({"lock": [0], "unlock": [0]}, "locked and unlocked at once"),
         ({"tracks": []}, "there are notes on track 0, which is missing"),
         ({"tracks": [TRACK, TRACK]}, "tracks: a number is given twice"),
         ({"tracks": [TRACK | {"id": i} for i in range(257)]}, "257 tracks are more than"),

@@ -26,7 +26,7 @@ from musictx.studio.document import EARLY
 from musictx.studio.errors import Refused
 from musictx.studio.inputs import prepare
 from musictx.studio.models import Model, Models
-from musictx.studio.outcomes import Tracks, outcome
+from musictx.studio.performing import Tracks, outcome
 from musictx.studio.request import Request
 from musictx.studio.request import parse as parse_request
 from musictx.tokens.controls import CONTROLS

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from musictx.config import OptimConfig, TrainerConfig
+from musictx.config.trainer import PASSED_ON
 from musictx.training.lit import LitMusicTransformer
 from musictx.training.trainer import build_trainer, quiet
 
@@ -76,6 +77,12 @@ def fake_training(model: nn.Module | None = None, kind=LitMusicTransformer, **op
     return kind({}, OPTIM | optim, model=model or FakeModel())
 
 
+def trainer_options(**options) -> TrainerConfig:
+    """From declared options and Lightning's flags, as they are typed."""
+    flags = {name: options.pop(name) for name in [*options] if name in PASSED_ON}
+    return TrainerConfig(**options, flags=flags)
+
+
 def fit(
     lit: LitMusicTransformer,
     data: FakeData | None = None,
@@ -90,7 +97,7 @@ def fit(
     given = {"accelerator": "cpu", "devices": "1", "max_steps": 12, "log_every_n_steps": 1}
     given["val_check_interval"] = 5 * trainer.get("accumulate_grad_batches", 1)
     bar = any(isinstance(c, pl.callbacks.ProgressBar) for c in callbacks)
-    options = TrainerConfig.of(**given | {"enable_progress_bar": bar} | trainer)
+    options = trainer_options(**given | {"enable_progress_bar": bar} | trainer)
     with quiet():
         made = build_trainer(options, folder, callbacks=callbacks, loggers=loggers)
         made.fit(lit, data or FakeData(), ckpt_path=ckpt_path)

@@ -18,7 +18,7 @@ from musictx.training import ranks
 from musictx.training.progress import Progress
 from musictx.training.trainer import build_trainer, describe_device, instantiate, precision, quiet
 from scripts.docs import reference
-from tests.training.fakes import fake_training, fit
+from tests.training.fakes import fake_training, fit, trainer_options
 
 
 def test_the_precision_is_bf16_only_where_the_machine_is_fast_in_it(monkeypatch):
@@ -42,7 +42,7 @@ def test_the_precision_is_bf16_only_where_the_machine_is_fast_in_it(monkeypatch)
 def test_flags_reach_lightnings_trainer(tmp_path):
     given = {"accumulate_grad_batches": 3, "val_check_interval": 6, "gradient_clip_val": 0.5}
     given |= {"max_steps": 7, "limit_val_batches": 2, "num_sanity_val_steps": 1, "min_steps": 2}
-    options = TrainerConfig.of(accelerator="cpu", devices="1", profiler="simple", **given)
+    options = trainer_options(accelerator="cpu", devices="1", profiler="simple", **given)
     with quiet():
         trainer = build_trainer(options, tmp_path)
     assert {name: getattr(trainer, name) for name in given} == given
@@ -65,7 +65,7 @@ def test_every_flag_of_lightnings_is_an_option_or_passed_on_or_refused_with_a_re
 def test_flags_that_are_passed_on_are_typed_as_the_others():
     given = dict.fromkeys(PASSED_ON, 7) | {"fast_dev_run": 1}
     made = compose([f"trainer.{name}={value}" for name, value in given.items()]).trainer
-    assert made == TrainerConfig.of(**given)
+    assert made == trainer_options(**given)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_flags_that_are_passed_on_are_typed_as_the_others():
     ],
 )
 def test_a_value_that_lightning_does_not_take_is_one_sentence(flags, sentence):
-    assert build_trainer(TrainerConfig.of(deterministic="warn", accelerator="cpu"))
+    assert build_trainer(trainer_options(deterministic="warn", accelerator="cpu"))
     torch.use_deterministic_algorithms(False)  # or it would stay so for the tests after this one
     with pytest.raises(UserError, match=sentence):
-        build_trainer(TrainerConfig.of(accelerator="cpu", **flags))
+        build_trainer(trainer_options(accelerator="cpu", **flags))
 
 
 def test_callbacks_and_loggers_are_made_from_their_targets(tmp_path):
@@ -107,7 +107,7 @@ def test_a_launcher_says_how_many_processes_train_together():
     for environment, nodes in ((TORCHRUN, 2), (SLURM, 3)):
         flags = ranks.from_environment(TrainerConfig(), environment)
         assert (flags.devices, flags.flags["num_nodes"], flags.strategy) == ("2", nodes, "ddp")
-        same = TrainerConfig.of(devices="2", num_nodes=nodes)
+        same = trainer_options(devices="2", num_nodes=nodes)
         assert ranks.from_environment(same, environment) == flags
         with pytest.raises(ConfigError, match=r"trainer\.devices=8: expected 2"):
             ranks.from_environment(TrainerConfig(devices="8"), environment)

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { Emitter } from "../../../musictx/studio/page/js/core/emitter.js";
+import { asking } from "../../../musictx/studio/page/js/document/asked.js";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
 import { chordLabel, setText, textAt, write } from "../../../musictx/studio/page/js/document/harmony.js";
 import { barsOf, mixed } from "../../../musictx/studio/page/js/document/mix.js";
@@ -47,6 +49,32 @@ test("a track is duplicated with its notes and pedals, moved, and locked as a wh
 const beats = new Beats(beatsOf(20)); // bars of two seconds
 const brought = { id: 7, name: "Bass", program: 33, drum: false };
 const proposal = (number, notes, removes, tracks = []) => proposalFromWire({ number, state: "done", notes, removes, tracks });
+
+test("the server is asked about each state of a piece once, when all is saved, and anew in another one", async () => {
+  const app = Object.assign(new Emitter(), { piece: { id: "a", revision: 0 }, mirror: { pending: true }, online: true });
+  const paths = [];
+  const answers = [];
+  const before = globalThis.fetch;
+  globalThis.fetch = /** @type {any} */ (async (path) => paths.push(path) && { ok: true, status: 200, json: async () => paths.length });
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+  try {
+    asking(app, "chords", (piece) => piece.revision < 9, (answer) => answers.push(answer), 0);
+    for (const change of [{}, { mirror: { pending: false } }, {}, { piece: { id: "a", revision: 1 } }, { piece: { id: "a", revision: 9 } }]) {
+      Object.assign(app, change).emit("piece", app.piece);
+      await turn();
+    }
+    assert.deepEqual([paths.length, answers], [2, [1, 2, null]]);
+    app.piece = { id: "a", revision: 1 };
+    for (let time = 0; time < 2; time++) { // left and opened again
+      app.emit("piece", app.piece);
+      app.emit("opened", app.piece);
+      await turn();
+    }
+    assert.deepEqual(answers.slice(3), [null, 3, null, 4]);
+  } finally {
+    globalThis.fetch = before;
+  }
+});
 
 test("a mix has each bar of one of the two, and only what that one replaces goes", () => {
   const piece = pieceOf([[0, 0, 1, 60, 80, 0], [1, 2, 3, 61, 80, 0], [2, 4, 5, 62, 80, 0], [3, 6, 7, 63, 80, 0]], { locked: [2] });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Beats } from "../../../musictx/studio/page/js/document/beats.js";
-import { frontier, leaving, placeOf, play, returning, Takes } from "../../../musictx/studio/page/js/document/takes.js";
+import { exchanged, frontier, placeOf, play, Takes } from "../../../musictx/studio/page/js/document/takes.js";
 import { describe, firstWish, modelFor, request, TASKS, wishOf } from "../../../musictx/studio/page/js/panels/tasks.js";
 import { sentence } from "../../../musictx/studio/page/js/document/words.js";
 import { beatsOf, pieceOf } from "./music.mjs";
@@ -47,18 +47,17 @@ test("a take grows by its stream, and what was written at the end counts", () =>
 
 test("a proposal takes the place of another one of its take, as the server accepts it", () => {
   const proposal = { number: 2, removes: [1, 2], notes: [] };
-  const brought = { "7/1": [10, 3], "70/2": [20, 2] };
-  assert.deepEqual([...leaving({ brought, locked: new Set([2, 11]) }, takeOf(), proposal)], [1, 10, 12]);
-  assert.deepEqual([...leaving({ locked: new Set() }, takeOf(), undefined)], []);
+  const brought = { "7/1": [10, 3, []], "70/2": [20, 2, []] };
+  assert.deepEqual([...exchanged({ brought, locked: new Set([2, 11]) }, takeOf(), proposal).gone], [1, 10, 12]);
 });
 
 test("what another proposal of its take replaced comes back, if this one does not replace it", () => {
   const notes = [[1, 8, 9, 60, 80, 0], [2, 12, 13, 62, 80, 0], [5, 0, 1, 60, 80, 0]];
   const brought = { "7/1": [10, 3, notes], "70/2": [20, 2, [[5, 0, 1, 60, 80, 0]]] };
   const early = { number: 2, state: "done", removes: [1], notes: [] };
-  assert.deepEqual(returning({ brought }, takeOf(), early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
-  assert.deepEqual(returning({ brought }, takeOf(), { ...early, state: "composing", removes: [] }), []);
-  assert.deepEqual(returning({}, takeOf(), early), []);
+  const returning = (proposal) => exchanged({ brought, locked: [] }, takeOf(), proposal).back;
+  assert.deepEqual(returning(early), [{ id: 2, start: 12, end: 13, pitch: 62, velocity: 80, track: 0 }]);
+  assert.deepEqual(returning({ ...early, state: "composing", removes: [] }), []);
 });
 
 test("the music of a take stands where it was asked, or after it", () => {

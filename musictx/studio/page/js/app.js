@@ -15,29 +15,6 @@ import { placeOf, Takes } from "./document/takes.js";
 import { Selection } from "./selection.js";
 import { remembered } from "./core/storage.js";
 
-/** @typedef {import("./document/types.js").Piece} Piece */
-/** @typedef {import("./document/types.js").Note} Note */
-/** @typedef {import("./document/types.js").Take} Take */
-/** @typedef {import("./document/types.js").Proposal} Proposal */
-/** @typedef {import("./document/types.js").Model} Model */
-/**
- * @typedef {object} Playable  something to listen to instead of the piece
- * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
- * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
- * @property {{take: number, proposal: number}} proposal
- */
-/**
- * @typedef {object} Player  what the page asks of sound; see js/sound/
- * @property {number} position  seconds of the playhead
- * @property {boolean} playing
- * @property {(from?: number, instead?: Playable) => void} play  the piece, or what is given instead
- * @property {() => void} playSelection  what is selected once, or from the cursor
- * @property {() => void} stop
- * @property {() => void} toggle
- * @property {(seconds: number) => void} seek
- * @property {(pitch: number, velocity: number, track: number) => void} audition  one note, briefly
- */
-
 /**
  * piece: another state of the document. opened: another document (or none). selection: notes, bars
  * or tracks. takes: news of a take (null: of all). shown: another proposal is shown in the roll.
@@ -57,7 +34,7 @@ export class App extends Emitter {
   beats = new Beats([]);
   /** Set by js/sound/ before anything can be clicked. @type {Player} */
   player = /** @type {any} */ (null);
-  /** Set by js/roll/: the part of the piece that is seen. @type {import("./roll/roll.js").Roll} */
+  /** Set by js/roll/: the part of the piece that is seen. @type {Roll} */
   roll = /** @type {any} */ (null);
   settings = { tool: "select", division: 4, scale: true, quantise: { ...STRAIGHT, ...remembered("quantise", {}) } };
   /** The take and the proposal that are shown as ghost notes. */
@@ -182,7 +159,7 @@ export class App extends Emitter {
     return audible(this.piece?.tracks ?? [], track);
   }
 
-  /** The tracks as they sound now. @returns {import("./document/types.js").Track[]} */
+  /** The tracks as they sound now. @returns {Track[]} */
   get mixed() {
     const tracks = this.piece?.tracks ?? [];
     return this.mixing ? tracks.map((track) => (track.id === this.mixing?.id ? { ...track, ...this.mixing.change } : track)) : tracks;
@@ -207,7 +184,7 @@ export class App extends Emitter {
     this.emit("message", { text, kind: "error" });
   }
 
-  /** The answer to a request, null with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
+  /** The answer to a request, undefined with a sentence where there is none. @template Answer @param {Promise<Answer>} request */
   async reach(request) {
     try {
       const answer = await request;
@@ -215,7 +192,6 @@ export class App extends Emitter {
       return answer;
     } catch (error) {
       this.fail(error);
-      return null;
     }
   }
 

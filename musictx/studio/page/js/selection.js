@@ -2,10 +2,6 @@
 
 import { Emitter } from "./core/emitter.js";
 
-/** @typedef {import("./document/types.js").Piece} Piece */
-/** @typedef {import("./document/types.js").Note} Note */
-/** @typedef {{begin: number, end: number}} Stretch */
-
 /** The stretch that notes take up; null of none. @param {Note[]} notes @returns {Stretch | null} */
 export function hull(notes) {
   if (!notes.length) return null;

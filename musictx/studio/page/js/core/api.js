@@ -43,7 +43,7 @@ export async function request(path, { method = "GET", body, file = false } = {})
 }
 
 export const get = (path, options = {}) => request(path, options);
-export const post = (path, body, options = {}) => request(path, { ...options, method: "POST", body });
+export const post = (path, body) => request(path, { method: "POST", body });
 export const remove = (path) => request(path, { method: "DELETE" });
 
 /** Path of a session, or of something in it. */

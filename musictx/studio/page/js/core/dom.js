@@ -73,6 +73,28 @@ export function iconButton(name, label, onclick, properties = {}) {
   return h("button.icon", { title: label, "aria-label": label, onclick, ...properties }, icon(name));
 }
 
+/** Says whether a button is pressed. @param {HTMLElement} button @param {boolean} on */
+export const press = (button, on) => button.setAttribute("aria-pressed", String(on));
+
+/** A list to choose from. @param {[value: string, label: string][]} options @param {string} value @param {(value: string) => void} [onchange] */
+export function choice(options, value, onchange, properties = {}) {
+  const rows = options.map(([of, label]) => h("option", { value: of, selected: of === value }, label));
+  const select = h("select", { onchange: () => onchange?.(select.value), ...properties }, ...rows);
+  return select;
+}
+
+/** The arrow keys go from one button of a group to the next and choose it. @param {HTMLElement[]} buttons @param {(place: number) => void} choose */
+export function roving(buttons, choose) {
+  buttons.forEach((button, i) => button.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const to = (i + step + buttons.length) % buttons.length;
+    choose(to);
+    buttons[to].focus();
+  }));
+}
+
 /** Paths on a grid of 24 by 24, drawn as lines. */
 const PATHS = {
   undo: "M9 7 4 12l5 5M4 12h10a6 6 0 0 1 0 12",

@@ -8,16 +8,14 @@ export class Emitter {
   #listeners = new Map();
 
   /**
-   * Calls `listener` at every event of that name; returns a function that ends it.
+   * Calls `listener` at every event of that name.
    * @template {keyof Events & string} Name
    * @param {Name} name
    * @param {(detail: Events[Name]) => void} listener
-   * @returns {() => void}
    */
   on(name, listener) {
     const set = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, set.add(listener));
-    return () => set.delete(listener);
   }
 
   /**

@@ -2,9 +2,6 @@
 
 import { firstFrom } from "../core/search.js";
 
-/** @typedef {import("./types.js").Beat} Beat */
-/** @typedef {{number: number, begin: number, end: number}} Bar */
-
 const NEAR = 1e-4; // seconds that count as the same moment
 
 export class Beats {

@@ -5,11 +5,6 @@
 
 import { count } from "./words.js";
 
-/** @typedef {import("./types.js").Note} Note */
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-/** @typedef {import("./beats.js").Beats} Beats */
-
 /** Shortest note that an edit leaves: seconds. */
 export const SHORTEST = 0.01;
 

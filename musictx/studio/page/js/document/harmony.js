@@ -1,10 +1,5 @@
 /** Chords, sections and lyrics above the bars: edits of them as operations. Pure. */
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-/** @typedef {[time: number, text: string]} TimedText */
-/** @typedef {[time: number, marker: string, symbol: string]} Chord  by the text of its marker, and as musicians write it */
-
 /** A chord as it is shown: "F♯m7", "C7♭9/E". @param {string} symbol */
 export const chordLabel = (symbol) => symbol.replaceAll("#", "♯").replaceAll("b", "♭");
 

@@ -2,18 +2,6 @@
 
 import { count } from "./words.js";
 
-/**
- * @typedef {object} Training  how it stands, see musictx/studio/training.py
- * @property {"none" | "training" | "finished" | "stopped" | "failed"} state
- * @property {string} [folder]  as it was typed
- * @property {string} [command]  that does the same
- * @property {number} [step]
- * @property {[step: number, train: number | null, val: number | null][]} [rows]
- * @property {number[]} [samples]  steps
- * @property {string | null} [model]  its name, once there is one
- * @property {string} [error]  why it failed
- */
-
 /** What a folder holds, in a few sentences. */
 export function holds({ files, read, on_beats, density, hours, model, why }) {
   const played = read - on_beats;

@@ -10,8 +10,6 @@ import { get, post, session, ServerError } from "../core/api.js";
 import { Emitter } from "../core/emitter.js";
 import { apply, fromWire, renumber, toWire } from "./operation.js";
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
 /**
  * @typedef {object} Job
  * @property {Operation} [operation]  shown at once
@@ -31,8 +29,7 @@ export class Mirror extends Emitter {
   /** @type {Job[]} */
   #jobs = [];
   #running = false;
-  #newest = 0; // revision that the server has published
-  #missed = false; // news may have been missed
+  #newest = 0; // revision that the server has published; Infinity: news may have been missed
 
   /** Requests can be replaced in a test. */
   constructor(requests = { get, post }, patience = PATIENCE) {
@@ -74,10 +71,8 @@ export class Mirror extends Emitter {
     if (!piece) return Promise.resolve(false);
     this.#shown = apply(piece, operation);
     this.emit("change", this.#shown);
-    const job = { operation };
-    return this.#add(Object.assign(job, {
-      send: (revision) => this.#post("ops", toWire(job.operation, revision)),
-    }));
+    const job = { operation, send: (revision) => this.#post("ops", toWire(job.operation, revision)) };
+    return this.#add(job);
   }
 
   undo() {
@@ -96,13 +91,12 @@ export class Mirror extends Emitter {
   /** The server has published a revision: another page may have changed the document. */
   published(revision) {
     this.#newest = Math.max(this.#newest, revision);
-    if (!this.#running) this.#catchUp();
+    this.#catchUp();
   }
 
   /** News may have been missed, as after a lost connection: looks at the document again. */
   lookAgain() {
-    this.#missed = true;
-    if (!this.#running) this.#catchUp();
+    this.published(Infinity);
   }
 
   /** Resolves when everything is sent; the confirmed revision. */
@@ -168,12 +162,12 @@ export class Mirror extends Emitter {
   }
 
   async #catchUp() {
-    if (this.#confirmed && (this.#missed || this.#newest > this.#confirmed.revision)) await this.#reload();
+    if (!this.#running && this.#confirmed && this.#newest > this.#confirmed.revision) await this.#reload();
   }
 
   async #reload() {
     const { id } = this.#confirmed;
-    this.#missed = false;
+    this.#newest = 0;
     try {
       const document = await this.requests.get(session(id));
       if (this.#confirmed?.id === id) this.#confirm(fromWire(document));

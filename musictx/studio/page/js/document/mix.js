@@ -1,12 +1,6 @@
 /** Favourite proposals, and music of two proposals of a take, bar by bar. Pure. */
 
-import { leaving } from "./takes.js";
-
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Take} Take */
-/** @typedef {import("./types.js").Proposal} Proposal */
-/** @typedef {import("./types.js").Operation} Operation */
-/** @typedef {{number: number, begin: number, end: number}} Bar */
+import { exchanged } from "./takes.js";
 
 /** Is a proposal a favourite? @param {Piece} piece @param {number} take @param {number} proposal */
 export const isFavourite = (piece, take, proposal) => (piece.favourites ?? []).some(([a, b]) => a === take && b === proposal);
@@ -18,7 +12,7 @@ export function favoured(piece, take, proposal) {
   return { label: on ? `proposal ${proposal} a favourite` : `proposal ${proposal} no favourite`, favourites: on ? [...others, [take, proposal]] : others };
 }
 
-/** The bars that a take writes. @param {{begin: number, end: number}} place @param {import("./beats.js").Beats} beats @returns {Bar[]} */
+/** The bars that a take writes. @param {{begin: number, end: number}} place @param {Beats} beats @returns {Bar[]} */
 export function barsOf({ begin, end }, beats) {
   const bars = [];
   for (let at = begin; at < end - 1e-2 && bars.length < 256;) {
@@ -37,12 +31,9 @@ export function barsOf({ begin, end }, beats) {
  */
 export function mixed(piece, take, proposals, bars, choice) {
   const of = (time) => choice[Math.max(0, bars.findLastIndex((bar) => bar.begin <= time + 0.05))];
-  const both = new Set(proposals.flatMap((proposal) => [...leaving(piece, take, proposal)]));
-  const remove = [...both].filter((id) => {
-    const note = piece.notes.get(id);
-    return note && leaving(piece, take, proposals[of(note.start)]).has(id);
-  });
-  /** @type {import("./types.js").Track[]} */
+  const gone = proposals.map((proposal) => exchanged(piece, take, proposal).gone);
+  const remove = [...piece.notes.values()].filter((note) => gone[of(note.start)].has(note.id)).map((note) => note.id);
+  /** @type {Track[]} */
   const tracks = [...piece.tracks];
   const add = [];
   proposals.forEach((proposal, i) => {

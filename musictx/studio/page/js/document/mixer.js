@@ -1,11 +1,8 @@
 /** How tracks sound together, and edits of the list of tracks as operations. Pure. */
 
-import { freeNotes, toggleLock } from "./edits.js";
+import { toggleLock } from "./edits.js";
+import { notesOf } from "./operation.js";
 import { trackName } from "./words.js";
-
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Track} Track */
-/** @typedef {import("./types.js").Operation} Operation */
 
 /** What a synthesiser has where nobody says otherwise, and the number of its controller. */
 export const MIXER = { volume: { usual: 100, controller: 7 }, pan: { usual: 64, controller: 10 }, reverb: { usual: 40, controller: 91 } };
@@ -53,7 +50,7 @@ export function duplicated(piece, id) {
   if (place < 0) return null;
   const track = piece.tracks[place];
   const copy = { ...track, id: Math.max(...piece.tracks.map((each) => each.id)) + 1, name: `${trackName(track)} copy`, solo: false };
-  const notes = [...piece.notes.values()].filter((note) => note.track === id);
+  const notes = notesOf(piece, id);
   const pedals = piece.pedals.filter(([, , of]) => of === id).map(([time, value]) => /** @type {[number, number, number]} */ ([time, value, copy.id]));
   return {
     label: `duplicate track ${trackName(track)}`,
@@ -64,14 +61,11 @@ export function duplicated(piece, id) {
 }
 
 /** Locks every note of a track, or unlocks them. @param {Piece} piece @param {number} id */
-export function locked(piece, id) {
-  const ids = [...piece.notes.values()].filter((note) => note.track === id).map((note) => note.id);
-  return toggleLock(piece, ids);
-}
+export const locked = (piece, id) => toggleLock(piece, notesOf(piece, id).map((note) => note.id));
 
 /** Are there notes of a track, and all of them locked? @param {Piece} piece @param {number} id */
 export function isLocked(piece, id) {
-  const ids = [...piece.notes.values()].filter((note) => note.track === id).map((note) => note.id);
-  return ids.length > 0 && !freeNotes(piece, ids).length;
+  const notes = notesOf(piece, id);
+  return notes.length > 0 && notes.every((note) => piece.locked.has(note.id));
 }
 

@@ -1,9 +1,5 @@
 /** Operations on a piece: pure functions between the server's JSON and the page. */
 
-/** @typedef {import("./types.js").Note} Note */
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-
 /** @param {[number, number, number, number, number, number]} row @returns {Note} */
 export function noteFromWire([id, start, end, pitch, velocity, track]) {
   return { id, start, end, pitch, velocity, track };
@@ -22,6 +18,9 @@ export function fromWire(document) {
     locked: new Set(document.locked),
   };
 }
+
+/** The notes of a track. @param {Piece} piece @param {number} track */
+export const notesOf = (piece, track) => [...piece.notes.values()].filter((note) => note.track === track);
 
 /** The piece after an operation; the piece given stays as it is. @param {Piece} piece @param {Operation} operation @returns {Piece} */
 export function apply(piece, operation) {

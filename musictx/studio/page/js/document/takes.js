@@ -4,10 +4,6 @@ import { Emitter } from "../core/emitter.js";
 import { noteFromWire } from "./operation.js";
 import { sentence } from "./words.js";
 
-/** @typedef {import("./types.js").Take} Take */
-/** @typedef {import("./types.js").Proposal} Proposal */
-/** @typedef {import("./types.js").Ghost} Ghost */
-
 /** A proposal of the server's, its notes as ghosts: those that are written, or those so far. @returns {Proposal} */
 export function proposalFromWire({ notes = [], events = [], ...proposal }) {
   const ghosts = notes.map(([start, end, pitch, velocity, track]) => ({ start, end, pitch, velocity, track }));
@@ -46,29 +42,24 @@ export function play(notes, events) {
 }
 
 /**
- * Ids of the notes that leave the piece when a proposal is accepted: those that it replaces, and those
- * of another proposal of its take. Locked ones stay.
- * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal
+ * What else a proposal changes in the piece, as the server accepts it: the ids of the notes that leave it, and
+ * the notes that come back. Those that it replaces and those of another proposal of its take leave, but for
+ * locked ones; what that one replaced comes back, where neither it nor another take replaces it.
+ * @param {Piece} piece @param {Take} take @param {Proposal} proposal @returns {{gone: Set<number>, back: Note[]}}
  */
-export function leaving(piece, take, proposal) {
-  const gone = new Set(proposal?.removes);
-  for (const [name, [first, count]] of Object.entries(piece?.brought ?? {})) {
-    if (name.startsWith(`${take.id}/`)) for (let i = 0; i < count; i++) gone.add(first + i);
+export function exchanged(piece, take, proposal) {
+  const gone = new Set(proposal.removes);
+  const away = new Set(proposal.removes);
+  const replaced = [];
+  for (const [name, [first, count, notes]] of Object.entries(piece.brought)) {
+    if (name.startsWith(`${take.id}/`)) {
+      for (let i = 0; i < count; i++) gone.add(first + i);
+      replaced.push(...notes);
+    } else for (const [id] of notes) away.add(id);
   }
-  for (const id of piece?.locked ?? []) gone.delete(id);
-  return gone;
-}
-
-/**
- * Notes that come back when a proposal is accepted: what another of its take replaced, and neither it nor another take does.
- * @param {import("./types.js").Piece | null} piece @param {Take} take @param {Proposal | undefined} proposal @returns {import("./types.js").Note[]}
- */
-export function returning(piece, take, proposal) {
-  if (proposal?.state !== "done") return []; // what it replaces, the server says at its end
-  const all = Object.entries(piece?.brought ?? {});
-  const of = (thisTake) => all.flatMap(([name, [, , notes]]) => (name.startsWith(`${take.id}/`) === thisTake ? notes : []));
-  const gone = new Set([...proposal.removes, ...of(false).map(([id]) => id)]);
-  return of(true).filter(([id]) => !gone.has(id)).map(noteFromWire);
+  for (const id of piece.locked) gone.delete(id);
+  const done = proposal.state === "done"; // what it replaces, the server says at its end
+  return { gone, back: done ? replaced.filter(([id]) => !away.has(id)).map(noteFromWire) : [] };
 }
 
 /** Until where a proposal has got: seconds. @param {Proposal} proposal @param {number} begin */
@@ -80,7 +71,7 @@ export function frontier(proposal, begin) {
 
 const LAPS = 0.06; // seconds by which the last note may reach over the line
 
-/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {import("./beats.js").Beats} beats */
+/** Where bars begin that are composed after a moment: at the next bar line, where music has any. @param {number} at @param {string} music @param {Beats} beats */
 export function seam(at, music, beats) {
   if (music === "free" || !at) return at;
   const { begin, end } = beats.bar(Math.max(0, at - LAPS));
@@ -89,7 +80,7 @@ export function seam(at, music, beats) {
 
 /**
  * Where the music of a take stands: what was selected, or so many bars (or seconds) after it.
- * @param {Take} take @param {import("./beats.js").Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
+ * @param {Take} take @param {Beats} beats @param {string} music  of the piece @returns {{begin: number, end: number}}
  */
 export function placeOf(take, beats, music) {
   const { begin, end, task, request } = take;

@@ -1,8 +1,5 @@
 /** Tempo, meter and key of a piece: edits of its marks as operations. Pure. */
 
-/** @typedef {import("./types.js").Piece} Piece */
-/** @typedef {import("./types.js").Operation} Operation */
-
 const MAJOR = ["C♭", "G♭", "D♭", "A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯"];
 const MINOR = ["A♭", "E♭", "B♭", "F", "C", "G", "D", "A", "E", "B", "F♯", "C♯", "G♯", "D♯", "A♯"];
 
@@ -86,34 +83,20 @@ function moved(piece, at) {
 }
 
 /**
- * The piece in another tempo from the beginning: all that happens in it moves, so that every note keeps
- * its beat. A piece of several tempos gets faster or slower as a whole. @param {Piece} piece @returns {Partial<Operation>}
+ * The piece with other tempos, at the seconds where they stand now; from a moment on all that happens moves, so
+ * that every note keeps its beat. @param {Piece} piece @param {[number, number][]} wanted @param {number} from @returns {Partial<Operation>}
  */
-export function faster(piece, tempo) {
-  const factor = tempo / opening(piece).tempo;
-  const tempos = piece.tempos.length ? piece.tempos.map(([time, of]) => /** @type {[number, number]} */ ([time / factor, of * factor])) : [[0, tempo]];
-  return { tempos: /** @type {[number, number][]} */ (tempos), ...moved(piece, (seconds) => seconds / factor) };
-}
-
-/**
- * The piece with another tempo from a moment to the next mark; null: as before it. Every note keeps its beat.
- * @param {Piece} piece @param {number} from @param {number | null} tempo @returns {Partial<Operation>}
- */
-function paced(piece, from, tempo) {
+function paced(piece, wanted, from) {
   const old = new Clock(piece.tempos);
-  const wanted = tempo === null ? marked(piece.tempos, from) : marked(piece.tempos.length ? piece.tempos : [[0, 120]], from, tempo);
-  // Marks stand at their quarter notes; the seconds follow.
   const tempos = /** @type {[number, number][]} */ ([]);
-  wanted.forEach(([time, bpm], i) => {
-    const at = i ? new Clock(tempos).seconds(old.quarters(time)) : 0;
-    tempos.push([at, bpm]);
-  });
+  for (const [time, bpm] of wanted) tempos.push([tempos.length ? new Clock(tempos).seconds(old.quarters(time)) : 0, bpm]);
   const clock = new Clock(tempos);
   return { tempos, ...moved(piece, (seconds) => (seconds < from ? seconds : clock.seconds(old.quarters(seconds)))) };
 }
 
 /**
- * What gives a piece another tempo, meter or key from a moment on; null when nothing is different.
+ * What gives a piece another tempo, meter or key from a moment on; null when nothing is different. In another
+ * tempo from the beginning a piece of several gets faster or slower as a whole.
  * @param {Piece} piece
  * @param {{tempo: number, beats: number, unit: number, key: {sharps: number, minor: boolean} | null, pickup?: number}} wish
  * @param {boolean} follow  notes keep their beats; else they keep their seconds, and only the grid moves
@@ -126,8 +109,10 @@ export function retimed(piece, wish, follow, from = 0) {
   const operation = { label: "" };
   const parts = [];
   if (Math.abs(wish.tempo - now.tempo) > 1e-6) {
-    if (!follow) operation.tempos = /** @type {any} */ (from ? marked(piece.tempos.length ? piece.tempos : [[0, 120]], from, wish.tempo) : [[0, wish.tempo]]);
-    else Object.assign(operation, from ? paced(piece, from, wish.tempo) : faster(piece, wish.tempo));
+    const tempos = piece.tempos.length ? piece.tempos : [[0, 120]];
+    const scaled = tempos.map(([time, bpm]) => [time, (bpm * wish.tempo) / now.tempo]); // as a whole
+    if (follow) Object.assign(operation, paced(piece, from ? marked(tempos, from, wish.tempo) : scaled, from));
+    else operation.tempos = from ? marked(tempos, from, wish.tempo) : [[0, wish.tempo]];
     parts.push(`tempo ${Math.round(wish.tempo * 10) / 10}`);
   }
   const before = pickup(piece);
@@ -157,9 +142,9 @@ export function retimed(piece, wish, follow, from = 0) {
 
 /** Takes away what changes at a moment; notes keep their beats. @param {Piece} piece @param {number} from @returns {Operation} */
 export function unchanged(piece, from) {
-  const tempo = piece.tempos.some(([time]) => Math.abs(time - from) <= NEAR);
+  const others = marked(piece.tempos, from);
   /** @type {Partial<Operation>} */
-  const operation = tempo ? paced(piece, from, null) : {};
+  const operation = others.length < piece.tempos.length ? paced(piece, others, from) : {};
   // From there on the seconds of other marks may be others; this one is not moved.
   for (const name of /** @type {const} */ (["meters", "keys"])) operation[name] = /** @type {any} */ (marked(operation[name] ?? piece[name], from));
   return { ...operation, label: "change of tempo, meter or key taken away" };

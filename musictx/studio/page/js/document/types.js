@@ -1,5 +1,6 @@
 /**
- * What the page and the server speak of; see also musictx/studio/document.py. Times are seconds.
+ * What the page and the server speak of; see also musictx/studio/document.py. Times are seconds. This is no
+ * module: these names are those of all files.
  *
  * @typedef {{id: number, start: number, end: number, pitch: number, velocity: number, track: number}} Note
  * @typedef {{id: number, name: string, program: number, drum: boolean, volume?: number, pan?: number, reverb?: number, mute?: boolean, solo?: boolean}} Track
@@ -96,6 +97,41 @@
  * @property {Record<string, number>} words
  *
  * @typedef {{name: string, title: string, sentence: string, tasks: string[], controls: Control[], ignores: string[], suits: string[], beats: boolean, chords: boolean}} Model
+ *
+ * @typedef {object} Training  how it stands, see musictx/studio/training.py
+ * @property {"none" | "training" | "finished" | "stopped" | "failed"} state
+ * @property {string} [folder]  as it was typed
+ * @property {string} [command]  that does the same
+ * @property {number} [step]
+ * @property {[step: number, train: number | null, val: number | null][]} [rows]
+ * @property {number[]} [samples]  steps
+ * @property {string | null} [model]  its name, once there is one
+ * @property {string} [error]  why it failed
+ *
+ * @typedef {object} Playable  something to listen to instead of the piece
+ * @property {() => any} music  a piece; asked again while it plays, since a proposal may still grow: its lists are the same while nothing changed
+ * @property {() => number} edge  until when notes have been composed: seconds; Infinity once all are
+ * @property {{take: number, proposal: number}} proposal
+ *
+ * @typedef {object} Player  what the page asks of sound; see js/sound/
+ * @property {number} position  seconds of the playhead
+ * @property {boolean} playing
+ * @property {(from?: number, instead?: Playable) => void} play  the piece, or what is given instead
+ * @property {() => void} playSelection  what is selected once, or from the cursor
+ * @property {() => void} stop
+ * @property {() => void} toggle
+ * @property {(seconds: number) => void} seek
+ * @property {(pitch: number, velocity: number, track: number) => void} audition  one note, briefly
+ *
+ * @typedef {[time: number, text: string]} TimedText
+ * @typedef {[time: number, marker: string, symbol: string]} Chord  by the text of its marker, and as musicians write it
+ * @typedef {{begin: number, end: number}} Stretch  of time
+ * @typedef {{number: number, begin: number, end: number}} Bar
+ * @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command
+ *
+ * @typedef {import("../app.js").App} App
+ * @typedef {import("./beats.js").Beats} Beats
+ * @typedef {import("../roll/roll.js").Roll} Roll
+ * @typedef {import("../roll/view.js").View} View
+ * @typedef {import("../roll/pixels.js").Pixels} Pixels
  */
-
-export {};

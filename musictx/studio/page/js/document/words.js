@@ -27,21 +27,21 @@ const dynamic = (velocity) => DYNAMICS.find(([most]) => velocity <= most) ?? DYN
 export const dynamicWords = (velocity) => dynamic(velocity)[1];
 export const dynamicLabel = (velocity) => dynamic(velocity)[2];
 
-/** "bar 3 beat 2", "bar 3 beat 2.5". @param {import("./beats.js").Beats} beats */
+/** "bar 3 beat 2", "bar 3 beat 2.5". @param {Beats} beats */
 export function positionWords(beats, seconds) {
   const { bar, beat, part } = beats.at(seconds);
   const tenths = Math.min(9, Math.round(part * 10));
   return `bar ${bar} beat ${beat}${tenths ? `.${tenths}` : ""}`;
 }
 
-/** "3.2" or "3.2.50": bar, beat, hundredths of the beat. @param {import("./beats.js").Beats} beats */
+/** "3.2" or "3.2.50": bar, beat, hundredths of the beat. @param {Beats} beats */
 export function positionLabel(beats, seconds) {
   const { bar, beat, part } = beats.at(seconds);
   const hundredths = Math.min(99, Math.round(part * 100));
   return `${bar}.${beat}${hundredths ? `.${String(hundredths).padStart(2, "0")}` : ""}`;
 }
 
-/** "bar 5", "bars 5 to 8", "bars 5 to 8, in part". @param {import("./beats.js").Beats} beats */
+/** "bar 5", "bars 5 to 8", "bars 5 to 8, in part". @param {Beats} beats */
 export function stretchWords(beats, begin, end) {
   const first = beats.bar(begin + 1e-3);
   const last = beats.bar(Math.max(begin, end - 1e-3));
@@ -50,7 +50,7 @@ export function stretchWords(beats, begin, end) {
   return (first.number === last.number ? `bar ${first.number}` : `bars ${first.number} to ${last.number}`) + part;
 }
 
-/** "C4, bar 3 beat 2, mezzo-forte". @param {import("./beats.js").Beats} beats */
+/** "C4, bar 3 beat 2, mezzo-forte". @param {Beats} beats */
 export const noteWords = (note, beats) =>
   `${pitchWords(note.pitch)}, ${positionWords(beats, note.start)}, ${dynamicWords(note.velocity)}`;
 
@@ -84,9 +84,9 @@ Sitar|Banjo|Shamisen|Koto|Kalimba|Bagpipe|Fiddle|Shanai
 Tinkle bell|Agogo|Steel drums|Woodblock|Taiko drum|Melodic tom|Synth drum|Reverse cymbal
 Guitar fret noise|Breath noise|Seashore|Bird|Telephone|Helicopter|Applause|Gunshot`.trim().split(/[|\n]/);
 
-/** "Acoustic grand piano" @param {import("./types.js").Track} track */
+/** "Acoustic grand piano" @param {Track} track */
 export const instrument = (track) => (track.drum ? "Drums" : PROGRAMS[track.program] ?? "Instrument");
-/** The name of a track, else that of its instrument. @param {import("./types.js").Track} track */
+/** The name of a track, else that of its instrument. @param {Track} track */
 export const trackName = (track) => track.name || instrument(track);
 
 /** "mozart_k545" -> "Mozart K545", "ode_to_joy" -> "Ode to joy" */

@@ -1,13 +1,13 @@
 /** Playing in: the computer's keys, a MIDI keyboard, and recording them into the piece. */
 
-import { h, icon, iconButton } from "../core/dom.js";
+import { h, icon, iconButton, press } from "../core/dom.js";
 import { pitchLabel } from "../document/words.js";
 import { drawGhosts } from "../roll/overlay.js";
 import { createKeys } from "./keys.js";
 import { connectMidi } from "./midi.js";
 import { countIn, recorded, Recording } from "./take.js";
 
-/** @param {import("../app.js").App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
+/** @param {App} app @param {ReturnType<typeof import("../sound/player.js").createPlayer>} player */
 export function mountInput(app, player) {
   /** @type {Recording | null} */
   let recording = null;
@@ -30,7 +30,7 @@ export function mountInput(app, player) {
       recording?.sustain(player.at(time), down);
     },
   };
-  const keys = createKeys({ onNote: callbacks.onNote, onChange: show });
+  const keys = createKeys(callbacks.onNote, show);
 
   const record = iconButton("record", "Record (R)", () => (recording ? finish() : start()), { className: "icon record" });
   const piano = iconButton("piano", "Play with the computer's keys: A W S E D …", () => {
@@ -90,11 +90,11 @@ export function mountInput(app, player) {
   }
 
   function show() {
-    record.setAttribute("aria-pressed", String(recording !== null));
-    piano.setAttribute("aria-pressed", String(keys.enabled));
+    press(record, recording !== null);
+    press(piano, keys.enabled);
     octave.hidden = !keys.enabled;
     octave.textContent = `A = ${pitchLabel(keys.piano.base)}`;
-    midi.setAttribute("aria-pressed", String(connection !== null));
+    press(midi, connection !== null);
     midi.title = !connection ? "Listen to MIDI keyboards" : names.length ? `Listening to ${names.join(", ")}` : "No MIDI keyboard is connected yet";
   }
 

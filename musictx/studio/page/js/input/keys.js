@@ -8,63 +8,56 @@ export const PIANO = new Map(Object.entries({
 const OCTAVES = { KeyZ: -12, KeyX: 12 };
 const VELOCITY = 80;
 
-/** What keys do, without a page: pitches that go down and up, and the octave. */
+/** The keys that are held, and the octave. */
 export class KeyPiano {
   base = 60;
   /** Key -> the pitch that it holds. @type {Map<string, number>} */
   held = new Map();
 
-  /** @returns {{on?: number, off?: number, changed?: boolean} | null} null: no key of the piano */
-  down(/** @type {string} */ code, repeat = false) {
-    if (code in OCTAVES) {
-      if (!repeat) this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
-      return { changed: true };
-    }
-    if (!PIANO.has(code)) return null;
-    if (repeat || this.held.has(code)) return {};
-    const pitch = this.base + PIANO.get(code);
-    this.held.set(code, pitch);
-    return { on: pitch };
+  /** @param {(pitch: number, velocity: number, time: number) => void} onNote  velocity 0: the key is let go @param {() => void} onChange  another octave */
+  constructor(onNote, onChange) {
+    this.onNote = onNote;
+    this.onChange = onChange;
   }
 
-  up(/** @type {string} */ code) {
-    const pitch = this.held.get(code); // the one that began, whatever octave it is now
-    this.held.delete(code);
-    return pitch === undefined ? null : { off: pitch };
+  /** Is it a key of the piano? @param {{code: string, repeat?: boolean, timeStamp: number}} event */
+  down({ code, repeat, timeStamp }) {
+    if (!repeat && code in OCTAVES) {
+      this.base = Math.min(Math.max(this.base + OCTAVES[code], 12), 96);
+      this.onChange();
+    } else if (!repeat && PIANO.has(code) && !this.held.has(code)) {
+      this.held.set(code, this.base + PIANO.get(code));
+      this.onNote(this.held.get(code), VELOCITY, timeStamp);
+    }
+    return code in OCTAVES || PIANO.has(code);
+  }
+
+  /** Lets a key go that is held: the pitch that it began, whatever octave it is now. */
+  up({ code, timeStamp }) {
+    if (!this.held.has(code)) return false;
+    this.onNote(this.held.get(code), 0, timeStamp);
+    return this.held.delete(code);
   }
 
   /** Lets all keys go: the window may have lost the focus. */
   letGo() {
-    const pitches = [...this.held.values()];
-    this.held.clear();
-    return pitches;
+    for (const code of [...this.held.keys()]) this.up({ code, timeStamp: performance.now() });
   }
 }
 
-/**
- * @param {{onNote: (pitch: number, velocity: number, time: number) => void, onChange: () => void}} callbacks  velocity 0:
- *     the key is let go; times of `performance.now()`; onChange: another octave
- */
-export function createKeys({ onNote, onChange }) {
-  const piano = new KeyPiano();
+/** Keys of the page as a piano, while it is `enabled`. @param {ConstructorParameters<typeof KeyPiano>} callbacks */
+export function createKeys(...callbacks) {
+  const piano = new KeyPiano(...callbacks);
   let enabled = false;
-
-  function act(action, event) {
-    if (!action) return;
-    event?.preventDefault();
-    event?.stopPropagation();
-    const time = event?.timeStamp ?? performance.now();
-    if (action.on !== undefined) onNote(action.on, VELOCITY, time);
-    if (action.off !== undefined) onNote(action.off, 0, time);
-    if (action.changed) onChange();
-  }
   const typing = (event) => event.ctrlKey || event.metaKey || event.altKey
     || event.target?.closest?.("input, textarea, select, [contenteditable]");
-  const down = (event) => { if (!typing(event)) act(piano.down(event.code, event.repeat), event); };
-  const up = (event) => act(piano.up(event.code), event.target?.closest ? event : null);
-  const letGo = () => {
-    for (const pitch of piano.letGo()) onNote(pitch, 0, performance.now());
+  const taken = (event) => {
+    event.preventDefault();
+    event.stopPropagation();
   };
+  const down = (event) => !typing(event) && piano.down(event) && taken(event);
+  const up = (event) => piano.up(event) && taken(event);
+  const letGo = () => piano.letGo();
 
   return {
     piano,

@@ -60,7 +60,7 @@ export class Recording {
   }
 }
 
-/** Seconds before `from` at which a count-in clicks: a bar like the one there. @param {import("../document/beats.js").Beats} beats */
+/** Seconds before `from` at which a count-in clicks: a bar like the one there. @param {Beats} beats */
 export function countIn(beats, /** @type {number} */ from) {
   const { begin, end } = beats.bar(from);
   const count = beats.index((begin + end) / 2 + (end - begin) / 2 - 1e-3) - beats.index(begin) + 1;
@@ -69,7 +69,7 @@ export function countIn(beats, /** @type {number} */ from) {
   return Array.from({ length: clicks }, (_, i) => (clicks - i) * length);
 }
 
-/** The operation that puts what was played into a piece; null for nothing. @param {import("../document/types.js").Piece} piece @param {Recording["notes"]} played */
+/** The operation that puts what was played into a piece; null for nothing. @param {Piece} piece @param {Recording["notes"]} played */
 export function recorded(piece, played) {
   if (!played.length) return null;
   return { label: `${count(played.length, "note")} recorded`, add: played.map((note, i) => ({ ...note, id: piece.next_id + i })) };

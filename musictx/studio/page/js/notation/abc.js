@@ -10,7 +10,7 @@ const ACCIDENTALS = { "-2": "__", "-1": "_", 0: "=", 1: "^", 2: "^^" };
 /** @typedef {{from: number, to: number, ids: number[], start: number, end: number}} Mark place in the text, notes, ticks */
 
 /**
- * @param {import("../document/types.js").Piece} piece
+ * @param {Piece} piece
  * @param {{barsPerLine?: number, most?: number}} [options] most: bars that are written
  * @returns {{abc: string, marks: Mark[], onGrid: number, bars: number}} onGrid: see gridded; bars: all there are
  */

@@ -5,7 +5,6 @@ import { firstFrom } from "../core/search.js";
 export const QUARTER = 24;
 const NEAR = 0.06; // quarters by which a note may miss the grid and still be on it
 
-/** @typedef {import("../document/types.js").Piece} Piece */
 /** @typedef {{at: number, ticks: number, time: number, number: number, meter: [number, number], key: [number, any]}} Bar */
 /** @typedef {{id: number, start: number, end: number, pitch: number, track: number}} GridNote ticks */
 
@@ -47,7 +46,7 @@ export function quartersOf(/** @type {Pick<Piece, "beats" | "meters">} */ { beat
  * triplet, whichever its notes are nearer to.
  * @returns {{notes: GridNote[], onGrid: number}} onGrid: the share of starts that were on the grid already
  */
-export function gridded(/** @type {import("../document/types.js").Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
+export function gridded(/** @type {Note[]} */ played, /** @type {Pick<Piece, "beats" | "meters">} */ piece) {
   const quarters = quartersOf(piece);
   const raw = played.map(({ id, start, end, pitch, track }) => ({ id, pitch, track, start: quarters(start), end: quarters(end) }));
   const misses = (steps) => raw.filter((n) => missed(n.start, steps) > NEAR / 2 && missed(n.start, 3) > NEAR).length;

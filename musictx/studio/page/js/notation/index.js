@@ -1,6 +1,6 @@
 /** The piece as notation, in the place of the roll: abcjs draws what abc.js writes. */
 
-import { h, iconButton } from "../core/dom.js";
+import { h, iconButton, press } from "../core/dom.js";
 import { toAbc } from "./abc.js";
 import { mountPrint } from "./print.js";
 
@@ -30,13 +30,13 @@ export function withoutStyles(draw) {
   }
 }
 
-/** What the staves of a piece do not show. @param {import("../document/types.js").Piece} piece @param {number} onGrid  share of its notes */
+/** What the staves of a piece do not show. @param {Piece} piece @param {number} onGrid  share of its notes */
 export const remarksOf = (piece, onGrid) => [
   onGrid < 0.85 && "This was not played to the beat of its bars, so the notation is only near to it.",
   piece.tracks.some((track) => track.drum) && "Drums are not written.",
 ].filter(Boolean).join(" ");
 
-/** @param {import("../app.js").App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
+/** @param {App} app @param {HTMLElement} frame  of the roll @param {HTMLElement} tools */
 export function mountNotation(app, frame, tools) {
   const sheet = h("div.sheet");
   const remark = h("p.hint", { role: "status" });
@@ -56,7 +56,7 @@ export function mountNotation(app, frame, tools) {
   function toggle() {
     view.hidden = !view.hidden;
     frame.hidden = !view.hidden;
-    button.setAttribute("aria-pressed", String(!view.hidden));
+    press(button, !view.hidden);
     if (!view.hidden) {
       refresh();
       view.focus();

@@ -28,7 +28,7 @@ function inLines(sheet) {
   fill(sheet, ...pictures);
 }
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function mountPrint(app) {
   const sheet = h("div.sheet");
   const heading = h("h1");

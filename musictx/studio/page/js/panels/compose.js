@@ -1,7 +1,7 @@
 /** The panel "Compose": choose a task, say how, ask. */
 
 import { post, session } from "../core/api.js";
-import { fill, h, icon, iconButton, svg } from "../core/dom.js";
+import { choice, fill, h, icon, iconButton, roving, svg } from "../core/dom.js";
 import { count } from "../document/words.js";
 import { slider } from "./slider.js";
 import { remember, remembered } from "../core/storage.js";
@@ -11,12 +11,13 @@ import { describe, firstWish, gridded, list, modelFor, request, TASKS, whyModel,
 const KEYS = ["C", "Db", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"];
 const GRIDS = [["", "As the file"], ["16", "Sixteenths"], ["8", "Eighths"], ["8t", "Triplets"], ["none", "Free"]];
 
-/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+/** @param {App} app @param {HTMLElement} panel */
 export function mountCompose(app, panel) {
   const wish = firstWish();
   const tasks = TASKS.map((task) => h("button.task", {
-    role: "radio", onclick: () => choose(task.name), onkeydown: arrows,
+    role: "radio", onclick: () => choose(task.name),
   }, taskPicture(task.name), h("span", null, task.label)));
+  roving(tasks, (place) => choose(TASKS[place].name));
   const sentence = h("p.sentence#task-sentence");
   const who = h("div.settings");
   const shape = h("div.settings");
@@ -46,16 +47,6 @@ export function mountCompose(app, panel) {
   function choose(task) {
     wish.task = task;
     build();
-  }
-
-  function arrows(event) {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const place = TASKS.findIndex((task) => task.name === wish.task);
-    const to = (place + step + TASKS.length) % TASKS.length;
-    choose(TASKS[to].name);
-    tasks[to].focus();
   }
 
   function samples(by) {
@@ -104,26 +95,19 @@ export function mountCompose(app, panel) {
   });
 
   function keySelect() {
-    const options = [["", "Any"], ["auto", "As the music is"], ...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
-    const select = h("select", { onchange: () => { wish.key = select.value; } },
-      ...options.map(([value, label]) => h("option", { value, selected: value === wish.key }, label)));
-    return h("label.row", null, "Key", select);
+    const keys = [...KEYS.map((key) => [key, `${key} major`]), ...KEYS.map((key) => [`${key}m`, `${key} minor`])];
+    return h("label.row", null, "Key", choice([["", "Any"], ["auto", "As the music is"], ...keys], wish.key, (key) => { wish.key = key; }));
   }
 
   function modelSelect(able) {
     const all = app.models.filter((each) => each.tasks.includes(wish.task));
     if (!all.length) return null;
-    const select = h("select", { disabled: all.length < 2, onchange: () => { wish.model = select.value; build(); } },
-      ...all.map((each) => h("option", { value: each.name, selected: each === able }, each.title)));
+    const select = choice(all.map((each) => [each.name, each.title]), able.name, (name) => { wish.model = name; build(); }, { disabled: all.length < 2 });
     why.textContent = app.piece && able ? `${whyModel(able, wish, app.piece)} ${able.sentence}` : able?.sentence ?? "";
     return h("div", null, h("label.row.model", null, "Model", select), why);
   }
 
-  function gridSelect() {
-    const select = h("select", { onchange: () => { wish.quantise = select.value; } },
-      ...GRIDS.map(([value, label]) => h("option", { value, selected: value === wish.quantise }, label)));
-    return h("label.row", null, "Grid of new notes", select);
-  }
+  const gridSelect = () => h("label.row", null, "Grid of new notes", choice(GRIDS, wish.quantise, (grid) => { wish.quantise = grid; }));
 
   /** Which chords the model follows: those above the bars. */
   function chordsLine(able) {
@@ -177,17 +161,13 @@ export function mountCompose(app, panel) {
     if (!now.ready) return app.emit("message", { text: now.sentence, kind: "error" });
     asking = true;
     refresh();
-    try {
-      const revision = await app.mirror.settled();
-      const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
-      const asked = here() && await post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision });
-      if (asked && here()) {
-        const take = app.takes.update(asked);
-        app.show(take.id, 1);
-        app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
-      }
-    } catch (error) {
-      app.fail(error);
+    const revision = await app.mirror.settled();
+    const here = () => app.piece?.id === piece.id; // else another piece was opened meanwhile, or none
+    const asked = here() && await app.reach(post(`${session(piece.id)}/takes`, { ...request(wish, app.piece, scope(), able), revision }));
+    if (asked && here()) {
+      const take = app.takes.update(asked);
+      app.show(take.id, 1);
+      app.say(`${take.label}: asked for ${count(wish.samples, "proposal")}`);
     }
     asking = false;
     refresh();

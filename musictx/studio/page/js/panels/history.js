@@ -5,13 +5,13 @@ import { fill, h, icon, keyed, nextFrame } from "../core/dom.js";
 import { isRunning, stateLine } from "../document/takes.js";
 import { count, when } from "../document/words.js";
 
-/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+/** @param {App} app @param {HTMLElement} panel */
 export function mountHistory(app, panel) {
   const list = h("ol.takes", { "aria-label": "Takes, newest first" });
   const none = h("p.hint.empty", null, "What you ask for is listed here, with its seed and the command that makes the same notes on the command line.");
   fill(panel, none, list);
 
-  /** @param {import("../document/types.js").Take} of */
+  /** @param {Take} of */
   function entry({ id, label, made, command }) {
     const remarks = h("small");
     const kept = h("small.accepted");
@@ -26,7 +26,7 @@ export function mountHistory(app, panel) {
       command?.includes("PATH/TO/") && h("p.hint", null, "Write where the model is in the place of PATH/TO/. The page sees no folder of your machine."),
       h("div.buttons", null, show, again, stop));
 
-    /** @param {import("../document/types.js").Take} take */
+    /** @param {Take} take */
     function update(take) {
       const numbers = accepted(take);
       const stars = (app.piece?.favourites ?? []).filter(([of]) => of === id).map(([, number]) => number);
@@ -42,7 +42,7 @@ export function mountHistory(app, panel) {
     return { element, update };
   }
 
-  /** Numbers of the proposals that are in the piece. @param {import("../document/types.js").Take} take */
+  /** Numbers of the proposals that are in the piece. @param {Take} take */
   const accepted = (take) => take.proposals.filter((proposal) => app.accepted(take, proposal)).map((proposal) => proposal.number);
 
   function refresh() {

@@ -1,8 +1,8 @@
 /** The tray below the roll: the proposals of a take side by side, to listen to, accept or set aside. */
 
 import { remove, session } from "../core/api.js";
-import { fill, h, icon, iconButton, keyed, nextFrame, set } from "../core/dom.js";
-import { frontier, isRunning, leaving, returning, stateLine } from "../document/takes.js";
+import { fill, h, icon, iconButton, keyed, nextFrame, press, set } from "../core/dom.js";
+import { exchanged, frontier, isRunning, stateLine } from "../document/takes.js";
 import { count, sentence } from "../document/words.js";
 import { withProposal } from "../sound/along.js";
 import { exportLink } from "../shell/export.js";
@@ -11,12 +11,9 @@ import { ramp } from "../roll/colours.js";
 import { begin, sizeCanvas } from "../roll/roll.js";
 import { openForm } from "../shell/dialog.js";
 
-/** @typedef {import("../document/types.js").Take} Take */
-/** @typedef {import("../document/types.js").Proposal} Proposal */
-
 const HEAD = 26; // pixels at the top that the number and the words take
 
-/** @param {import("../app.js").App} app @param {HTMLElement} tray */
+/** @param {App} app @param {HTMLElement} tray */
 export function mountProposals(app, tray) {
   const title = h("h2");
   const state = h("span.state", { role: "status" });
@@ -104,7 +101,7 @@ export function mountProposals(app, tray) {
       accept.disabled = !ready;
       accept.classList.toggle("gold", on && ready);
       file.hidden = proposal.state !== "done";
-      star.setAttribute("aria-pressed", String(isFavourite(app.piece, id, number)));
+      press(star, isFavourite(app.piece, id, number));
       star.hidden = proposal.state !== "done";
       element.classList.toggle("on", on);
     }
@@ -147,13 +144,10 @@ export function mountProposals(app, tray) {
     const take = shownTake();
     if (!take) return;
     const running = isRunning(take);
-    try {
-      await remove(session(app.piece.id, "takes", String(take.id)));
-      app.say(running ? "stopped" : "set aside");
-      if (!running) app.show(null);
-    } catch (error) {
-      app.fail(error);
-    }
+    const answer = await app.reach(remove(session(app.piece.id, "takes", String(take.id))));
+    if (answer === undefined) return;
+    app.say(running ? "stopped" : "set aside");
+    if (!running) app.show(null);
   }
 
   const withShown = (act) => () => app.proposal && act(app.proposal.take, app.proposal.proposal);
@@ -185,7 +179,7 @@ export function mountProposals(app, tray) {
 
 /**
  * A proposal as a picture: its notes in gold, those around it in the colours of their tracks.
- * @param {HTMLCanvasElement} canvas @param {import("../app.js").App} app @param {Take} take @param {Proposal} proposal
+ * @param {HTMLCanvasElement} canvas @param {App} app @param {Take} take @param {Proposal} proposal
  */
 function drawSmall(canvas, app, take, proposal) {
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -199,9 +193,8 @@ function drawSmall(canvas, app, take, proposal) {
   const end = Math.max(place.end, till, place.begin + 1);
   const from = place.begin - Math.min(place.begin, (end - place.begin) * 0.2);
   const accepted = app.accepted(take, proposal);
-  const gone = accepted ? new Set() : leaving(app.piece, take, proposal);
-  const back = accepted ? [] : returning(app.piece, take, proposal).filter((note) => note.start < end && note.end > from);
-  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back];
+  const { gone, back } = accepted ? { gone: new Set(), back: [] } : exchanged(app.piece, take, proposal);
+  const around = [...index.between(from, end).filter((note) => !gone.has(note.id)), ...back.filter((note) => note.start < end && note.end > from)];
   const all = [...around, ...proposal.notes];
   const low = Math.min(60, ...all.map((note) => note.pitch)) - 2;
   const high = Math.max(67, ...all.map((note) => note.pitch)) + 2;
@@ -231,7 +224,7 @@ function drawSmall(canvas, app, take, proposal) {
   }
 }
 
-/** The dialog that makes one take out of two proposals, bar by bar. @param {import("../app.js").App} app @param {Take} take @param {Proposal[]} pair */
+/** The dialog that makes one take out of two proposals, bar by bar. @param {App} app @param {Take} take @param {Proposal[]} pair */
 function openMixing(app, take, pair) {
   const bars = barsOf(app.place(take), app.beats);
   const choice = bars.map(() => 0);
@@ -244,7 +237,7 @@ function openMixing(app, take, pair) {
   });
   function choose(i, place) {
     choice[i] = place;
-    cells[i].buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === place)));
+    cells[i].buttons.forEach((button, at) => press(button, at === place));
   }
   const both = `${pair[0].number} and ${pair[1].number}`;
   openForm(app, `Mix proposals ${both}`, "mixing", () => {

@@ -1,21 +1,15 @@
 /** The panel at the right: tabs. */
 
-import { fill, h } from "../core/dom.js";
+import { fill, h, roving } from "../core/dom.js";
 
-/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {import("../app.js").App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
+/** One body for each label, the first of them shown, also when it is set as a take was asked. @param {App} app @param {HTMLElement} panel @param {string[]} labels @returns {HTMLElement[]} */
 export function mountSidePanel(app, panel, labels) {
   const bodies = labels.map((label, i) => h("div.tab-body", { id: `tab-${i}`, role: "tabpanel", "aria-label": label, hidden: i > 0 }));
   const tabs = labels.map((label, i) => h("button.tab", {
     role: "tab", "aria-selected": i === 0, "aria-controls": `tab-${i}`, tabIndex: i ? -1 : 0,
     onclick: () => choose(i),
-    onkeydown(event) {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const to = (i + step + tabs.length) % tabs.length;
-      choose(to);
-      tabs[to].focus();
-    },
   }, label));
+  roving(tabs, choose);
   function choose(place) {
     tabs.forEach((tab, i) => {
       tab.setAttribute("aria-selected", String(i === place));

@@ -4,9 +4,6 @@ import { seam } from "../document/takes.js";
 import { count, stretchWords, trackName } from "../document/words.js";
 import { notesIn } from "../selection.js";
 
-/** @typedef {import("../document/types.js").Piece} Piece */
-/** @typedef {import("../document/types.js").Model} Model */
-/** @typedef {import("../document/beats.js").Beats} Beats */
 /**
  * @typedef {object} Wish  what the panel is set to
  * @property {string} task
@@ -136,7 +133,7 @@ export function request(wish, piece, scope, model) {
   };
 }
 
-/** The panel as a take was asked, with its seed. @param {import("../document/types.js").Take} take @returns {Partial<Wish>} */
+/** The panel as a take was asked, with its seed. @param {Take} take @returns {Partial<Wish>} */
 export function wishOf(take) {
   const { bars, keep, samples, controls, sampling, guidance, quantise, model, task } = take.request;
   return {

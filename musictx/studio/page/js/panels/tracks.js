@@ -1,14 +1,13 @@
 /** The list of tracks: colours, names, mute and solo, which ones are meant. */
 
-import { fill, h, iconButton, keyed, set } from "../core/dom.js";
+import { choice, fill, h, iconButton, keyed, set } from "../core/dom.js";
 import { freeNotes, toTrack } from "../document/edits.js";
 import { duplicated, isLocked, level, locked, MIXER, panWords, reordered, tracked } from "../document/mixer.js";
+import { notesOf } from "../document/operation.js";
 import { count, instrument, PROGRAMS, trackName } from "../document/words.js";
 import { trackColour } from "../roll/colours.js";
 
-/** @typedef {import("../document/types.js").Track} Track */
-
-/** @param {import("../app.js").App} app @param {HTMLElement} panel */
+/** @param {App} app @param {HTMLElement} panel */
 export function mountTracks(app, panel) {
   const list = h("ul", { "aria-label": "Tracks" });
   const hint = h("p.hint");
@@ -114,8 +113,8 @@ export function mountTracks(app, panel) {
   function editor(id) {
     const now = () => app.piece.tracks.find((track) => track.id === id);
     const name = h("input", { type: "text", maxLength: 60, onchange: () => save(now(), { name: name.value.trim() }) });
-    const sound = h("select", { onchange: () => save(now(), sound.value === "drums" ? { drum: true } : { drum: false, program: Number(sound.value) }) },
-      ...PROGRAMS.map((label, i) => h("option", { value: String(i) }, label)), h("option", { value: "drums" }, "Drums"));
+    const sound = choice([...PROGRAMS.map((label, i) => [String(i), label]), ["drums", "Drums"]], "",
+      (value) => save(now(), value === "drums" ? { drum: true } : { drum: false, program: Number(value) }));
     const take = h("button.small", { onclick: () => app.change(toTrack(freeNotes(app.piece, app.selection.notes), id)) });
     const away = h("button.small", { onclick: () => drop(now()) }, "Delete this track");
     const lock = h("button.small", { onclick: () => app.change(locked(app.piece, id)) });
@@ -172,7 +171,7 @@ export function mountTracks(app, panel) {
   }
 
   function drop(track) {
-    const remove = [...app.piece.notes.values()].filter((note) => note.track === track.id).map((note) => note.id);
+    const remove = notesOf(app.piece, track.id).map((note) => note.id);
     const tracks = app.piece.tracks.filter((each) => each.id !== track.id);
     app.change({ label: `delete track ${trackName(track)}`, remove, tracks });
     app.done(`The track ${trackName(track)} is gone with ${count(remove.length, "note")}. Undo brings it back.`);

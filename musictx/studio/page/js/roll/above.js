@@ -2,14 +2,11 @@
 
 import { h } from "../core/dom.js";
 import { get, session } from "../core/api.js";
+import { asking } from "../document/asked.js";
 import { chordLabel, lineOf, setLyrics, setText, textAt } from "../document/harmony.js";
 import { openForm } from "../shell/dialog.js";
 import { positionWords, sentence, stretchWords } from "../document/words.js";
 import { begin, sizeCanvas } from "./roll.js";
-
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("../document/harmony.js").TimedText} TimedText */
-/** @typedef {import("../document/harmony.js").Chord} Chord */
 
 const ROW = 20; // pixels
 const PATIENCE = 700; // milliseconds without an edit before chords are looked for
@@ -20,16 +17,16 @@ export class Above {
   canvas = h("canvas.above", { "aria-hidden": "true", title: "Double click: write a chord, above it a section, below it words" });
   /** The chords that the notes imply, where the piece names none. @type {Chord[]} */
   implied = [];
-  #key = "";
-  #timer = /** @type {any} */ (0);
   #height = 0;
 
-  /** @param {import("./roll.js").Roll} roll */
+  /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;
-    app.on("piece", () => this.#look());
-    app.on("opened", () => { this.implied = []; });
+    // Where there are beats and no chords are named.
+    const wanted = ({ music, notes, chords }) => music !== "free" && notes.size > 0 && notes.size <= MOST && !chords.length;
+    asking(app, "chords?symbols=1", wanted, (chords) => this.#got(chords ?? []), PATIENCE);
+    app.on("piece", () => this.fit());
     this.canvas.addEventListener("dblclick", (event) => {
       const row = this.rows()[Math.floor(event.offsetY / ROW)];
       const time = Math.max(0, roll.view.time(event.offsetX));
@@ -87,7 +84,7 @@ export class Above {
       async (line) => setLyrics(piece, line, stretch, starts));
   }
 
-  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<import("../document/types.js").Operation | string | null>} write  a sentence, or an error, is what is wrong */
+  /** A dialog with one field. @param {string} what @param {string} where @param {string} shown @param {string} help @param {(text: string) => Promise<Operation | string | null>} write  a sentence, or an error, is what is wrong */
   #ask(what, where, shown, help, write) {
     const { app } = this.roll;
     const field = h("input", { type: "text", maxLength: what === "Words" ? 2000 : 60, value: shown, "aria-label": what, spellcheck: false });
@@ -104,24 +101,6 @@ export class Above {
       return true;
     }, field, h("button.gold", { type: "submit" }, "Write"), hint);
     field.select();
-  }
-
-  /** Asks the server which chords the notes imply, where there are beats and none are named. */
-  #look() {
-    const { app } = this.roll;
-    const { piece } = app;
-    this.fit();
-    const wanted = piece.music !== "free" && piece.notes.size > 0 && piece.notes.size <= MOST && !this.named;
-    const key = `${piece.id} ${piece.revision} ${wanted}`;
-    if (key === this.#key) return;
-    this.#key = key;
-    clearTimeout(this.#timer);
-    if (!wanted) return this.#got([]);
-    this.#timer = setTimeout(async () => {
-      if (app.mirror.pending || !app.online) { this.#key = ""; return; } // what is confirmed later asks again
-      const implied = await get(`${session(piece.id)}/chords?symbols=1`).catch(() => null);
-      if (implied && app.piece?.id === piece.id && key === this.#key) this.#got(implied);
-    }, PATIENCE);
   }
 
   /** @param {Chord[]} implied */

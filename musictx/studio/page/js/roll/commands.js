@@ -6,9 +6,6 @@ import { drawNote } from "./gestures.js";
 import { openQuantise } from "./quantise.js";
 import { openTable } from "./table.js";
 
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("../shell/keys.js").Command} Command */
-
 /** @param {App} app @returns {Command[]} */
 export function rollCommands(app) {
   return [...walking(app), ...selecting(app), ...editing(app), ...looking(app)];
@@ -109,7 +106,7 @@ function selecting(app) {
   ];
 }
 
-/** @type {import("../document/types.js").Note[]} */
+/** @type {Note[]} */
 let clipboard = [];
 
 /** Edits of the selected notes, for keys and buttons alike. @param {App} app */

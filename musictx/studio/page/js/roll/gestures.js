@@ -7,9 +7,6 @@
 import { bounded, draw, move, resize } from "../document/edits.js";
 import { count } from "../document/words.js";
 
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("./roll.js").Roll} Roll */
-/** @typedef {import("../document/types.js").Note} Note */
 /** @typedef {{x: number, y: number}} Point */
 
 const VELOCITY = 80; // of notes that are drawn

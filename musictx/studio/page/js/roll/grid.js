@@ -1,7 +1,5 @@
 /** The layer below the notes: rows of keys, lines of bars, beats and the grid. */
 
-/** @typedef {import("./view.js").View} View */
-
 const BLACK = new Set([1, 3, 6, 8, 10]);
 export const isBlack = (pitch) => BLACK.has(pitch % 12);
 
@@ -11,7 +9,7 @@ export function scaleOf(sharps, minor) {
   return { classes: new Set([0, 2, 4, 5, 7, 9, 11].map((step) => (major + step) % 12)), tonic: (major + (minor ? 9 : 0)) % 12 };
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {import("../document/beats.js").Beats} beats @param {[number, number, boolean][]} [keys]  whose scales are shaded; without any the black keys are */
+/** @param {CanvasRenderingContext2D} ctx @param {View} view @param {Beats} beats @param {[number, number, boolean][]} [keys]  whose scales are shaded; without any the black keys are */
 export function drawGrid(ctx, view, beats, division, colours, keys = []) {
   const { width, height } = view;
   ctx.fillStyle = colours["row-white"];
@@ -68,7 +66,7 @@ function every(pixels, bar) {
 
 /**
  * Where lines are drawn: bars with their numbers, beats and grid only where there is room.
- * @param {View} view @param {import("../document/beats.js").Beats} beats
+ * @param {View} view @param {Beats} beats
  */
 export function gridLines(view, beats, division) {
   const bars = [];

@@ -2,9 +2,6 @@
 
 import { firstFrom } from "../core/search.js";
 
-/** @typedef {import("../document/types.js").Note} Note */
-/** @typedef {import("./view.js").View} View */
-
 const BLOCK = 64;
 /** Pixels at the end of a note that take hold of its end. */
 const EDGE = 6;

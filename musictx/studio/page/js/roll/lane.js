@@ -1,7 +1,7 @@
 /** The lane under the roll: how hard notes are struck, to be drawn; or pedals and controllers, to be seen. */
 
-import { get, session } from "../core/api.js";
 import { fill, h } from "../core/dom.js";
+import { asking } from "../document/asked.js";
 import { freeNotes, struck } from "../document/edits.js";
 import { count, dynamicLabel } from "../document/words.js";
 import { remember, remembered } from "../core/storage.js";
@@ -9,8 +9,6 @@ import { level, ramp } from "./colours.js";
 import { begin, sizeCanvas } from "./roll.js";
 import { Pixels } from "./pixels.js";
 import { along, HEIGHT, heightOf } from "./strokes.js";
-
-/** @typedef {import("../document/types.js").Note} Note */
 
 const NAMES = { 1: "Modulation", 7: "Volume", 10: "Pan", 11: "Expression", 64: "Pedal", 66: "Sostenuto", 67: "Soft pedal", 91: "Reverb", 93: "Chorus" };
 
@@ -21,10 +19,10 @@ export class Lane {
   #controllers = [];
   /** Velocities while they are drawn. @type {Map<number, number>} */
   #drawn = new Map();
-  #asked = "";
   #pixels = new Pixels();
+  #look = () => {};
 
-  /** @param {import("./roll.js").Roll} roll */
+  /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     const { app } = roll;
@@ -33,8 +31,13 @@ export class Lane {
     this.corner = h("div.corner.lane", null, this.select);
     this.shown = remembered("lane", innerHeight >= 800);
     this.#mount();
-    app.on("piece", () => this.#offer());
-    app.on("opened", () => { this.what = "velocity"; this.#controllers = []; });
+    app.on("opened", () => { this.what = "velocity"; });
+    this.#look = asking(app, "controllers", () => this.shown, (rows) => {
+      this.#controllers = rows ?? [];
+      this.#list();
+      roll.invalidate();
+    }, 0);
+    app.on("piece", () => this.#list());
   }
 
   get shown() {
@@ -49,7 +52,7 @@ export class Lane {
   toggle() {
     this.shown = !this.shown;
     remember("lane", this.shown);
-    this.#offer();
+    if (this.roll.app.piece) this.#look();
     this.roll.app.emit("settings", this.roll.app.settings);
     this.roll.app.say(this.shown ? "lane shown" : "lane hidden");
   }
@@ -59,21 +62,6 @@ export class Lane {
   }
 
   /** What there is to show: velocities, pedals, controllers. */
-  async #offer() {
-    const { app } = this.roll;
-    const { piece } = app;
-    if (!piece || !this.shown) return;
-    this.#list();
-    const key = `${piece.id} ${piece.revision}`;
-    if (app.mirror.pending || key === this.#asked) return;
-    this.#asked = key;
-    const movements = await get(`${session(piece.id)}/controllers`).catch(() => []);
-    if (app.piece?.id !== piece.id) return;
-    this.#controllers = movements;
-    this.#list();
-    this.roll.invalidate();
-  }
-
   #list() {
     const { piece } = this.roll.app;
     const numbers = new Set(this.#controllers.map(([, number]) => number));

@@ -2,8 +2,6 @@
 
 import { gridLines, isBlack } from "./grid.js";
 
-/** @typedef {import("./view.js").View} View */
-
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif";
 
 /** @param {CanvasRenderingContext2D} ctx @param {View} view */

@@ -2,9 +2,6 @@
 
 import { level, ramp } from "./colours.js";
 
-/** @typedef {import("../document/types.js").Note} Note */
-/** @typedef {import("./pixels.js").Pixels} Pixels */
-/** @typedef {import("./view.js").View} View */
 /** @typedef {{start: number, end: number, pitch: number}} Extent */
 
 /** Least width; and from which width a note has round corners: pixels. */
@@ -14,7 +11,7 @@ const ROUND = 7;
 /**
  * Draws notes: the wide ones as shapes, all of one colour together, the others, which may be many thousands, as pixels.
  * @param {CanvasRenderingContext2D} ctx @param {Pixels} pixels @param {View} view @param {Note[]} notes
- * @param {{tracks: import("../document/types.js").Track[], tracksMeant: Set<number>, gone: Set<number>, dark: boolean}} look
+ * @param {{tracks: Track[], tracksMeant: Set<number>, gone: Set<number>, dark: boolean}} look
  *   tracksMeant: tracks that stand out (empty: all); gone: notes that a shown proposal replaces
  */
 export function drawNotes(ctx, pixels, view, notes, { tracks, tracksMeant, gone, dark }) {

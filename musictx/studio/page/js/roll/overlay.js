@@ -3,10 +3,6 @@
 import { outlineNotes, fillNotes } from "./notes.js";
 import { pitchLabel } from "../document/words.js";
 
-/** @typedef {import("./pixels.js").Pixels} Pixels */
-/** @typedef {import("./view.js").View} View */
-/** @typedef {import("../document/types.js").Note} Note */
-
 /** The selected bars, from top to bottom. @param {View} view */
 export function drawRange(ctx, view, range, colours) {
   const x = view.x(range.begin);
@@ -49,7 +45,7 @@ export function drawLocks(ctx, pixels, view, notes, colours) {
 
 /**
  * A proposal: gold, with the notes that sound while it is composed glowing at its frontier.
- * @param {Pixels} pixels @param {View} view @param {import("../document/types.js").Ghost[]} ghosts @param {number} frontier seconds
+ * @param {Pixels} pixels @param {View} view @param {Ghost[]} ghosts @param {number} frontier seconds
  */
 export function drawGhosts(ctx, pixels, view, ghosts, frontier, composing, colours) {
   const visible = [];

@@ -13,7 +13,7 @@ export class Overview {
   #pixels = new Pixels();
   #key = "";
 
-  /** @param {import("./roll.js").Roll} roll */
+  /** @param {Roll} roll */
   constructor(roll) {
     this.roll = roll;
     this.canvas = h("canvas.overview", { "aria-hidden": "true", title: "The whole piece: drag to scroll" });
@@ -84,7 +84,7 @@ export class Overview {
 
 /**
  * The whole piece as thin lines; drawn anew only when the piece changes.
- * @param {Pixels} pixels @param {import("../document/types.js").Piece} piece
+ * @param {Pixels} pixels @param {Piece} piece
  */
 function drawPiece(pixels, piece, length, width, height, dark) {
   let low = 127;

@@ -4,9 +4,6 @@ import { erase, freeNotes } from "../document/edits.js";
 import { stretchWords, count } from "../document/words.js";
 import { band, drag, stroke } from "./gestures.js";
 
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("./roll.js").Roll} Roll */
-
 const SLOP = 4; // pixels that a click may move
 const FINGER = 8; // pixels by which a finger may miss a note
 const HOLD = 420; // milliseconds after which a finger that rests begins a rubber band

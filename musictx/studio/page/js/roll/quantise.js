@@ -5,7 +5,7 @@ import { slider } from "../panels/slider.js";
 import { openForm } from "../shell/dialog.js";
 import { remember } from "../core/storage.js";
 
-/** @param {import("../app.js").App} app @param {() => void} quantise */
+/** @param {App} app @param {() => void} quantise */
 export function openQuantise(app, quantise) {
   const how = { ...app.settings.quantise };
   const strength = slider({

@@ -1,7 +1,7 @@
 /** The piano roll: canvases, what is seen of the piece, and when to draw it again. */
 
 import { h, fill } from "../core/dom.js";
-import { frontier, leaving, returning } from "../document/takes.js";
+import { exchanged, frontier } from "../document/takes.js";
 import { count } from "../document/words.js";
 import { onSystemTheme } from "../shell/theme.js";
 import { Above } from "./above.js";
@@ -16,8 +16,6 @@ import { Overview } from "./overview.js";
 import { Pixels } from "./pixels.js";
 import { mountPointer } from "./pointer.js";
 import { View } from "./view.js";
-
-/** @typedef {import("../document/types.js").Note} Note */
 
 export const RULER = 30; // pixels
 const EMPTY = new Set();
@@ -42,7 +40,7 @@ export class Roll {
   #lit = "";
   #following = true;
 
-  /** @param {import("../app.js").App} app @param {HTMLElement} frame */
+  /** @param {App} app @param {HTMLElement} frame */
   constructor(app, frame) {
     this.app = app;
     const canvas = (name) => h(`canvas.${name}`, { "aria-hidden": "true" });
@@ -219,8 +217,7 @@ export class Roll {
     const stale = this.#stale.back;
     this.#stale = { back: false, over: false };
     const shown = app.ghost;
-    const gone = shown ? leaving(piece, shown.take, shown.proposal) : new Set();
-    const back = shown ? returning(piece, shown.take, shown.proposal) : [];
+    const { gone, back } = shown ? exchanged(piece, shown.take, shown.proposal) : { gone: EMPTY, back: [] };
     const visible = [...this.index.between(view.left, view.right), ...back.filter((note) => note.start < view.right && note.end > view.left)];
     this.empty.hidden = piece.notes.size > 0 || Boolean(shown) || this.dragged.length > 0;
     if (stale) this.#drawBack(piece, visible, gone);

@@ -1,8 +1,5 @@
 /** Velocities as heights in the lane under the roll, and strokes that draw them. Pure. */
 
-/** @typedef {import("./view.js").View} View */
-/** @typedef {import("../document/types.js").Note} Note */
-
 export const HEIGHT = 84; // pixels
 const EDGE = 6; // above 127 and below 1
 const NEAR = 4; // pixels by which a stroke may miss a note

@@ -7,7 +7,7 @@ import { openDialog } from "../shell/dialog.js";
 
 const ROWS = 100;
 
-/** Shows the selected notes, or all; a row can be selected. @param {import("../app.js").App} app */
+/** Shows the selected notes, or all; a row can be selected. @param {App} app */
 export function openTable(app) {
   const { piece, beats, selection, roll } = app;
   if (!piece) return;

@@ -1,13 +1,13 @@
 /** The button that says tempo and meter, and the dialog that sets them. */
 
-import { h } from "../core/dom.js";
+import { choice, h } from "../core/dom.js";
 import { changes, keyWords, opening, pickup, retimed, unchanged } from "../document/timing.js";
 import { openForm } from "../shell/dialog.js";
 
 const UNITS = [2, 4, 8, 16];
 const SHARPS = Array.from({ length: 15 }, (_, i) => i - 7);
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function timingButton(app) {
   const button = h("button.timing", { onclick: () => app.piece && openTiming(app) });
   app.on("piece", (piece) => {
@@ -21,7 +21,7 @@ export function timingButton(app) {
   return button;
 }
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 function openTiming(app) {
   const { piece, beats: bars } = app;
   const marks = changes(piece);
@@ -31,14 +31,13 @@ function openTiming(app) {
   const places = [...marks, ...(here > first + 1e-2 && !near(here) ? [here] : [])].sort((a, b) => a - b);
   let from = 0;
   const label = (time) => `bar ${bars.bar(time + 1e-3).number}${near(time) ? ", where something changes" : ""}`;
-  const place = h("select", { onchange: () => { from = Number(place.value); show(); } },
-    h("option", { value: "0" }, "the beginning"), ...places.map((time) => h("option", { value: String(time) }, label(time))));
+  const place = choice([["0", "the beginning"], ...places.map((time) => [String(time), label(time)])], "0", (time) => { from = Number(time); show(); });
   const tempo = h("input", { type: "number", min: 10, max: 400, step: "any", required: true });
   const beats = h("input", { type: "number", min: 1, max: 32, step: 1, "aria-label": "Beats of a bar", required: true });
-  const unit = h("select", { "aria-label": "Unit of a beat" }, ...UNITS.map((of) => h("option", { value: String(of) }, String(of))));
+  const unit = choice(UNITS.map((of) => [String(of), String(of)]), "", undefined, { "aria-label": "Unit of a beat" });
   const short = h("input", { type: "number", min: 0, max: 31, step: "any", required: true });
   const keys = [["", "not marked"], ...[false, true].flatMap((minor) => SHARPS.map((sharps) => [`${sharps} ${minor}`, keyWords(sharps, minor)]))];
-  const key = h("select", null, ...keys.map(([value, label]) => h("option", { value }, label)));
+  const key = choice(keys, "");
   const way = (value, label, checked) => {
     const sentence = h("small");
     return { sentence, element: h("label.choice", null, h("input", { type: "radio", name: "way", value, checked }), h("span", null, h("b", null, label), sentence)) };

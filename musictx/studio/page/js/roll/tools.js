@@ -1,6 +1,6 @@
 /** The bar above the roll: tool, grid, what is selected and what can be done with it. */
 
-import { fill, h, iconButton } from "../core/dom.js";
+import { choice, fill, h, iconButton, press } from "../core/dom.js";
 import { opening } from "../document/timing.js";
 import { count, dynamicLabel, stretchWords } from "../document/words.js";
 import { selectedEdits } from "./commands.js";
@@ -18,14 +18,13 @@ function gridName(lines, unit) {
   return (VALUES[value] ?? `1/${value} notes`) + triplets;
 }
 
-/** @param {import("../app.js").App} app @param {HTMLElement} bar */
+/** @param {App} app @param {HTMLElement} bar */
 export function mountTools(app, bar) {
   const actions = selectedEdits(app);
   const tool = (name, label) => iconButton(name, label, () => app.set({ tool: name }), { "aria-pressed": false });
   const select = tool("select", "Select and move (D changes the tool)");
   const draw = tool("draw", "Draw notes (D changes the tool)");
-  const grid = h("select", { "aria-label": "Grid", title: "Grid", onchange: () => { app.drawn = 0; app.set({ division: Number(grid.value) }); } },
-    ...GRIDS.map((lines) => h("option", { value: String(lines) })));
+  const grid = choice(GRIDS.map((lines) => [String(lines), ""]), "", (lines) => { app.drawn = 0; app.set({ division: Number(lines) }); }, { "aria-label": "Grid", title: "Grid" });
   const what = h("span.what", { role: "status" });
   const loudness = h("input", { type: "range", min: 1, max: 127, "aria-label": "Loudness of the selected notes" });
   const mark = h("output.mark");
@@ -60,10 +59,10 @@ export function mountTools(app, bar) {
   }
 
   function showSettings() {
-    select.setAttribute("aria-pressed", String(app.settings.tool === "select"));
-    draw.setAttribute("aria-pressed", String(app.settings.tool === "draw"));
+    press(select, app.settings.tool === "select");
+    press(draw, app.settings.tool === "draw");
     grid.value = String(app.settings.division);
-    lane.setAttribute("aria-pressed", String(app.roll.lane.shown));
+    press(lane, app.roll.lane.shown);
   }
 
   function showSelection() {
@@ -78,7 +77,7 @@ export function mountTools(app, bar) {
     some.hidden = !notes.length;
     if (notes.length) mean = Math.round(notes.reduce((sum, note) => sum + note.velocity, 0) / notes.length);
     showLoudness(mean);
-    lock.setAttribute("aria-pressed", String(notes.length > 0 && notes.every((note) => piece.locked.has(note.id))));
+    press(lock, notes.length > 0 && notes.every((note) => piece.locked.has(note.id)));
   }
 
   app.on("settings", showSettings);

@@ -18,7 +18,7 @@ export function openDialog(title, ...body) {
 
 /**
  * Opens a small one with a form. It closes once `submit` is done, unless that gives false; then the roll has the focus.
- * @param {import("../app.js").App} app @param {string} title @param {string} kind  class of the form
+ * @param {App} app @param {string} title @param {string} kind  class of the form
  * @param {(form: HTMLFormElement) => any} submit @param {...Node} body
  */
 export function openForm(app, title, kind, submit, ...body) {

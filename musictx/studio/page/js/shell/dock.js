@@ -4,7 +4,7 @@ import { fill, h, icon } from "../core/dom.js";
 
 const SHEETS = [["tracks", "tracks", "Tracks"], ["panel", "spark", "Compose"]];
 
-/** @param {import("../app.js").App} app @param {HTMLElement} dock */
+/** @param {App} app @param {HTMLElement} dock */
 export function mountDock(app, dock) {
   const buttons = SHEETS.map(([id, name, label]) =>
     h("button.quiet", { "aria-controls": id, "aria-expanded": false, onclick: () => toggle(id) }, icon(name), label));

@@ -16,7 +16,7 @@ const words = (query) => new URLSearchParams(Object.entries(query).map(([name, v
 
 /**
  * A link that saves a file, and that can be dragged into another program where the browser lets it.
- * @param {import("../app.js").App} app @param {string} suffix
+ * @param {App} app @param {string} suffix
  * @param {Record<string, string | number>} query  begin, end, take, proposal
  * @param {...(Node | string | null | false)} children
  */
@@ -53,7 +53,7 @@ export function exportLink(app, suffix, query, ...children) {
 
 /**
  * A line that says what a MIDI file of the piece, or of a part of it, loses; empty where nothing is lost.
- * @param {import("../app.js").App} app @param {Record<string, string | number>} query  begin, end
+ * @param {App} app @param {Record<string, string | number>} query  begin, end
  */
 export function losses(app, query) {
   const line = h("small.losses", { role: "note" });

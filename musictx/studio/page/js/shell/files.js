@@ -4,8 +4,6 @@ import { get, post } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { title } from "../document/words.js";
 
-/** @typedef {import("../app.js").App} App */
-
 /** The types of file that are offered; the server looks at the content. */
 const TYPES = ".mid,.midi,.kar,.rmi,.musicxml,.mxl,.xml,.cho,.crd,.txt,.html,audio/midi,application/vnd.recordare.musicxml";
 
@@ -13,29 +11,23 @@ let opening = false; // a second click before the answer is the same wish
 
 /** @param {App} app @param {string} query @param {Blob} [body] */
 async function open(app, query, body) {
-  if (opening) return false;
+  if (opening) return;
   opening = true;
-  try {
-    const document = await post(`sessions?${query}`, body);
-    await app.mirror.settled();
-    app.open(document);
-    return true;
-  } catch (error) {
-    app.fail(error);
-    return false;
-  } finally {
-    opening = false;
-  }
+  const document = await app.reach(post(`sessions?${query}`, body));
+  opening = false;
+  if (!document) return;
+  await app.mirror.settled();
+  app.open(document);
 }
 
 /** A new session from a file. @param {App} app @param {File} file */
 export function openFile(app, file) {
   if (!file.size) { // to the server that would be a new piece
     app.emit("message", { text: `${file.name} is empty.`, kind: "error" });
-    return Promise.resolve(false);
+    return;
   }
   const name = file.name.replace(/\.[^.]*$/, "");
-  return open(app, new URLSearchParams({ name }).toString(), file);
+  open(app, new URLSearchParams({ name }).toString(), file);
 }
 
 /** @param {App} app */

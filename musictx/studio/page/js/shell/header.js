@@ -8,7 +8,7 @@ import { menu } from "./menu.js";
 import { themeButton } from "./theme.js";
 import { openTraining } from "./training.js";
 
-/** @param {import("../app.js").App} app @param {HTMLElement} header */
+/** @param {App} app @param {HTMLElement} header */
 export function mountHeader(app, header) {
   const name = h("input.name", {
     type: "text", "aria-label": "Name of the piece", maxLength: 80, spellcheck: false,

@@ -8,9 +8,7 @@ import { openDialog } from "./dialog.js";
 import { leave } from "./files.js";
 import { nextTheme } from "./theme.js";
 
-/** @typedef {{keys: string[], what: string, group: string, piece?: boolean, run: (event?: any) => void}} Command */
-
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function mountKeys(app) {
   const roll = rollCommands(app);
   const page = pageCommands(app);
@@ -46,7 +44,7 @@ export function mountKeys(app) {
   });
 }
 
-/** Commands of the page as a whole. @param {import("../app.js").App} app @returns {Command[]} */
+/** Commands of the page as a whole. @param {App} app @returns {Command[]} */
 function pageCommands(app) {
   const proposals = () => app.proposal?.take.proposals ?? [];
   /** Shows the next proposal, or one before. */

@@ -6,7 +6,7 @@ import { sentence } from "../document/words.js";
 const BRIEF = 5000; // milliseconds
 const PATIENCE = 700; // milliseconds without a connection before the page says so
 
-/** @param {import("../app.js").App} app @param {HTMLElement} region */
+/** @param {App} app @param {HTMLElement} region */
 export function mountMessages(app, region) {
   const lost = h("div.message.lost", { role: "status", hidden: true },
     h("p", null, "The studio does not answer. What it has confirmed is safe; the rest is sent as soon as it is back."));
@@ -34,7 +34,7 @@ export function mountMessages(app, region) {
   });
 }
 
-/** Sentences for screen readers, the newest last. @param {import("../app.js").App} app @param {HTMLElement} region  with aria-live */
+/** Sentences for screen readers, the newest last. @param {App} app @param {HTMLElement} region  with aria-live */
 export function mountAnnouncer(app, region) {
   let even = false;
   app.on("say", (text) => {

@@ -9,7 +9,7 @@ import { openTraining } from "./training.js";
 
 const PATIENCE = 2000; // milliseconds until a studio that did not answer is asked again
 
-/** @param {import("../app.js").App} app @param {HTMLElement} screen */
+/** @param {App} app @param {HTMLElement} screen */
 export function mountStart(app, screen) {
   const exampleList = h("div.examples");
   const list = h("ul.earlier");
@@ -50,13 +50,9 @@ export function mountStart(app, screen) {
       h("a", { href: `#${encodeURIComponent(piece.id)}` }, h("b", null, name), h("small", null, when(piece.changed)),
         h("small", null, `${count(piece.notes, "note")}, ${clock(piece.duration)}`)),
       iconButton("erase", `Delete ${name}`, async () => {
-        try {
-          await remove(session(piece.id));
-          const back = () => post(session(piece.id, "restore")).catch((error) => app.fail(error)).then(refresh);
-          app.done(`${name} was moved to the folder "deleted" with the other pieces.`, back);
-        } catch (error) {
-          app.fail(error);
-        }
+        const back = () => app.reach(post(session(piece.id, "restore"))).then(refresh);
+        const answer = await app.reach(remove(session(piece.id)));
+        if (answer !== undefined) app.done(`${name} was moved to the folder "deleted" with the other pieces.`, back);
         refresh();
       }));
   }

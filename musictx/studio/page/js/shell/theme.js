@@ -14,7 +14,7 @@ document.documentElement.dataset.theme = theme;
 /** Is what one sees dark? */
 export const isDark = () => theme === "dark" || (theme === "auto" && system.matches);
 
-/** A button that goes through the themes. @param {import("../app.js").App} app */
+/** A button that goes through the themes. @param {App} app */
 export function themeButton(app) {
   const button = h("button.icon.theme", { onclick: () => nextTheme(app) });
   const show = () => {
@@ -28,7 +28,7 @@ export function themeButton(app) {
   return button;
 }
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function nextTheme(app) {
   theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
   remember("theme", theme);

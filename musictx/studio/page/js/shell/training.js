@@ -6,11 +6,9 @@ import { holds, lines, standing } from "../document/losses.js";
 import { sentence } from "../document/words.js";
 import { openDialog } from "./dialog.js";
 
-/** @typedef {import("../document/losses.js").Training} Training */
-
 const EVERY = 2000; // milliseconds until it is asked again how a training stands
 
-/** @param {import("../app.js").App} app */
+/** @param {App} app */
 export function openTraining(app) {
   const folder = h("input", { type: "text", placeholder: "~/midi", spellcheck: false, required: true, "aria-describedby": "folder-hint" });
   const summary = h("p.found", { role: "status" });

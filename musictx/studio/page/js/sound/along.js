@@ -1,15 +1,12 @@
 /** Listening to a proposal, also while it is composed. */
 
 import { remembered } from "../core/storage.js";
-import { frontier, isRunning, leaving, returning } from "../document/takes.js";
-
-/** @typedef {import("../app.js").App} App */
-/** @typedef {import("../document/types.js").Take} Take */
+import { exchanged, frontier, isRunning } from "../document/takes.js";
 
 /**
  * The piece with a proposal, to be played. Notes that are composed meanwhile are added as they arrive.
  * @param {App} app @param {Take} take @param {number} number  of the proposal
- * @returns {import("../app.js").Playable}
+ * @returns {Playable}
  */
 export function withProposal(app, take, number) {
   const now = () => app.takes.get(take.id)?.proposals.find((each) => each.number === number);
@@ -24,8 +21,8 @@ export function withProposal(app, take, number) {
       if (news !== state) { // else both lists stay the same objects
         state = news;
         const fresh = proposal?.notes ?? [];
-        const gone = fresh.length ? leaving(piece, take, proposal) : new Set();
-        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...returning(piece, take, proposal), ...fresh];
+        const { gone, back } = fresh.length ? exchanged(piece, take, proposal) : { gone: new Set(), back: [] };
+        notes = [...[...piece.notes.values()].filter((note) => !gone.has(note.id)), ...back, ...fresh];
         const byId = new Map([...piece.tracks, ...(proposal?.tracks ?? [])].map((track) => [track.id, track]));
         for (const { track: id } of fresh) if (!byId.has(id)) byId.set(id, { id, name: "", program: 0, drum: false });
         if (byId.size !== tracks.length || proposal?.state === "done") tracks = [...byId.values()];
@@ -42,7 +39,7 @@ export function withProposal(app, take, number) {
 
 /**
  * Where a take begins to be composed that this page shows, and nothing else plays, it sounds from its first note on.
- * @param {App} app @param {import("../app.js").Player} player
+ * @param {App} app @param {Player} player
  */
 export function listenAlong(app, player) {
   const played = new Set();

@@ -1,6 +1,6 @@
 /** Sound in the page: the player that all parts use, and the bar that shows it. */
 
-import { fill, h, icon, iconButton, set } from "../core/dom.js";
+import { fill, h, icon, iconButton, press, set } from "../core/dom.js";
 import { clock, positionLabel } from "../document/words.js";
 import { mountInput } from "../input/index.js";
 import { listenAlong } from "./along.js";
@@ -8,12 +8,10 @@ import { hull } from "../selection.js";
 import { createPlayer } from "./player.js";
 import { remember, remembered } from "../core/storage.js";
 
-/** @typedef {import("../app.js").App} App */
-
 /**
  * Fills the transport bar and returns the player. Called once, before a piece is open.
  * @param {App} app @param {HTMLElement} bar
- * @returns {import("../app.js").Player}
+ * @returns {Player}
  */
 export function mountSound(app, bar) {
   const player = createPlayer({
@@ -43,7 +41,7 @@ export function mountSound(app, bar) {
   const page = {
     get position() { return player.position; },
     get playing() { return player.playing || player.state === "loading"; },
-    play(from = player.position, /** @type {import("../app.js").Playable | undefined} */ instead) {
+    play(from = player.position, /** @type {Playable | undefined} */ instead) {
       if (!app.piece) return;
       listening = Boolean(instead);
       const within = listening ? null : stretch();
@@ -108,7 +106,7 @@ export function mountSound(app, bar) {
     if (on !== shown) play.replaceChildren(icon((shown = on) ? "stop" : "play"));
     set(play, { "aria-pressed": on, "aria-label": on ? "Stop (Space)" : "Play (Space)" });
     for (const [button, pressed] of [[repeat, loop], [clicks, player.metronome], [along, remembered("along", true)]]) {
-      button.setAttribute("aria-pressed", String(pressed));
+      press(button, pressed);
     }
     if (input.countIn) where.textContent = `in ${input.countIn} …`;
     else where.textContent = app.piece ? `${positionLabel(app.beats, player.position)}   ${clock(player.position)}` : "";

@@ -12,8 +12,7 @@ const TAIL = 1.0; // seconds that the playhead goes on after the last note
 const PREVIEW = 0.35;
 const DEAF = 3000; // milliseconds without a clock after which the page says that nothing sounds
 
-/** @typedef {import("./schedule.js").Note} Note */
-/** @typedef {{notes: Map<number, Note> | Note[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
+/** @typedef {{notes: Map<number, Ghost> | Ghost[], tracks: {id: number, program: number, drum: boolean}[], pedals?: number[][], beats?: number[][]}} Music */
 /**
  * @typedef PlayOptions
  * @property {() => Music} [music] instead of the document; asked again and again, so that notes may still come
