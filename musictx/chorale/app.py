@@ -158,7 +158,7 @@ def _assessment(harmony: Harmonisation, tune: Tune) -> str:
     """What a teacher would mark, in a line, with the bars of the file."""
     grid = harmony.grid
     assessment = voice_leading.assess(grid.pitches, grid.tied, bar=tune.bar)
-    faults = voice_leading.faults(grid.pitches, grid.tied, bar=tune.bar)
+    faults = assessment.faults
     marks = [f"{tune.where(fault.step)}: {fault.what}" for fault in faults[:4]]
     more = f" and {len(faults) - 4} more" if len(faults) > 4 else ""
     ending = "on no root-position triad"

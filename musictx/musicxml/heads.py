@@ -19,7 +19,7 @@ LOUDER = {"accent": 12, "strong-accent": 20, "stress": 6}
 
 
 class NoteHead(NamedTuple):
-    """A note head, in ticks from the start of its measure, later of the piece.
+    """A note head, in ticks from its own start, later from that of the piece.
 
     velocity  0 for that of its place;  louder  how much more, by an accent
     share     of its length, for which it sounds

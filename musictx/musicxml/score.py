@@ -79,7 +79,7 @@ def _score(
     played: Played,
 ) -> Score:
     """The music of ``parts`` as it is played."""
-    notes = played.count(head.start for part in parts for head in part.notes)
+    notes = played.count(at for part in parts for at, _ in part.notes)
     marks = played.count(at for part in parts for kind in part.marks.values() for at, _ in kind)
     if notes > limits.notes:
         raise over(limits, "notes", "notes")
@@ -106,10 +106,8 @@ def _score(
     rows = []
     pedals: list[tuple[float, int, int]] = []
     for track, part in enumerate(parts):
-        page = [(head.start, head) for head in part.notes]
         heads = [
-            head._replace(start=at, end=at + head.end - head.start)
-            for at, head, _ in played.events(page)
+            head._replace(start=at, end=at + head.end) for at, head, _ in played.events(part.notes)
         ]
         for head, begin, end in spans(tied(heads), resolution):
             if begin > end:
@@ -212,10 +210,8 @@ def _mark_bars(meters: dict[int, tuple[int, int]], lines: list[int], resolution:
 def _grid(resolution: int) -> int:
     """Ticks of a quarter note in which the score can be written as MIDI: those of its divisions,
     or a multiple of at least 480, which sequencers are used to."""
-    if resolution >= 2**15:
-        return TICKS_PER_QUARTER
     finer = resolution * math.ceil(TICKS_PER_QUARTER / resolution)
-    return finer if finer < 2**15 else resolution
+    return finer if finer < 2**15 else TICKS_PER_QUARTER
 
 
 class _Clock:

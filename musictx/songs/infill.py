@@ -16,7 +16,7 @@ from musictx.apps import parts
 from musictx.apps.infill import Filler, sample
 from musictx.apps.tasks import Task, added, under_melody
 from musictx.bundle import Bundle
-from musictx.chords import annotated, marked
+from musictx.chords import annotated
 from musictx.config import AccompanyConfig, InfillConfig
 from musictx.config.checks import require
 from musictx.errors import UserError
@@ -67,8 +67,7 @@ class BarFiller(Filler):
         model, tokenizer = self.bundle.model, self.bundle.tokenizer
         assert isinstance(tokenizer, BarTokenizer)
         if task.add and len(given) and not annotated(given):
-            chords = ((at, str(chord)) for at, chord in recognised(given))
-            given = replace(given, markers=tuple(sorted([*given.markers, *chords])))
+            given = chord_sheet.with_markers(given, recognised(given))
         varied = score if task.varied else None
         options |= {"drummers": self.players, "varied": varied}
         if (bass := self.bundle.stats.parts.get(BASS)) is not None:
@@ -91,9 +90,7 @@ def with_chords(task: Task) -> Task:
     melody = task.given
     if task.closes or annotated(melody) or (task.add and not melody.one_voice):
         return task
-    chords = ((at, str(chord)) for at, chord in search(melody))
-    markers = tuple(sorted([*melody.markers, *chords]))
-    return replace(task, given=replace(melody, markers=markers))
+    return replace(task, given=chord_sheet.with_markers(melody, search(melody)))
 
 
 def under_chords(score: Score, request: AccompanyConfig) -> Task:
@@ -120,10 +117,8 @@ def under_chords(score: Score, request: AccompanyConfig) -> Task:
     )
     lines = np.diff([clock.bar_line(0.0, first - 1 + n) for n in range(3)])
     first += lines[0] < lines[1] - 1e-6  # a pick-up comes before the sheet
-    chords = marked(kept)
-    others = tuple(one for one in kept.markers if one[1] not in chords)
-    laid = chord_sheet.laid(bars, clock, first - 1, last)
-    kept = replace(kept, markers=tuple(sorted(others + laid)))
+    kept = chord_sheet.without_chords(kept)
+    kept = chord_sheet.with_markers(kept, chord_sheet.laid(bars, clock, first - 1, last))
     return replace(task, score=score, given=kept)
 
 

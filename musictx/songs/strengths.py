@@ -8,7 +8,7 @@ from __future__ import annotations
 #: stood some bars ago counts".
 BARS_TOP_P = 0.99
 
-# ------------------------------------------------------------------------------ bar_feedback.py
+# ------------------------------------------------------------------------------------ biases.py
 #: Nats for each octave (twice as many notes at once) that the music is too full where a new note
 #: comes (.965 with 4), and for each note at once too many and octave of a note's length. "song goes
 #: on, which bars are pulled back to, what is asked for".
@@ -18,8 +18,6 @@ CROWD_GAIN, LENGTH_GAIN = 4.0, 0.5
 #: rest for half of them). "song goes on, which bars are pulled back to, what is asked for": second
 #: basses that stayed silent 7 of 8, then none.
 PART_SHARE, PART_GAIN, PART_SECONDS = 0.5, 3.0, 16.0
-
-# ------------------------------------------------------------------------------- bar_copying.py
 #: A section returns from so many bars ago and gains so many nats. "song goes on, which bars are
 #: pulled back to, what is asked for". What came next in the bar that is repeated gains so many:
 #: then bars that repeat are as like their earlier ones as in songs. "subjects that return". So do
