@@ -59,9 +59,11 @@ class Document:
         """Seconds to the end of the last note; 0 without notes."""
         return max((end for _, end, *_ in self.notes.values()), default=0.0)
 
-    def rows(self) -> list[NamedNote]:
-        """The notes by start; those that begin together by number."""
-        rows = [(number, *values) for number, values in self.notes.items()]
+    def rows(self, numbers: Iterable[int] | None = None) -> list[NamedNote]:
+        """The notes, or those of some ``numbers``, by start; those that begin together by
+        number."""
+        chosen = self.notes if numbers is None else numbers
+        rows = [(number, *self.notes[number]) for number in chosen]
         return sorted(rows, key=lambda row: (row[1], row[0]))
 
     def copy(self) -> Document:
