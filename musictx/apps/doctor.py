@@ -54,13 +54,14 @@ def _machine() -> Iterator[tuple[str, str]]:
     yield "software", f"Python {platform.python_version()}, {', '.join(versions)}, in {sys.prefix}"
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     widest = torch.backends.cpu.get_cpu_capability()
-    yield "CPU", f"{_cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
+    yield "CPU", f"{cpu_name()}; torch uses {widest} and {torch.get_num_threads()} threads"
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     mps = torch.backends.mps.is_available()
     yield "GPU", ", ".join(gpus) or ("Apple's, by MPS: not tried by us" if mps else "none")
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """The kind of processor, as far as the system says."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

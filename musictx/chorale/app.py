@@ -22,6 +22,7 @@ from musictx.errors import UserError
 from musictx.notes import Score
 from musictx.progress import progress
 from musictx.sampling import penalties
+from musictx.sampling.composer import OnProgress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.sampling.steer import controls_of, counts_no_bars, unable
@@ -123,10 +124,7 @@ class GapFiller(Filler):
         self.bundle, self.task, self.request = bundle, task, request
 
     def composed(
-        self,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         task, request = self.task, self.request
         gap = Gap.between(task.score, task.begin, task.end, task.tracks)

@@ -81,9 +81,14 @@ MOST_SAMPLES = 100_000
 
 class Options:
     """The base class of all dataclasses of options. A new object converts and checks each of its
-    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``."""
+    values (:func:`musictx.config.values.converted`); errors name the option ``prefix.option``,
+    with the ``prefix`` that a subclass gives: ``class SamplingConfig(Options, prefix="sampling")``.
+    """
 
     prefix: ClassVar[str] = ""
+
+    def __init_subclass__(cls, prefix: str | None = None) -> None:
+        cls.prefix = cls.prefix if prefix is None else prefix
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):  # type: ignore[arg-type]

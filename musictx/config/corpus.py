@@ -13,10 +13,8 @@ CORE = ("folder", "maestro")
 
 
 @dataclass
-class AugmentConfig(Options):
+class AugmentConfig(Options, prefix="corpus.augment"):
     """Changes made to training windows as they are drawn; validation never sees them."""
-
-    prefix = "corpus.augment"
 
     transpose: int = option(
         3, "transpose each window by up to this many semitones, up or down", low=0, high=24
@@ -35,13 +33,11 @@ class AugmentConfig(Options):
 
 
 @dataclass
-class CorpusConfig(Options):
+class CorpusConfig(Options, prefix="corpus"):
     """Where the music comes from and how it is split.
 
     A file that passes one of ``limits`` is left out with the reason.
     """
-
-    prefix = "corpus"
 
     name: str = option(
         "folder",

@@ -12,10 +12,8 @@ TASKS = ("infill", "accompany", "vary", "steer")
 
 
 @dataclass
-class DataConfig(Options):
+class DataConfig(Options, prefix="data"):
     """Batches for training and validation."""
-
-    prefix = "data"
 
     batch_size: int = option(8, "windows in a batch, on each device", low=1, high=65_536)
     num_workers: int = option(

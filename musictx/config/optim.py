@@ -12,10 +12,8 @@ OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclass
-class OptimConfig(Options):
+class OptimConfig(Options, prefix="optim"):
     """The optimizer and the course of its learning rate."""
-
-    prefix = "optim"
 
     name: str = option(
         "adamw",

@@ -24,10 +24,8 @@ _DISTANCE = "longer distances share one table entry, tokens; default: half the c
 
 
 @dataclass
-class PositionConfig(Options):
+class PositionConfig(Options, prefix="position"):
     """What every scheme has: its name, and what is added to the token embeddings."""
-
-    prefix = "position"
 
     #: Import path of the class of the scheme.
     target: ClassVar[str] = ""

@@ -9,10 +9,8 @@ from musictx.config.checks import DAY, Options, option
 
 
 @dataclass
-class TokenizerConfig(Options):
+class TokenizerConfig(Options, prefix="tokenizer"):
     """How music becomes tokens."""
-
-    prefix = "tokenizer"
 
     name: str = option(
         "performance",

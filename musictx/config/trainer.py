@@ -55,10 +55,8 @@ NOT_OFFERED = {
 
 
 @dataclass
-class TrainerConfig(Options):
+class TrainerConfig(Options, prefix="trainer"):
     """Flags of Lightning's Trainer: how long to train, on which devices, how often to validate."""
-
-    prefix = "trainer"
 
     max_steps: int = option(
         3000, "optimizer steps of the whole run, in place of epochs; -1 = without end", low=-1

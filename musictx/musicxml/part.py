@@ -247,8 +247,6 @@ class XmlPart:
             alter = parse_number(written.findtext("alter", "0"), "alter")
             self.plain["microtones played as semitones"] += alter != round(alter)
             pitch = _SEMITONE[step] + round(alter) + 12 * (octave + 1) + self._transpose
-            if instrument.drum_pitch is not None:
-                instrument = instrument._replace(drum_pitch=None)
         elif "unpitched" in children:
             pitch = -1 if instrument.drum_pitch is None else instrument.drum_pitch
             if pitch < 0:
@@ -256,7 +254,6 @@ class XmlPart:
                 place = (written.findtext(f"display-{name}") or "" for name in ("step", "octave"))
                 head = (note.findtext("notehead") or "").strip()
                 pitch = drum_key(instrument.names, "".join(place).strip(), head)
-                instrument = instrument._replace(drum_pitch=pitch)
         else:
             return None
         if not 0 <= pitch <= 127 or duration <= 0:
@@ -264,12 +261,19 @@ class XmlPart:
             return None
         ties = {tie.get("type") for tie in note.iterfind("tie")}
         ties |= {tie.get("type") for tie in note.iterfind("notations/tied")}
-        tie_in, tie_out = (bool(ties & {kind, "continue"}) for kind in ("stop", "start"))
         share, louder = heads.articulated(note) if "notations" in children else (1.0, 0)
-        velocity = dynamics.percent_of(note.get("dynamics", "")) or 0
-        voice = note.findtext("voice", "")
         return NoteHead(
-            0, duration, pitch, instrument, voice, tie_in, tie_out, velocity, louder, share
+            start=0,
+            end=duration,
+            pitch=pitch,
+            program=instrument.program,
+            drum="pitch" not in children,
+            voice=note.findtext("voice", ""),
+            tie_in=bool(ties & {"stop", "continue"}),
+            tie_out=bool(ties & {"start", "continue"}),
+            velocity=dynamics.percent_of(note.get("dynamics", "")) or 0,
+            louder=louder,
+            share=share,
         )
 
     def _attributes(self, item: ET.Element) -> None:

@@ -114,9 +114,7 @@ def _score(
                 remarks["grace notes before the beginning left out"] += 1
                 continue
             times = clock.seconds(begin), clock.seconds(end)
-            drum = head.instrument.drum_pitch is not None
-            program = head.instrument.program
-            rows.append((*times, head.pitch, head.velocity, program, drum, track))
+            rows.append((*times, head.pitch, head.velocity, head.program, head.drum, track))
         for at, down, _ in played.events(part.marks["pedal"]):
             # What goes up and down at one moment would stay up: down is a little later.
             pedals.append((at + resolution / PEDAL_LATE * down, 127 * down, track))

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +47,8 @@ SHAPES = {
 Key = tuple[int, int, int]
 #: Before the first group of a bar.
 NOTHING: Key = (0, -2, -1)
-#: The fields of a group that repeat with its bar: place, part and tone.
-REPEATED = 3
+#: The fields of a group that repeat with its bar: place, part and tone; those of its rhythm.
+REPEATED, RHYTHM = 3, 2
 
 
 class Group(NamedTuple):
@@ -193,18 +193,19 @@ class BarState(GrammarState):
         """Part -> the number of its :meth:`recent` notes."""
         return Counter(note.part for note in self.recent(seconds))
 
-    def continued(self, back: int, leave: int) -> int | None:
-        """The id that comes next if this bar goes on as the one ``back`` bars before it did. None:
-        that bar is empty or out of sight, the next field is not among :data:`REPEATED`, or the
-        present group differs.
+    def earlier(self, back: int) -> Sequence[Group]:
+        """The groups of the bar ``back`` bars before this one; none if it is out of sight."""
+        return self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
 
-        leave  the id that leaves the bar
-        """
+    def continued(self, like: Sequence[Group], fields: int, leave: int) -> int | None:
+        """The id that comes next if this bar goes on with those of the groups ``like`` that lie
+        behind the last one; ``leave`` is the id that leaves the bar. None: there are no groups, the
+        next field is not among the first ``fields`` of a group, or the present group differs."""
         count = len(self.group)
-        earlier = self.bars[-1 - back].groups if 0 < back < len(self.bars) else []
-        if count >= REPEATED or not earlier:
+        if count >= fields or not like:
             return None
-        ids = next((one.ids for one in earlier if one.key > self.last), [leave])
+        after = [one for one in like if one.key > self.last]
+        ids = min(after, key=lambda one: one.key).ids if after else [leave]
         return ids[count] if count < len(ids) and ids[:count] == self.group else None
 
     def _size(self, kind: str) -> int:

@@ -53,7 +53,7 @@ class BarInfill(Infill):
     ends      (part, pitch) of new notes -> the step at which the last of them ends
     """
 
-    anew, time, step_seconds = True, "bar", STEP_SECONDS
+    step_seconds = STEP_SECONDS
     tokenizer: BarTokenizer
     row: BarRow
     parts: list[int]
@@ -217,8 +217,9 @@ class BarInfill(Infill):
         rows: Sequence[BarRow],  # type: ignore[override]
     ) -> list[Penalty]:
         """Among others: in a bar that repeats an earlier one the notes of that bar are favoured;
-        with ``sampling.habits`` notes outside of the harmony of the given notes are penalised; so
-        is half of the notes of another version that it is to be unlike, so that the rest stays."""
+        with ``sampling.habits`` in others the rhythm of the bar before is, and notes outside of the
+        harmony of the given notes are penalised; so is half of the notes of another version that
+        it is to be unlike, so that the rest stays."""
         back = np.zeros(len(self.bars), np.int64)
         if self.varies:
             back = repeated(NoteStream(self.bars, self.ahead))
@@ -229,7 +230,8 @@ class BarInfill(Infill):
             every.append(partial(infill_biases.lowest_on_root, part=part, bass=self.bass))
         if self.sampling.habits:
             every.append(partial(infill_biases.in_harmony, fit=HarmonicFit(self.given)))
-        every.append(partial(infill_biases.as_in_repeated_bar, back=back))
+        steady = self.sampling.habits and not self.varies
+        every.append(partial(infill_biases.as_in_repeated_bar, back=back, steady=steady))
         pulls = []
         for row, region in zip(rows, regions):
             of_row = list(every)

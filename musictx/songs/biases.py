@@ -1,7 +1,7 @@
 """What makes ids likelier or rarer in music in bars, as functions of its state.
 
 A bias yields ids and the nats that are added to their logits. Bars repeat: one of a section ago,
-note by note; parts keep their rhythm, new sections differ. What the last seconds are too much of
+note by note; others keep a rhythm; new sections differ. What the last seconds are too much of
 makes ids rarer, as :mod:`musictx.sampling.penalties` does for events. Biases around given notes are
 in :mod:`.infill_biases`.
 """
@@ -16,14 +16,12 @@ from musictx.card import WINDOW_SECONDS
 from musictx.sampling.constraints import RowPenalty
 from musictx.sampling.strengths import ASKED_GAIN, LOUDNESS_GAIN, REGISTER_GAIN
 from musictx.songs.bar_codec import REPEATS, part_id
-from musictx.songs.bar_grammar import Bar, BarState
+from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState
 from musictx.songs.bar_tokens import BarTokenizer
 from musictx.songs.bars import PER_SECOND, STEP_SECONDS
 from musictx.songs.strengths import (
     CROWD_GAIN,
-    LEFT_OUT,
     LENGTH_GAIN,
-    NEW_ONSET,
     PART_GAIN,
     PART_SECONDS,
     REPEAT_GAIN,
@@ -37,8 +35,6 @@ from musictx.tokens.vocab import Vocabulary
 
 #: Steps in a sixteenth.
 SIXTEENTH = STEPS // 4
-#: The bars before the present one in which the rhythm of parts is compared.
-RHYTHM_BARS = 4
 #: What the third to the fifth id of a group in bars are of.
 CONTROLS_OF = {2: "register", 3: "polyphony", 4: "loudness"}
 #: Ids and the nats that are added to their logits.
@@ -75,49 +71,15 @@ def bar_return(state: BarState) -> Nats:
 
 def bar_repetition(state: BarState) -> Nats:
     """In a bar that repeats an earlier one, as its bar line says, what came next in that bar gains
-    :data:`REPEAT_GAIN` nats: a place, part and pitch, or the next bar line."""
-    if not state.in_line:
-        token = state.continued(state.bars[-1].back, state.ids["bar"].start)
-        if token is not None:
-            yield token, REPEAT_GAIN
-
-
-def rhythm_consistency(state: BarState) -> Nats:
-    """What parts do that have played in each of the last :data:`RHYTHM_BARS` bars, all as long as
-    this one: a note costs :data:`NEW_ONSET` where its part struck in none of them, and so does a
-    place where no such part did, but at the beginning and the middle of the bar, where chords
-    stand; what passes over a place costs :data:`LEFT_OUT` for each part that struck there in all of
-    them."""
-    if len(state.group) > 1 or state.in_line or len(state.bars) <= RHYTHM_BARS:
+    :data:`REPEAT_GAIN` nats: a place, part and pitch, or the next bar line; in a bar that repeats
+    none a place and part of the bar before."""
+    if state.in_line:
         return
-    *before, bar = list(state.bars)[-RHYTHM_BARS - 1 :]
-    onsets = [_onsets(one) for one in before if one.steps == bar.steps]
-    parts = set.intersection(*({part for _, part in some} for some in onsets)) if onsets else set()
-    if len(onsets) < RHYTHM_BARS or not parts:
-        return
-    usual = {one for one in set.union(*onsets) if one[1] in parts}
-    common = {0, bar.steps // 2} | {at for at, _ in usual}
-    if state.group:
-        if state.place in common:
-            for part in parts:
-                if (state.place, part) not in usual:
-                    yield part_id(state.table, part), -NEW_ONSET
-        return
-    places = state.ids["place"]
-    passed = np.zeros(places.stop - places.start + 1)
-    for at, part in set.intersection(*onsets) - _onsets(bar):
-        if part in parts and (at, part) > state.last[:2]:
-            passed[at + 1] += LEFT_OUT
-    passed = np.cumsum(passed)
-    new = np.full(len(passed) - 1, NEW_ONSET)
-    new[[*common, state.place]] = 0.0
-    yield places, -passed[:-1] - new
-    yield state.ids["bar"].start, -passed[-1]
-
-
-def _onsets(bar: Bar) -> set[tuple[int, int]]:
-    """(place, part) of the notes that begin in a bar."""
-    return {one.key[:2] for one in bar.groups if one.velocity_bin}
+    back = state.bars[-1].back
+    fields = REPEATED if back else RHYTHM
+    token = state.continued(state.earlier(back or 1), fields, state.ids["bar"].start)
+    if token is not None:
+        yield token, REPEAT_GAIN
 
 
 class SectionContrast:

@@ -237,7 +237,8 @@ class _Writing:
         inside = float(score.beats.seconds(self._line(self.count) + 1 / 8))  # of that bar
         grid = self.tokenizer.grid(score, self.tokenizer.clock(score).begins, inside)
         stream = grid.stream
-        ids = self.tokenizer.write(stream.only(stream.in_bars(0, len(stream.bars) - 1).notes))
+        notes = stream.in_bars(0, len(stream.bars) - 1).notes
+        ids = self.tokenizer.write(stream._replace(notes=notes))
         return Primer(ids, self.tokenizer.grammar(ids).seconds, score), grid
 
     def _again(self, source: int) -> None:

@@ -34,7 +34,6 @@ from musictx.songs.biases import (
     bar_return,
     lacking_parts,
     penalty_of,
-    rhythm_consistency,
 )
 from musictx.songs.strengths import BARS_TOP_P, PART_SECONDS, PART_SHARE
 from musictx.tokens.stream import STEPS
@@ -171,7 +170,7 @@ class BarIdiom(Idiom):
             )
         penalties += [*self.programs(primer, sampling, stats), *self.feedback(target)]
         if sampling.habits:
-            penalties.append(penalty_of(table, bar_return, bar_repetition, rhythm_consistency))
+            penalties.append(penalty_of(table, bar_return, bar_repetition))
             if not len(primer.ids):
                 penalties.append(on_first_beat(table))
         return [*penalties, *self.parts(sampling, state, target)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from musictx.config.checks import require
 from musictx.errors import UserError
 from musictx.grid import in_time
 from musictx.notes import Score
+from musictx.sampling.composer import OnProgress
 from musictx.sampling.events import OnEvent
 from musictx.sampling.sample import Sample
 from musictx.songs import chord_sheet, drummers, loops
@@ -48,10 +49,7 @@ class BarFiller(Filler):
         self.players = drummers.players(self.bundle, wanted, style, self.task.score)
 
     def composed(
-        self,
-        seed: int,
-        progress: Callable[[float], None] | None,
-        on_event: OnEvent | None,
+        self, seed: int, progress: OnProgress, on_event: OnEvent | None
     ) -> Iterator[Sample]:
         if not self.request.loop:
             yield from super().composed(seed, progress, on_event)

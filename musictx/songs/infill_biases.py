@@ -16,7 +16,7 @@ from musictx.chords import NONE, Chord
 from musictx.sampling.constraints import RowPenalty
 from musictx.songs.bar_codec import part_id
 from musictx.songs.bar_constraint import WINDOW, BarRow
-from musictx.songs.bar_grammar import BarState, Key
+from musictx.songs.bar_grammar import REPEATED, RHYTHM, BarState, Key
 from musictx.songs.bars import STEP_SECONDS
 from musictx.songs.biases import Nats, taken_off
 from musictx.songs.drummers import Drummer
@@ -166,9 +166,19 @@ def in_harmony(row: BarRow, fit: HarmonicFit) -> Nats:
     yield ids, -nats
 
 
-def as_in_repeated_bar(row: BarRow, back: np.ndarray) -> Nats:
-    """What came next in the bar that this one repeats, so many bars ``back`` (B,) of each bar."""
-    token = row.state.continued(int(back[row.bar]), row.leaves())
+def as_in_repeated_bar(row: BarRow, back: np.ndarray, steady: bool) -> Nats:
+    """What came next in the bar that this one repeats, so many bars ``back`` (B,) of each bar, or
+    the next given note before it; if ``steady``, in a bar that repeats none the place and part of
+    what came next, of new notes, in the bar before."""
+    bars, before = int(back[row.bar]), row.bar - 1
+    if not bars and not steady:
+        return
+    like = row.state.earlier(bars or 1)
+    if not bars and row.given.lines[before] >= row.new.begin:
+        like = [one for one in like if one not in row.given.groups[before]]
+    if like:
+        like = [*like, *row.left[:1]]
+    token = row.state.continued(like, REPEATED if bars else RHYTHM, row.leaves())
     if token is not None:
         yield token, REPEAT_GAIN
 
@@ -220,4 +230,4 @@ def bass_on_bar_line(row: BarRow) -> Nats:
 def repeated_bars(given: NoteStream) -> np.ndarray:
     """(B,) how many bars before each bar lies the one whose ``given`` notes are repeated in it
     (:func:`.repeats.repeated`), whatever the chords."""
-    return repeated(given.only(given.notes[given.notes["part"] != CHORD]))
+    return repeated(given._replace(notes=given.notes[given.notes["part"] != CHORD]))

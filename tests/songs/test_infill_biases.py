@@ -1,6 +1,7 @@
 """What new notes and strokes cost around given ones: plain loops, and composing goes by it."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -102,6 +103,27 @@ def test_an_accompaniment_without_a_bass_has_low_roots(has_bass, monkeypatch):
             low += [there.min() == 48 + root] if len(there) else []
     assert low
     assert all(low) != has_bass
+
+
+@pytest.mark.parametrize("habits", [True, False])
+def test_accompaniments_keep_the_rhythm_of_the_bar_before(habits, monkeypatch):
+    """A gain that no logit outweighs; the rhythm of the tune is no part of it."""
+    monkeypatch.setattr(infill_biases, "REPEAT_GAIN", 60.0)
+    starts = [BAR * n + BAR / 3 * (n % 3) for n in range(5)]
+    tune = Score(
+        notes=[(at, at + 0.2, 70 + n, 64, 73, False, 73) for n, at in enumerate(starts)],
+        tempos=[(0.0, 120.0)],
+        meters=[(0.0, 3, 4)],
+    )
+    options = {"parts": (0,), "habits": {0: Habit(52, 36, 87, 8.0, longest=0.1)}}
+    part = BarInfill(NETWORK, TOKENS, tune, 0.0, 5 * BAR, closes=False, **options)
+    kept = []
+    for made in versions(part, [(0,), (1,), (2,)], SamplingConfig(habits=habits)):
+        bars, at = np.divmod(np.round(96 * made.new["start"] / BAR), 96)
+        rhythms = [set(at[bars == bar].tolist()) for bar in range(5)]
+        kept += [now == before for before, now in pairwise(rhythms) if before]
+    assert kept
+    assert all(kept) == habits
 
 
 @pytest.mark.parametrize("habits", [True, False])
