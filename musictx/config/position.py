@@ -49,8 +49,7 @@ class PositionConfig(Options, prefix="position"):
         cls.target = f"musictx.attention.positions.{target}"
         SCHEMES[scheme] = cls
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         self.require("name", SCHEMES.get(self.name) is type(self), "the name of this scheme")
         even = self.concat_sinusoids in range(0, 2**15 + 1, 2)
         self.require("concat_sinusoids", even, "an even number from 0: sines and cosines")

@@ -100,8 +100,7 @@ class CompareConfig(Options):
         0, "seed of the random draws and of the choice of real pieces", low=0, high=LARGEST_SEED
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         require(
             self.pieces > 0 or self.task == "free",
             "task",
