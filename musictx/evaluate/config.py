@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musictx import registry
-from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option, require
+from musictx.config.checks import DAY, DEVICE, LARGEST_SEED, MOST_SAMPLES, Options, option
 from musictx.config.composing import ModelFolder
 from musictx.config.corpus import CorpusConfig
 from musictx.config.sampling import SamplingConfig
@@ -101,9 +101,6 @@ class CompareConfig(Options):
     )
 
     def check(self) -> None:
-        require(
-            self.pieces > 0 or self.task == "free",
-            "task",
-            self.task,
-            "free, unless the model generates the samples: give pieces=64, say",
-        )
+        generated = self.pieces > 0 or self.task == "free"
+        expected = "free, unless the model generates the samples: give pieces=64, say"
+        self.require("task", generated, expected)
